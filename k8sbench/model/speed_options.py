@@ -20,15 +20,18 @@ TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
 """On or off, with the trainer's own choice in between: ``--no-NAME`` is another thing than none."""
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
+CHOICES = {"decoder": ("pillow", "dali")}
+"""One of some words."""
 MOST = 1024
 """More loader processes or threads of one rank than any machine has use for."""
 
-_ALL = (*SWITCHES, *TWO_WAY, *COUNTS)
+_ALL = (*SWITCHES, *TWO_WAY, *COUNTS, *CHOICES)
 _LACKING: dict[str, frozenset[str]] = {
-    "paddle": frozenset({"compile"}),
+    "paddle": frozenset({"compile", "decoder"}),
     "arcface": frozenset({"channels-last", "overlap"}),
+    "deeplabv3p_pytorch": frozenset({"decoder"}),
     "resnet50": frozenset({"overlap"}),
-    "tsm": frozenset({"overlap"}),
+    "tsm": frozenset({"overlap", "decoder"}),
 }
 """By framework and by trainer: what it does not have."""
 _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
@@ -61,6 +64,14 @@ def _value(name: str, text: str | None) -> Option:
                 f"Write {name}=8.",
             )
         return int(text)
+    if name in CHOICES:
+        if text not in CHOICES[name]:
+            raise UsageError(
+                f"--speed-option {name} needs one of {', '.join(CHOICES[name])}"
+                + (f", not {text!r}." if text is not None else "."),
+                f"Write {name}={CHOICES[name][-1]}.",
+            )
+        return text
     if text is None or text.lower() in _YES:
         return True
     if text.lower() in _NO:

@@ -25,6 +25,7 @@ def test_a_machine_without_a_gpu_says_so_and_owes_nothing(monkeypatch: pytest.Mo
     monkeypatch.setenv("K8SBENCH_REQUIRE_TIERS", "all")
     assert tiers.NEEDS["gpu"]() == tiers.NEEDS["gpu-paddle"]() == "no GPU here"
     assert [tier for tier in tiers.NEEDS if not tiers.required(tier)] == [
+        "dali",
         "gpu",
         "gpu-paddle",
         "corpus",

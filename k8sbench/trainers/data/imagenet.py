@@ -48,9 +48,14 @@ def crop_box(width: int, height: int, random: np.random.Generator) -> Box:
 
 def to_train(image: decoding.Picture, size: int, random: np.random.Generator) -> Array:
     """A random part of `image`, resized and mirrored or not: uint8 [3, size, size]."""
-    part = image.crop(crop_box(*image.size, random))
-    part = part.resize((size, size), Image.Resampling.BILINEAR)
-    return decoding.pixels(decoding.mirrored(part) if random.random() < 0.5 else part)
+    box, mirrored = _drawn(*image.size, random)
+    part = image.crop(box).resize((size, size), Image.Resampling.BILINEAR)
+    return decoding.pixels(decoding.mirrored(part) if mirrored else part)
+
+
+def _drawn(width: int, height: int, random: np.random.Generator) -> tuple[Box, bool]:
+    """The part of a picture to train on, and whether it is mirrored."""
+    return crop_box(width, height, random), random.random() < 0.5
 
 
 def to_validate(image: decoding.Picture, size: int) -> Array:
@@ -75,6 +80,14 @@ class _Part:
             to_train(image, self.size, random) if self.training else to_validate(image, self.size)
         )
         return made, np.asarray(self.labels[number])
+
+    def encoded(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        """What `sample` would make its picture from: an encoded picture, uint8 [length]; and int64
+        [6]: left, top, right and bottom of its part to train on, 1 if it is mirrored, the label.
+        """
+        data, size = decoding.encoded(f"{self.folder}/{decoding.name(self.names[number])}")
+        box, mirrored = _drawn(*size, random)
+        return np.frombuffer(data, np.uint8), np.array([*box, mirrored, self.labels[number]])
 
 
 def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:

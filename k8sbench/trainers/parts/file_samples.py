@@ -128,13 +128,18 @@ def collate(samples: Sequence[Read]) -> Batch:
     """One batch: inputs and targets of the whole samples (of no use if there is none), and a note
     of their numbers and of the broken ones, for a :class:`Ledger`.
     """
-    pairs = [(each.number, *each.pair) for each in samples if each.pair is not None]
-    numbers, inputs, targets = zip(*pairs, strict=True) if pairs else ((), (), ())
-    note = json.dumps([numbers, [one for each in samples for one in each.broken]])
+    pairs = [each.pair for each in samples if each.pair is not None]
     if not pairs:
         nothing = np.zeros((1, 3, 1, 1), np.uint8)  # Paddle carries no empty arrays
-        return nothing, nothing, note
-    return np.stack(inputs), np.stack(targets), note
+        return nothing, nothing, note(samples)
+    inputs, targets = zip(*pairs, strict=True)
+    return np.stack(inputs), np.stack(targets), note(samples)
+
+
+def note(samples: Sequence[Read]) -> str:
+    """The numbers of a batch's samples, and its broken ones, for a :class:`Ledger`."""
+    numbers = [each.number for each in samples if each.pair is not None]
+    return json.dumps([numbers, [one for each in samples for one in each.broken]])
 
 
 class Ledger:

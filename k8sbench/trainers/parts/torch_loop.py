@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from k8sbench.trainers.parts import loop, torch_data, torch_state
 from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings
@@ -50,6 +51,8 @@ class Work(loop.Work):
     ddp: Mapping[str, Any] = field(default_factory=dict)
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
+    # What gives the batches of files to train on, in place of `torch_data.files`.
+    decoder: Callable[[Reader, Iterable[list[At]], Session], Iterable[Any]] | None = None
 
 
 def train(work: Work, settings: Settings) -> Outcome:
@@ -89,6 +92,11 @@ class _Run(loop.Loop[Work, Session]):
 
     def watch(self, tally: Tally) -> Watch:
         return Watch(tally)
+
+    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
+        trains = self.files is not None and reader.part is self.files.training
+        files = self.work.decoder if trains else None
+        return (files or torch_data.files)(reader, batches, self.here)
 
     def statistics(self) -> Iterator[Tensor]:
         return self.bare.buffers()

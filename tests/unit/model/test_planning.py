@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench import __version__
+from k8sbench.adapters.files import catalog
 from k8sbench.model.choices import Request, Site
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -303,6 +304,30 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
     )
     assert plan.options == {"workers": 2, "threads": 3}
     assert "--compile" not in plan.command
+
+
+@pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
+def test_a_decoder_without_files_is_refused(data: str) -> None:
+    found = catalog.find("resnet50")
+    asked = Request(speed_options={"decoder": "dali"}, data=data)
+
+    def plan(asked: Request) -> RunPlan:
+        return make_plan(
+            found.spec,
+            SOURCE,
+            asked,
+            CLUSTER,
+            run_id="r-x",
+            set_name="s",
+            repeat=1,
+            trainers_digest="t" * 64,
+        )
+
+    with pytest.raises(UsageError, match=f"decodes files, and --data {data} has none"):
+        plan(asked)
+    read = plan(msgspec.structs.replace(asked, data="pvc:imagenet"))
+    assert read.options["decoder"] == option(read, "decoder") == "dali"
+    assert "decoder dali" in describe(read)
 
 
 def test_loaders_that_have_nothing_to_do_are_reported() -> None:
