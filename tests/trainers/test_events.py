@@ -102,7 +102,7 @@ def test_the_start_line_says_who_runs_what(journal: events.Journal, written: Wri
             "fused_optimizer": False,
             "cudnn_benchmark": True,
             "overlap": True,
-            "workers": 4,
+            "workers": 1,
             "threads": 0,
             "crop": "64x64",
         },
