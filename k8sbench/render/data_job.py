@@ -92,7 +92,6 @@ def manifests(
         packages = Claim.parse(pool.python_packages, no_packages(pool))
     said = repr((job.command, job.image, job.secret, pool, trainers.digest))
     words = hashlib.sha256(said.encode()).hexdigest()
-    trainers = trainers.of_command(PROGRAM)
     values = {
         "name": job.name,
         "labels": labels,
