@@ -234,15 +234,14 @@ def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(
     figures = measured.gpu_metrics.figures
     assert figures.keys() == LISTS
     assert {figure.source for figure in figures.values()} == {"trainer"}
-    # A busy machine delays samples: of two seconds, what a single one counts for is not little.
-    assert figures["gpu_utilization"].value == pytest.approx(0.9, abs=0.1)
+    assert figures["gpu_utilization"].value == pytest.approx(0.9, abs=0.05)
     assert figures["power"].value == pytest.approx(200)
-    assert figures["gpu_utilization"].coverage > 0.5
+    assert figures["gpu_utilization"].coverage > 0.8
     (gpu,) = measured.gpu_metrics.gpus
     assert (gpu.gpu.uuid, gpu.gpu.model) == (stand_in.UUID, "Tesla V100-SXM2-32GB")
     assert measured.steady is not None
     seconds = measured.steady.ended_at - measured.steady.started_at
-    assert figures["energy"].value == pytest.approx(200 * seconds, rel=0.1)
+    assert figures["energy"].value == pytest.approx(200 * seconds, rel=0.02)
 
 
 @pytest.mark.tier("frameworks")
