@@ -286,6 +286,25 @@ def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
 # -- ending -----------------------------------------------------------------------------------
 
 
+def test_the_end_of_a_job_is_reported_after_its_last_line(
+    port: Port, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the thread that waits is held up when it asks whether all logs were read."""
+    plan = port.submit(following.plan("2x1"))
+    port.end_of(plan)
+    with following.opened(user) as other:
+        drained = other.cluster._logs.drained
+
+        def held_up(run_id: str) -> bool:
+            following.until(lambda: drained(run_id))
+            return True
+
+        monkeypatch.setattr(other.cluster._logs, "drained", held_up)
+        other.resume(plan)
+        other.end_of(plan)
+        assert len(other.lines(plan)) == len(port.lines(plan)) == 2
+
+
 def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(
     port: Port, user: Path, namespace: Namespace
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from k8sbench.adapters.store.database import DATABASE
 from tests.harness.cluster import rack, users
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
@@ -105,9 +108,18 @@ def test_killed_after_each_run_began_and_resumed_nothing_is_repeated_and_nothing
 
 
 def begun(shell: Shell) -> list[str]:
-    """The runs that are recorded, without asking k8sbench, which takes longer than a run."""
-    folder = shell.store / "runs"
-    return [path.name for path in folder.glob("*") if (path / "run.json").exists()]
+    """The runs that are recorded, without asking k8sbench, which takes longer than a run.
+
+    Asked of the database: a run whose folder stands may still be killed before it is on record.
+    """
+    uri = f"file:{shell.store / DATABASE}?mode=ro"
+    # Neither the file nor its tables may be there yet.
+    with (
+        contextlib.suppress(sqlite3.OperationalError),
+        contextlib.closing(sqlite3.connect(uri, uri=True)) as database,
+    ):
+        return [run_id for (run_id,) in database.execute("SELECT run_id FROM runs")]
+    return []
 
 
 def test_on_a_terminal_one_table_fills(sweeping: Shell) -> None:

@@ -373,6 +373,11 @@ class KubernetesCluster:
         """Have the state of these runs read: more is known of them."""
         self._changed.update(run_ids)
 
+    def _take_drained(self, run_id: str, logs_given: int) -> None:
+        if (followed := self._jobs.get(run_id)) is not None:
+            followed.logs_taken = logs_given
+            self._changed.add(run_id)
+
     def _take_created(self, run_id: str, job: KubeObject) -> None:
         if (followed := self._jobs.get(run_id)) is not None:
             followed.ahead = self.api.ahead
@@ -451,6 +456,10 @@ class KubernetesCluster:
         if moment >= logs_at:
             self._follow_logs(followed, snapshot.job, replicas, all_over=True)
             if self._logs.drained(run_id):
+                if followed.logs_taken != followed.logs_given:
+                    # The last lines may still be in the queue; then what follows is behind them.
+                    self._queue.put(partial(self._take_drained, run_id, followed.logs_given))
+                    return events
                 events.append(followed.end(reading, now))
                 self._drop(run_id)
                 return events
@@ -493,6 +502,7 @@ class KubernetesCluster:
             given = uid, restarts, failing, one.has_log, lost_at
             if followed.logs.get(one.name) != given:
                 followed.logs[one.name] = given
+                followed.logs_given += 1
                 self._logs.want(
                     run_id,
                     one.name,

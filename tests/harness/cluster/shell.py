@@ -127,6 +127,11 @@ class Shell:
         running = Running([sys.executable, *self.program, *words], self, columns)
         try:
             yield running
+        except BaseException as wrong:
+            running.kill()
+            wrong.add_note(f"{' '.join(words)}: exit {running.process.returncode}")
+            wrong.add_note(f"{running.out}\n{running.err}")
+            raise
         finally:
             running.kill()
 

@@ -84,6 +84,10 @@ class Followed:
         self.logs: dict[str, tuple[str, int, bool, bool, float]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
         whether its log exists, and when that will be lost."""
+        self.logs_given = 0
+        """How often the log streams were given anything."""
+        self.logs_taken = -1
+        """How often they had been when the last line that they had read was taken."""
         self._reported = reported
         self._replicas: dict[str, ReplicaState] = {}
         self._packed_job: bytes | None = None
