@@ -296,13 +296,31 @@ def test_the_end_of_a_job_is_reported_after_its_last_line(
         drained = other.cluster._logs.drained
 
         def held_up(run_id: str) -> bool:
-            following.until(lambda: drained(run_id))
-            return True
+            if threading.current_thread() is threading.main_thread():
+                following.until(lambda: drained(run_id))
+            return drained(run_id)
 
         monkeypatch.setattr(other.cluster._logs, "drained", held_up)
         other.resume(plan)
         other.end_of(plan)
         assert len(other.lines(plan)) == len(port.lines(plan)) == 2
+
+
+def test_a_job_that_was_changed_after_its_end_is_deleted_by_one_request(
+    port: Port, namespace: Namespace
+) -> None:
+    """The operator goes on changing it: what the watch sees of that needs no request."""
+    plan, other = (port.submit(following.plan("1x1"), run) for run in ("0s", None))
+    port.end_of(plan)
+    namespace.kubectl("annotate", "pytorchjob", plan.run_id, "example.com/changed=yes")
+    version = namespace.get("pytorchjob", plan.run_id)["metadata"]["resourceVersion"]
+    # Where another job is followed, too, the watch goes on.
+    port.until(lambda _: port.cluster._last[plan.run_id].version == version)
+    asked = port.cluster.api.requests
+    before = asked["get pytorchjobs"]
+    port.cluster.remove(plan.run_id)
+    assert (asked["delete pytorchjobs"], asked["get pytorchjobs"] - before) == (1, 0)
+    assert [job["metadata"]["name"] for job in namespace.get("pytorchjobs")] == [other.run_id]
 
 
 def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(

@@ -115,7 +115,8 @@ class KubernetesCluster:
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
         self._last: dict[str, ending.LastSeen] = {}
-        """The jobs that were followed, by run: a newer job may have the name by now."""
+        """The jobs that were followed, by run, as they are now: until they are deleted the operator
+        goes on changing them. A newer job may have the name by now."""
         self._owners: set[str] = set()
         """Runs whose job is known to own its ConfigMap."""
         self._changed: set[str] = set()
@@ -132,7 +133,12 @@ class KubernetesCluster:
         self._taken_lines = 0
         self._is_closed = False
         self._watches = Watches(
-            api, self._runs, self._queue.put, watch_s=watch_s, longest_pause=longest_pause
+            api,
+            self._runs,
+            self._last,
+            self._queue.put,
+            watch_s=watch_s,
+            longest_pause=longest_pause,
         )
         self._logs = LogStreams(
             api,
@@ -390,6 +396,10 @@ class KubernetesCluster:
             self._changed.add(followed.plan.run_id)
             if change.kind == followed.kind:
                 self._extra.take_operator_change(followed.operator_seen_at())
+        elif run_id in self._last and isinstance(change, Changed):
+            now = ending.LastSeen.of(change.kind, change.object)
+            if now.uid == self._last[run_id].uid:
+                self._last[run_id] = now
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
@@ -60,7 +60,19 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return Source(kind=kind, path=path, labels=self.labels)
 
 
-def keeper(kind: str, runs: set[str]) -> Callable[[KubeObject], KubeObject | None]:
-    """Make the function that trims objects of these runs and drops all others."""
+def keeper(
+    kind: str, runs: Container[str], ended: Container[str] = ()
+) -> Callable[[KubeObject], KubeObject | None]:
+    """Make the function that trims objects of these runs and drops all others.
+
+    Of those that have ended it keeps the jobs.
+    """
     trim = {"Pod": trimming.pod, "Event": trimming.event}.get(kind, trimming.job)
-    return lambda found: trim(found) if trimming.run_of(kind, found) in runs else None
+    if trim is not trimming.job:
+        ended = ()
+
+    def keep(found: KubeObject) -> KubeObject | None:
+        run_id = trimming.run_of(kind, found)
+        return trim(found) if run_id in runs or run_id in ended else None
+
+    return keep

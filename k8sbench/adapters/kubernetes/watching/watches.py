@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.watching import scope
@@ -25,15 +25,18 @@ class Watches:
     def __init__(
         self,
         api: Api,
-        runs: set[str],
+        runs: Container[str],
+        ended: Container[str],
         on_event: Callable[[WatchEvent], None],
         *,
         watch_s: float,
         longest_pause: float,
     ) -> None:
-        """Keep objects of the ``runs``; the set is read whenever an object arrives."""
+        """Keep objects of the ``runs``, and jobs of those that have ``ended``; both are read
+        whenever an object arrives.
+        """
         self.failures = WatchFailures()
-        self._api, self._runs, self._on_event = api, runs, on_event
+        self._api, self._runs, self._ended, self._on_event = api, runs, ended, on_event
         self._watch_s, self._longest_pause = watch_s, longest_pause
         self._scope: Scope | None = None
         self._reflectors: dict[str, Reflector] = {}
@@ -65,7 +68,7 @@ class Watches:
                 self._reflectors[kind] = Reflector(
                     self._api,
                     wider.source(kind, namespace),
-                    scope.keeper(kind, self._runs),
+                    scope.keeper(kind, self._runs, self._ended),
                     self._on_event,
                     watch_s=self._watch_s,
                     longest_pause=self._longest_pause,
