@@ -22,6 +22,8 @@ from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison, Series
+    from k8sbench.model.group import Group
+    from k8sbench.model.run import Run
     from k8sbench.runs.context import Stop
 
 Note = Callable[[str], None]
@@ -143,15 +145,28 @@ def history(
         for group in mine
         if framework in (None, group.key.framework) and case in (None, group.key.case)
     ]
+    times = {
+        run.run_id: began
+        for run in known.runs.values()
+        if run.is_imported and (began := _began(run)) is not None
+    }
+
+    def is_shown(group: Group) -> bool:
+        newest = max(times.get(member.run_id, member.created_at) for member in group.members)
+        return since is None or newest >= since
+
     # Older sets are not shown, but changes are told by all of them.
     shown = (
-        msgspec.structs.replace(
-            one,
-            points=tuple(p for p in one.points if since is None or p.group.latest >= since),
-        )
-        for one in histories.history(fitting)
+        msgspec.structs.replace(one, points=tuple(p for p in one.points if is_shown(p.group)))
+        for one in histories.history(fitting, times)
     )
     return [one for one in shown if one.points]
+
+
+def _began(run: Run) -> float | None:
+    """When the window of an imported run began, by the dated stamps of its log."""
+    window = None if run.measurement is None else run.measurement.window
+    return None if window is None else window.started_at
 
 
 def labels(plan: RunPlan) -> tuple[str, ...]:
