@@ -95,10 +95,19 @@ def compare_when_complete(
         else:
             quiet_since = None
         if now - began >= seconds:
-            state = "no run of it is known" if count is None else f"{count} of its runs are open"
+            state = _state(count)
             raise TimedOut(f"The second side is not complete: {state}.{why}", "Give --wait more.")
         pause(LOOK_SECONDS)
     raise Interrupted(f"{stop.cause}: nothing was compared.")
+
+
+def _state(count: int | None) -> str:
+    """Say what a side lacks of which so many runs are open; None: it has no run."""
+    if count is None:
+        return "no run of it is known"
+    if count == 0:
+        return f"its last run ended less than {QUIET_SECONDS:g} s ago, and more may come"
+    return f"{count} of its runs are open"
 
 
 def open_runs(text: str, scope: Scope, note: Note) -> int | None:

@@ -118,12 +118,19 @@ def verdict(one: Compared) -> str:
 def tables(compared: Comparison) -> list[Table]:
     """Lay out the cases, and what differs besides the figures."""
     names = case_names(compared)
-    rows = [_row(one, compared.limit) for one in compared.cases]
+    estimators = {
+        side.estimator
+        for one in compared.cases
+        for side in (one.a, one.b)
+        if side is not None and side.values
+    }
+    rows = [_row(one, compared.limit, name_them=len(estimators) > 1) for one in compared.cases]
+    by = tuple(f"A, B: medians by {only}" for only in estimators) if len(estimators) == 1 else ()
     columns = tuple(
         Column(n, right=n in _RIGHT, stays=n in _KEPT, states=n == "verdict") for n in _COLUMNS
     )
     title = f"A: {clean(compared.a)}   B: {clean(compared.b)}"
-    found = [Table(title=title, columns=columns, rows=tuple(rows))]
+    found = [Table(title=title, columns=columns, rows=tuple(rows), notes=by)]
     if compared.differences:
         columns = (Column("differs in"), Column("A"), Column("B"), Column("cases"))
         lines = tuple(_difference(one, compared, names) for one in compared.differences)
@@ -148,7 +155,8 @@ def case_names(compared: Comparison) -> list[str]:
     return [names[one.group.key.id] for one in compared.cases]
 
 
-def _row(one: Compared, limit: float | None) -> tuple[Cell, ...]:
+def _row(one: Compared, limit: float | None, *, name_them: bool) -> tuple[Cell, ...]:
+    """Lay out a case; ``name_them``: whether its figures have a footnote with their estimator."""
     key = one.group.key
     if one.ratio is None:
         why = verdict(one)
@@ -169,8 +177,8 @@ def _row(one: Compared, limit: float | None) -> tuple[Cell, ...]:
         Cell(key.benchmark),
         Cell(key.framework),
         Cell(group_words.precision(one.group)),
-        _figure(one.a),
-        _figure(one.b),
+        _figure(one.a, name_it=name_them),
+        _figure(one.b, name_it=name_them),
         change,
         interval,
         p,
@@ -184,15 +192,16 @@ def _of_runs_of_two_sets(one: Compared) -> bool:
     return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
 
 
-def _figure(side: Figures | None) -> Cell:
+def _figure(side: Figures | None, *, name_it: bool) -> Cell:
     if side is None:
         return absent("there is no counterpart")
+    by = (f"by {side.estimator}",) if name_it else ()
     if side.of == "published":
-        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "",))
+        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "", *by))
     if side.spread is None:
         newest = side.groups[-1]
         return Cell(group_words.no_figure(newest), group_words.reasons(newest, "reject"))
-    return Cell(f"{numbers.rate(side.spread.median)} {side.unit}")
+    return Cell(f"{numbers.rate(side.spread.median)} {side.unit}", by)
 
 
 def _n(one: Compared) -> str:

@@ -6,9 +6,10 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
-from k8sbench.model.compared import Comparison
+from k8sbench.model.compared import Comparison, Figures
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import comparing, formats, tables
@@ -114,6 +115,32 @@ def test_the_table_says_it_in_a_word(mixed: Comparison) -> None:
         assert told in text
     assert "\x00" not in text
     assert tables.markdown(comparing.tables(mixed)).startswith("**A: a   B: b**")
+
+
+def test_the_estimator_of_the_figures_is_named() -> None:
+    assert "A, B: medians by time_weighted\n" in tables.text(
+        comparing.tables(compared(old(), new()))
+    )
+
+
+def test_figures_by_several_estimators_name_each_their_own() -> None:
+    found = compared([*old(case="1x1"), *old(case="1x8")], new(case="1x1"))
+    cases = [
+        one if one.b else msgspec.structs.replace(one, a=_by("median", one.a))
+        for one in found.cases
+    ]
+    (table,) = comparing.tables(msgspec.structs.replace(found, cases=tuple(cases)))
+    place = [column.title for column in table.columns].index("A")
+    assert {row[0].text: row[place].notes for row in table.rows} == {
+        "1x1": ("by time_weighted",),
+        "1x8": ("by median",),
+    }
+    assert not table.notes
+
+
+def _by(estimator: str, side: Figures | None) -> Figures:
+    assert side is not None
+    return msgspec.structs.replace(side, estimator=estimator)
 
 
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
