@@ -200,7 +200,7 @@ def _figure(side: Figures | None, *, name_it: bool) -> Cell:
         return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "", *by))
     if side.spread is None:
         newest = side.groups[-1]
-        return Cell(group_words.no_figure(newest), group_words.reasons(newest, "reject"))
+        return Cell(group_words.no_figure(newest), group_words.footnotes(newest, "reject"))
     return Cell(f"{numbers.rate(side.spread.median)} {side.unit}", by)
 
 
