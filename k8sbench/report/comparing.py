@@ -38,7 +38,7 @@ def words(one: Compared, limit: float | None) -> str:
     if one.a is None or one.b is None:
         return f"There is no counterpart in {'A' if one.a is None else 'B'}."
     if one.ratio is None:
-        return f"No ratio is given ({', '.join(one.not_comparable)})."
+        return f"No ratio is given ({', '.join(one.not_comparable)}).{_unknown_gpus(one)}"
     parts = [_shown(one, one.a, one.b)]
     if one.regression and limit is not None:
         parts.append(f"Slower by more than {_share(limit)}, and separated: a regression.")
@@ -48,6 +48,18 @@ def words(one: Compared, limit: float | None) -> str:
             " More repeats would decide."
         )
     return " ".join(parts)
+
+
+def _unknown_gpus(one: Compared) -> str:
+    """Say whose GPU model is not known, where that forbids a ratio."""
+    sides = [
+        name
+        for name, side in (("A", one.a), ("B", one.b))
+        if side is not None and side.groups and side.groups[-1].key.gpu_model == "unknown"
+    ]
+    if not sides or not {"device", "gpu-model"} & {*one.not_comparable}:
+        return ""
+    return f" The GPU model of {' and of '.join(sides)} is not known; import takes --gpu-model."
 
 
 def _shown(one: Compared, a: Figures, b: Figures) -> str:

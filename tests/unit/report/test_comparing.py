@@ -56,6 +56,16 @@ def test_what_is_beyond_the_limit_and_not_separated_asks_for_repeats() -> None:
     assert "but not separated: no regression is shown. More repeats would decide." in told
 
 
+def test_whose_gpu_is_not_known_is_said() -> None:
+    unknown = {"measured": {"gpu_model": None}}
+    assert words(old(), new(**unknown)) == (
+        "No ratio is given (device). The GPU model of B is not known; import takes --gpu-model."
+    )
+    assert "The GPU model of A and of B is not known" in words(old(**unknown), new(**unknown))
+    other = {"measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
+    assert words(old(), new(**other)) == "No ratio is given (device)."
+
+
 @pytest.fixture
 def mixed() -> Comparison:
     """A regression, an equal case, one only in A, one of too few runs, one that failed, smoke."""
