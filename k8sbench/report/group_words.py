@@ -103,8 +103,8 @@ def _lines(group: Group, kind: str) -> list[_Line]:
         *(([member.run_id], reason) for member in group.members for reason in member.reasons),
     ]:
         if ("accepted" if reason.accepted else reason.severity) == kind:
-            text = (reason.id, reason.message, _evidence(reason))
-            found.setdefault(text, []).extend(run_ids)
+            alike = (reason.id, reason.message, _evidence(reason))
+            found.setdefault(alike, []).extend(run_ids)
     lines = []
     for (name, message, evidence), run_ids in found.items():
         runs = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -57,12 +58,12 @@ def test_what_is_beyond_the_limit_and_not_separated_asks_for_repeats() -> None:
 
 
 def test_whose_gpu_is_not_known_is_said() -> None:
-    unknown = {"measured": {"gpu_model": None}}
+    unknown: dict[str, Any] = {"measured": {"gpu_model": None}}
     assert words(old(), new(**unknown)) == (
         "No ratio is given (device). The GPU model of B is not known; import takes --gpu-model."
     )
     assert "The GPU model of A and of B is not known" in words(old(**unknown), new(**unknown))
-    other = {"measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
+    other: dict[str, Any] = {"measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
     assert words(old(), new(**other)) == "No ratio is given (device)."
 
 
