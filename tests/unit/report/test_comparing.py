@@ -110,6 +110,15 @@ def test_junit_has_a_test_for_each_case(mixed: Comparison) -> None:
     assert (failure.get("message") or "").startswith("−9.9 %: REGRESSION. All of B is below")
 
 
+def test_a_test_of_junit_has_the_same_name_whatever_else_is_compared(mixed: Comparison) -> None:
+    def names(compared: Comparison) -> list[str | None]:
+        return [test.get("name") for test in ET.fromstring(comparing.junit(compared))]
+
+    (alone,) = names(compared(old(A, case="1x8"), new(B, case="1x8")))
+    assert alone == "1x8 resnet50 pytorch fp32 batch 128"
+    assert alone in names(mixed)
+
+
 def test_the_table_says_it_in_a_word(mixed: Comparison) -> None:
     text = tables.text(comparing.tables(mixed))
     for told in (
