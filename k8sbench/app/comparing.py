@@ -22,6 +22,8 @@ from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison, Series
+    from k8sbench.model.group import Group
+    from k8sbench.model.run import Run
     from k8sbench.runs.context import Stop
 
 Note = Callable[[str], None]
@@ -93,10 +95,19 @@ def compare_when_complete(
         else:
             quiet_since = None
         if now - began >= seconds:
-            state = "no run of it is known" if count is None else f"{count} of its runs are open"
+            state = _state(count)
             raise TimedOut(f"The second side is not complete: {state}.{why}", "Give --wait more.")
         pause(LOOK_SECONDS)
     raise Interrupted(f"{stop.cause}: nothing was compared.")
+
+
+def _state(count: int | None) -> str:
+    """Say what a side lacks of which so many runs are open; None: it has no run."""
+    if count is None:
+        return "no run of it is known"
+    if count == 0:
+        return f"its last run ended less than {QUIET_SECONDS:g} s ago, and more may come"
+    return f"{count} of its runs are open"
 
 
 def open_runs(text: str, scope: Scope, note: Note) -> int | None:
@@ -143,15 +154,28 @@ def history(
         for group in mine
         if framework in (None, group.key.framework) and case in (None, group.key.case)
     ]
+    times = {
+        run.run_id: began
+        for run in known.runs.values()
+        if run.is_imported and (began := _began(run)) is not None
+    }
+
+    def is_shown(group: Group) -> bool:
+        newest = max(times.get(member.run_id, member.created_at) for member in group.members)
+        return since is None or newest >= since
+
     # Older sets are not shown, but changes are told by all of them.
     shown = (
-        msgspec.structs.replace(
-            one,
-            points=tuple(p for p in one.points if since is None or p.group.latest >= since),
-        )
-        for one in histories.history(fitting)
+        msgspec.structs.replace(one, points=tuple(p for p in one.points if is_shown(p.group)))
+        for one in histories.history(fitting, times)
     )
     return [one for one in shown if one.points]
+
+
+def _began(run: Run) -> float | None:
+    """When the window of an imported run began, by the dated stamps of its log."""
+    window = None if run.measurement is None else run.measurement.window
+    return None if window is None else window.started_at
 
 
 def labels(plan: RunPlan) -> tuple[str, ...]:

@@ -306,8 +306,7 @@ def _doubles(
             found.append(
                 InputError(
                     f"is the log of run {other.run_id} of set {other.plan.set_name}.",
-                    "A log counts once. Leave it out, or remove that run with:"
-                    f" k8sbench store remove {other.run_id}",
+                    f"A log counts once. Leave it out, or remove {_removed(other)}",
                     file=one.origin.file,
                 )
             )
@@ -361,7 +360,15 @@ def _same(run: Run, plan: Any, origin: Origin) -> Run:
     if differing:
         raise InputError(
             f"was imported as run {run.run_id}, with another {', '.join(differing)}.",
-            f"Remove that run first: k8sbench store remove {run.run_id}",
+            f"First remove {_removed(run)}",
             file=origin.file,
         )
     return run
+
+
+def _removed(run: Run) -> str:
+    """How its run is removed: in words that are the same for all runs of a set."""
+    return (
+        "that run with: k8sbench store remove RUN\n  All runs of its set are removed with:"
+        f" k8sbench store remove {run.plan.set_name}"
+    )

@@ -40,7 +40,8 @@ OF_RUNS: dict[str, str] = {
     "mixed-devices": "Choose a node pool of one GPU model.",
     "nothing-measured": (
         "Look at the logs: the program ended before its first line, or prints another format "
-        "than the plan names."
+        "than the plan names. `k8sbench explain FILE.yaml LOG` shows how near the lines come to "
+        "a format of your own."
     ),
     "other-benchmark": "Measure it as what it is.",
     "parameters": "Check the model's options; another model is another benchmark.",

@@ -127,7 +127,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     group: Group
     at: float
-    """When its first run was created, Unix seconds."""
+    """When its first run was created, or began by its imported log, Unix seconds."""
     change: float | None = None
     """From here on the figure is another: the median from here on ÷ that before − 1."""
     p: float | None = None

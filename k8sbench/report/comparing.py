@@ -5,12 +5,13 @@ What so few runs can and cannot show is said beside each case: a ratio alone say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from k8sbench.measure.group import rank_test
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import counted
+from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
@@ -26,6 +27,8 @@ _COLUMNS = (
     *("case", "benchmark", "framework", "precision", "A", "B", "change", "interval", "p", "n"),
     "verdict",
 )
+UP_TO_BATCH = 5
+"""Words of a case's name: case, benchmark, framework, precision, batch."""
 _RIGHT = ("A", "B", "change", "interval", "p")
 _KEPT = ("case", "A", "B", "change", "verdict")
 
@@ -38,7 +41,7 @@ def words(one: Compared, limit: float | None) -> str:
     if one.a is None or one.b is None:
         return f"There is no counterpart in {'A' if one.a is None else 'B'}."
     if one.ratio is None:
-        return f"No ratio is given ({', '.join(one.not_comparable)})."
+        return f"No ratio is given ({', '.join(one.not_comparable)}).{_unknown_gpus(one)}"
     parts = [_shown(one, one.a, one.b)]
     if one.regression and limit is not None:
         parts.append(f"Slower by more than {_share(limit)}, and separated: a regression.")
@@ -48,6 +51,18 @@ def words(one: Compared, limit: float | None) -> str:
             " More repeats would decide."
         )
     return " ".join(parts)
+
+
+def _unknown_gpus(one: Compared) -> str:
+    """Say whose GPU model is not known, where that forbids a ratio."""
+    sides = [
+        name
+        for name, side in (("A", one.a), ("B", one.b))
+        if side is not None and side.groups and side.groups[-1].key.gpu_model == "unknown"
+    ]
+    if not sides or not {"device", "gpu-model"} & {*one.not_comparable}:
+        return ""
+    return f" The GPU model of {' and of '.join(sides)} is not known; import takes --gpu-model."
 
 
 def _shown(one: Compared, a: Figures, b: Figures) -> str:
@@ -118,12 +133,19 @@ def verdict(one: Compared) -> str:
 def tables(compared: Comparison) -> list[Table]:
     """Lay out the cases, and what differs besides the figures."""
     names = case_names(compared)
-    rows = [_row(one, compared.limit) for one in compared.cases]
+    estimators = {
+        side.estimator
+        for one in compared.cases
+        for side in (one.a, one.b)
+        if side is not None and side.values
+    }
+    rows = [_row(one, compared.limit, name_them=len(estimators) > 1) for one in compared.cases]
+    by = tuple(f"A, B: medians by {only}" for only in estimators) if len(estimators) == 1 else ()
     columns = tuple(
         Column(n, right=n in _RIGHT, stays=n in _KEPT, states=n == "verdict") for n in _COLUMNS
     )
     title = f"A: {clean(compared.a)}   B: {clean(compared.b)}"
-    found = [Table(title=title, columns=columns, rows=tuple(rows))]
+    found = [Table(title=title, columns=columns, rows=tuple(rows), notes=by)]
     if compared.differences:
         columns = (Column("differs in"), Column("A"), Column("B"), Column("cases"))
         lines = tuple(_difference(one, compared, names) for one in compared.differences)
@@ -131,11 +153,10 @@ def tables(compared: Comparison) -> list[Table]:
     return found
 
 
-def case_names(compared: Comparison) -> list[str]:
-    """Name each case, with as many words as tell them apart."""
+def case_names(compared: Comparison, *, fewest: int = 1) -> list[str]:
+    """Name each case, with as many words as tell them apart, ``fewest`` or more."""
     groups = {one.group.key.id: one.group for one in compared.cases}
-    names = group_words.unique_names(
-        list(groups.values()),
+    words: list[Callable[[Group], str]] = [
         lambda g: g.key.case,
         lambda g: g.key.benchmark,
         lambda g: g.key.framework,
@@ -144,11 +165,17 @@ def case_names(compared: Comparison) -> list[str]:
         lambda g: g.key.variant,
         lambda g: g.key.data,
         lambda g: g.key.pool,
+    ]
+    names = group_words.unique_names(
+        list(groups.values()),
+        lambda g: " ".join(word(g) for word in words[:fewest]),
+        *words[fewest:],
     )
     return [names[one.group.key.id] for one in compared.cases]
 
 
-def _row(one: Compared, limit: float | None) -> tuple[Cell, ...]:
+def _row(one: Compared, limit: float | None, *, name_them: bool) -> tuple[Cell, ...]:
+    """Lay out a case; ``name_them``: whether its figures have a footnote with their estimator."""
     key = one.group.key
     if one.ratio is None:
         why = verdict(one)
@@ -169,8 +196,8 @@ def _row(one: Compared, limit: float | None) -> tuple[Cell, ...]:
         Cell(key.benchmark),
         Cell(key.framework),
         Cell(group_words.precision(one.group)),
-        _figure(one.a),
-        _figure(one.b),
+        _figure(one.a, name_it=name_them),
+        _figure(one.b, name_it=name_them),
         change,
         interval,
         p,
@@ -184,15 +211,16 @@ def _of_runs_of_two_sets(one: Compared) -> bool:
     return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
 
 
-def _figure(side: Figures | None) -> Cell:
+def _figure(side: Figures | None, *, name_it: bool) -> Cell:
     if side is None:
         return absent("there is no counterpart")
+    by = (f"by {side.estimator}",) if name_it else ()
     if side.of == "published":
-        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "",))
+        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "", *by))
     if side.spread is None:
         newest = side.groups[-1]
-        return Cell(group_words.no_figure(newest), group_words.reasons(newest, "reject"))
-    return Cell(f"{numbers.rate(side.spread.median)} {side.unit}")
+        return Cell(group_words.no_figure(newest), group_words.footnotes(newest, "reject"))
+    return Cell(f"{numbers.rate(side.spread.median)} {side.unit}", by)
 
 
 def _n(one: Compared) -> str:
@@ -337,7 +365,8 @@ def junit(compared: Comparison) -> str:
     """
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
-    names = case_names(compared)
+    # The same words whatever else is compared: CI servers follow a test over time by its name.
+    names = case_names(compared, fewest=UP_TO_BATCH)
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
     count = {"failure": 0, "error": 0, "skipped": 0}
     for one, name in zip(compared.cases, names, strict=True):

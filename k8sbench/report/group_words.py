@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from k8sbench.model import speed_options
 from k8sbench.model.group import Group, Result, Spread
@@ -10,6 +11,8 @@ from k8sbench.model.measurement import Reason
 from k8sbench.report import numbers
 
 SMOKE_MARK = "checks the path, not the speed"
+MOST_ALIKE = 3
+"""Footnotes of a row that have one reason, each with another run's figures."""
 
 
 def few_sets(result: Result) -> str:
@@ -66,21 +69,48 @@ def marks(group: Group) -> tuple[str, ...]:
     return tuple(found)
 
 
+class _Line(NamedTuple):
+    id: str
+    text: str
+    runs: int
+    """Number of the runs that it is about."""
+
+
 def reasons(group: Group, kind: str) -> tuple[str, ...]:
     """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
+    return tuple(line.text for line in _lines(group, kind))
+
+
+def footnotes(group: Group, kind: str) -> tuple[str, ...]:
+    """Write the reasons for a table: of those with one id a few, and the number of other runs."""
+    by_id: dict[str, list[_Line]] = {}
+    for line in _lines(group, kind):
+        by_id.setdefault(line.id, []).append(line)
+    found = []
+    for name, lines in by_id.items():
+        most = len(lines) if len(lines) <= MOST_ALIKE else MOST_ALIKE - 1
+        found += [line.text for line in lines[:most]]
+        others = sum(line.runs for line in lines[most:])
+        if len(lines) > most:
+            found.append(f"{name}: {others} more runs; k8sbench explain {group.key.id} has each.")
+    return tuple(found)
+
+
+def _lines(group: Group, kind: str) -> list[_Line]:
     found: dict[tuple[str, str, str], list[str]] = {}
     for run_ids, reason in [
         *(([], reason) for reason in group.reasons),
         *(([member.run_id], reason) for member in group.members for reason in member.reasons),
     ]:
         if ("accepted" if reason.accepted else reason.severity) == kind:
-            text = (reason.id, reason.message, _evidence(reason))
-            found.setdefault(text, []).extend(run_ids)
+            alike = (reason.id, reason.message, _evidence(reason))
+            found.setdefault(alike, []).extend(run_ids)
     lines = []
     for (name, message, evidence), run_ids in found.items():
         runs = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
-        lines.append(f"{name}{f' ({runs})' if run_ids else ''}: {message}{evidence}")
-    return tuple(lines)
+        text = f"{name}{f' ({runs})' if run_ids else ''}: {message}{evidence}"
+        lines.append(_Line(name, text, len(run_ids)))
+    return lines
 
 
 def _evidence(reason: Reason) -> str:

@@ -54,7 +54,7 @@ def tables(series: Sequence[Series]) -> list[Table]:
 def _row(point: Point, series: Series) -> tuple[Cell, ...]:
     group, spread = point.group, point.group.spread
     if spread is None:
-        figure = Cell(group_words.no_figure(group), group_words.reasons(group, "reject"))
+        figure = Cell(group_words.no_figure(group), group_words.footnotes(group, "reject"))
         interval = absent("no valid figure")
     else:
         figure = Cell(numbers.rate(spread.median), group_words.marks(group))

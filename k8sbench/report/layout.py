@@ -17,7 +17,7 @@ from typing import Any
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
 from k8sbench.report import gpu_columns, numbers, training_columns
 from k8sbench.report.gpu_columns import Cells
-from k8sbench.report.group_words import few_sets, interval, marks, no_figure, precision, reasons
+from k8sbench.report.group_words import few_sets, footnotes, interval, marks, no_figure, precision
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -221,14 +221,14 @@ def _gpus(result: Result) -> Cell:
 def _runs(result: Result) -> Cell:
     """Count the valid runs; the reasons of the others are footnotes, here or at the figure."""
     group = result.group
-    rejected = reasons(group, "reject") if group.spread is not None else ()
+    rejected = footnotes(group, "reject") if group.spread is not None else ()
     return Cell(f"{group.counted}/{len(group.members)}", rejected)
 
 
 def _throughput(group: Group) -> Cell:
     if group.spread is not None:
         return Cell(f"{numbers.rate(group.spread.median)} {group.unit}")
-    return Cell(no_figure(group), reasons(group, "reject"))
+    return Cell(no_figure(group), footnotes(group, "reject"))
 
 
 def _gmac(value: float) -> str:
@@ -260,7 +260,7 @@ def _short_verdict(result: Result) -> Cell:
 
 def _verdict(result: Result) -> Cell:
     group = result.group
-    notes = (*reasons(group, "warn"), *reasons(group, "accepted"))
+    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"))
     return Cell("; ".join([group.state, *marks(group)]), notes)
 
 

@@ -36,7 +36,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     cases = len({run.plan.case for run in made.runs})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
-        f" Compare with: k8sbench compare {name} SET"
+        f" Compare with: k8sbench compare baseline:{name} SET"
     )
 
 

@@ -110,6 +110,10 @@ def _exit_code(compared: Comparison) -> int:
     """Judge a comparison that has a limit: one that held nothing against anything is no success."""
     from k8sbench.report.comparing import lacks_figure
 
+    lost = sum(one.b is None for one in compared.cases)
+    if lost:
+        cases = counted(lost, "case", ("is", "are"))
+        output.note(f"note: {cases} only in A, without a counterpart in B.")
     if compared.regressions:
         cases = counted(len(compared.regressions), "case", ("is", "are"))
         output.note(f"{cases} slower beyond the limit, and separated.")

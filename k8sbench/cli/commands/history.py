@@ -22,7 +22,7 @@ from k8sbench.report import formats
 @form_option(*formats.offered("table", "markdown", "document", "flat"))
 @click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
 @click.option("--case", metavar="NxG", help="Only this case, as 4x8.")
-@since_option("Only sets with a run created since: 2h, 3d, 2026-11-20, …")
+@since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
 @click.option("--plot", metavar="FILE", help="Also draw it: .svg, .png or .pdf; needs [report].")
 @accept_option
 @access_options

@@ -77,9 +77,9 @@ def command(logs: tuple[str, ...], form: str, where: str | None, **asked: Any) -
 
     LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input. Each log
     is a repeat of its case: GPUs, batch and precision are what the log states, what the
-    benchmark's file reads in it, or what is given here. All logs are recorded, or none; a log that
-    is given twice, or is in the store already, is named. Again is harmless: with --set the runs of
-    the same logs are left as they are.
+    benchmark's file reads in it, or what is given here. All logs are recorded, or none; a copy
+    of another log, or of one that is in the store already, is named. Again is harmless: with --set
+    the runs of the same logs are left as they are.
 
     \b
     k8sbench import logs/ --benchmark mine.yaml --set march --gpu-model "Tesla V100-SXM2-16GB"

@@ -153,7 +153,7 @@ def remove(
                 f"{counted(len(found), 'run')} would be removed for ever.", "Add --yes if so."
             )
         output.note("\n".join(run.run_id for run in found))
-        return click.confirm(f"Remove {counted(len(found), 'run')} for ever?", err=True)
+        return output.agreed(f"Remove {counted(len(found), 'run')} for ever?")
 
     done = removal.remove(
         runs, where, access, output.note, confirm, ask_clusters=not without_cluster

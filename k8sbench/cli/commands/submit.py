@@ -110,7 +110,7 @@ def command(
 
 def _agrees(text: str) -> bool:
     output.note(text)
-    return click.confirm("Run it here?", err=True)
+    return output.agreed("Run it here?")
 
 
 def _print_dry_run(done: DryRun, form: str) -> int:

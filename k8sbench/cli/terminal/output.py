@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
+import click
 import msgspec
 
 from k8sbench.cli.terminal import color
@@ -34,6 +35,15 @@ class ReaderGone(Exception):
 def note(text: str) -> None:
     """Write a line that is not data to stderr."""
     write(text + "\n", sys.stderr)
+
+
+def agreed(question: str) -> bool:
+    """Ask on stderr, with No as the default; raises :class:`click.Abort` for Ctrl-C and Ctrl-D."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        note("")  # the question ends no line
+        raise
 
 
 def write(text: str, stream: TextIO | None = None) -> None:

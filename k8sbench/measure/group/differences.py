@@ -22,7 +22,9 @@ from k8sbench.model.run import Run
 Pair = tuple[Sequence[Run], Sequence[Run]]
 
 MOMENTARY = {
+    "run_id": "Every run has its own.",
     "pod": "Every run has its own.",
+    "host": "In a pod it is the pod's name; the node has a field of its own.",
     "gpu_uuid": "The node says which GPUs it may be.",
     "gpu_index": "Any of a node's GPUs may be the first.",
     "clock_sm_mhz": "It is of one moment; the GPU metrics have it over the run.",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -39,14 +39,20 @@ class Change(NamedTuple):
     p: float
 
 
-def history(groups: Sequence[Group]) -> list[Series]:
-    """Order the groups of each case by time, and mark the changes."""
+def history(groups: Sequence[Group], times: Mapping[str, float]) -> list[Series]:
+    """Order the groups of each case by time, and mark the changes.
+
+    ``times`` says of runs that began before they were created, by id, when that was (Unix seconds).
+    """
     side = Side(name="", groups=tuple(groups), runs={})
-    return [_series(members) for members in side.cases()]
+    return [_series(members, times) for members in side.cases()]
 
 
-def _series(groups: Sequence[Group]) -> Series:
-    started = [min(member.created_at for member in group.members) for group in groups]
+def _series(groups: Sequence[Group], times: Mapping[str, float]) -> Series:
+    started = [
+        min(times.get(member.run_id, member.created_at) for member in group.members)
+        for group in groups
+    ]
     points = [
         Point(group=group, at=at)
         for at, group in sorted(zip(started, groups, strict=True), key=lambda one: one[0])

@@ -82,14 +82,16 @@ def _gpus(case: Case) -> Iterator[Reason]:
         # It may count nodes: whoever gives the number knows better.
         stated |= log.facts.get("gpus_by_environment", {})
     if logged is not None and logged != case.gpus:
-        text = f"{case.gpus} GPUs were given, the log says {logged}."
+        given = counted(case.gpus, "GPU", ("was", "were"))
+        text = f"{given} given, the log says {logged}."
         yield reason("gpu-count", text, log.place("gpus"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield reason("gpu-count", text, stated.values())
     elif len(log.series_by_rank) > case.gpus:
         ranks = len(log.series_by_rank)
-        text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."
+        given = counted(case.gpus, "GPU", ("was", "were"))
+        text = f"{ranks} ranks print training lines, and {given} given."
         yield reason("gpu-count", text)
     elif (
         expected.by_user
@@ -97,7 +99,7 @@ def _gpus(case: Case) -> Iterator[Reason]:
         and logged is None
         and not (1 < len(log.series_by_rank) == case.gpus or _confirmed(case))
     ):
-        text = f"The log does not state its GPUs; that there were {case.gpus} is --gpus alone."
+        text = f"The log does not state its GPUs; the number {case.gpus} is that of --gpus alone."
         yield reason("gpus-unverified", text)
     trainers = expected.trainers
     if trainers is not None and log.family is OURS and len(log.started) != trainers:

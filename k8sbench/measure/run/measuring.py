@@ -418,9 +418,9 @@ def _nothing_in(log: LogFacts) -> InputError:
     if log.head_of is not None:
         name, family = log.head_of
         return InputError(
-            f"begins like a log of {family.title} and holds no training line: "
-            "the run ended before its first.",
-            "Give the complete log.",
+            f"begins like a log of {family.title} and holds no training line of it: "
+            "the run ended before its first, or another program wrote the log.",
+            "Give the complete log; other formats are declared in a benchmark's YAML file.",
             file=name,
         )
     families = ", ".join(FAMILIES)

@@ -79,6 +79,13 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
     assert ("too few runs to show a regression" in err) == (len(b) == 1 and code == 0)
 
 
+def test_a_case_that_only_the_old_side_has_is_noted(fill: Fill, typed: Typed) -> None:
+    fill([*old(case="1x1"), *old(case="1x8"), *new(A, case="1x1")])
+    words = ("compare", "old", "new", "--fail-on-regression", "3%")
+    assert typed(*words)[0::2] == (0, "note: 1 case is only in A, without a counterpart in B.\n")
+    assert typed(*words[:3])[2] == ""
+
+
 def test_a_regression_is_red_where_colour_is_wanted(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(B)])
     words = ("compare", "old", "new", "--fail-on-regression", "3%")
@@ -178,6 +185,17 @@ def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: 
     (listed,) = json.loads(typed("baseline", "list", "-o", "json")[1])
     assert (listed["name"], listed["runs"], listed["sets"]) == ("base", 3, ["old"])
     assert typed("baseline", "list", "-o", "name")[1] == "base\n"
+
+
+def test_what_is_said_of_a_baseline_works_where_a_set_has_its_name(
+    fill: Fill, typed: Typed
+) -> None:
+    fill([*old(), *new()])
+    said = typed("baseline", "save", "old", "old")[2]
+    command = said.rpartition("Compare with: k8sbench ")[2].split()
+    assert command == ["compare", "baseline:old", "SET"]
+    assert typed(*command[:-1], "new")[0] == 0
+    assert typed("compare", "old", "new")[0] == 2
 
 
 def test_only_runs_that_count_are_kept(fill: Fill, typed: Typed) -> None:
@@ -305,11 +323,16 @@ def test_a_collector_that_is_away_is_waited_for() -> None:
 
 @pytest.mark.parametrize(
     ("look", "told"),
-    [(None, "no run of it is known"), (2, "2 of its runs are open"), (Unreachable("No."), "No.")],
+    [
+        (None, "no run of it is known"),
+        (2, "2 of its runs are open"),
+        (0, "less than 120 s ago, and more may come"),
+        (Unreachable("No."), "No."),
+    ],
 )
 def test_nothing_is_waited_for_without_end(look: int | Exception | None, told: str) -> None:
     with pytest.raises(TimedOut, match=told) as raised:
-        Waiting(look).compare(600)
+        Waiting(look).compare(60)
     assert raised.value.exit_code == 4
 
 

@@ -214,6 +214,20 @@ def test_on_a_terminal_it_is_asked(
     assert ids() == (["going", "one", "remote"] if answer else ALL)
 
 
+def test_ctrl_c_at_the_question_begins_a_line_of_its_own(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def confirm(text: str, **_: object) -> bool:
+        print(text, end="", file=sys.stderr)
+        raise click.Abort
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert main(["store", "remove", "b"]) == 130
+    assert capsys.readouterr().err.endswith("for ever?\nerror: Interrupted.\n")
+    assert ids() == ALL
+
+
 class Reached(FakeCluster):
     """A cluster that may have a run's job still, or be away."""
 

@@ -20,9 +20,11 @@ CASES = {
 """GPUs and whether AMP was on → images/s of the whole job."""
 
 
-def log(gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 256) -> str:
+def log(
+    gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 256, day: int = 2
+) -> str:
     """One log: thirty lines of ten steps each, the first of which is of the warm-up."""
-    at = datetime.datetime(2026, 3, 2, 4, tzinfo=datetime.UTC)
+    at = datetime.datetime(2026, 3, day, 4, tzinfo=datetime.UTC)
     lines = [
         f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - PARAMETER batch_size : {batch}  xla : True  amp : {amp} ",
         "Starting Model Training...",

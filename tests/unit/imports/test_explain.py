@@ -206,6 +206,19 @@ def test_a_run_that_was_never_measured_has_no_formulas(place: Path, capsys: Capt
     assert "too-few-records" in text(capsys, "measured")
 
 
+def test_logs_without_a_training_line_are_not_said_to_be_away(
+    place: Path, capsys: Captured
+) -> None:
+    from k8sbench.adapters.store.sql_store import open_store
+
+    nothing = measurement(verdict="rejected", reasons=(REJECTION,), records=0)
+    with open_store() as store:
+        store.record(plan("silent"), at=NOW, owner=None)
+        store.move("silent", step(Phase.SUCCEEDED))
+        store.measured("silent", nothing)
+    assert "\n  0 training lines count\n" in text(capsys, "silent")
+
+
 def text(capsys: Captured, *words: str) -> str:
     assert main(["explain", *words]) == 0
     return capsys.readouterr().out

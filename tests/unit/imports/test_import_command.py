@@ -115,8 +115,22 @@ def test_a_log_of_another_set_is_named_with_its_run(
     assert imported("one.txt", *foreign.OF, "--set", "two") == 2
     err = capsys.readouterr().err
     assert f"one.txt: is the log of run {run_id} of set one." in err
-    assert f"k8sbench store remove {run_id}" in err
+    assert "k8sbench store remove RUN" in err
+    assert "k8sbench store remove one" in err, "that set"
     assert runs() == [run_id]
+    assert main(["store", "remove", "one", "--yes"]) == 0
+    assert imported("one.txt", *foreign.OF, "--set", "two") == 0
+
+
+def test_what_to_do_about_many_logs_is_said_once(logs: Path, capsys: Captured) -> None:
+    imported("logs", *foreign.OF, "--set", "march")
+    (logs / "aa.txt").write_text("no log\n")
+    capsys.readouterr()
+    assert imported("logs", *foreign.OF, "--set", "april") == 2
+    err = capsys.readouterr().err
+    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 31
+    assert err.count("k8sbench store remove march") == 1
+    assert err.count("  Check that it is a training log") == 1
 
 
 def test_the_same_log_with_other_values_is_refused(

@@ -51,6 +51,20 @@ def test_what_needs_a_job_says_that_there_is_none(
     assert f"k8sbench store remove {run_id}" in err
 
 
+def test_a_history_has_its_set_where_the_log_says_it_ran(
+    run_id: str, place: Path, capsys: Captured
+) -> None:
+    (place / "before.txt").write_text(foreign.log(rate=1190.0, day=1))
+    assert main(["import", "before.txt", *foreign.OF, "--set", "imported-later"]) == 0
+    capsys.readouterr()
+    assert main(["history", "resnet50-tf"]) == 0
+    points = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:4]]
+    assert points == [["imported-later", "2026-03-01"], ["one", "2026-03-02"]]
+    assert main(["history", "resnet50-tf", "--since", "2026-03-02", "-o", "json"]) == 0
+    (series,) = json.loads(capsys.readouterr().out)["series"]
+    assert [point["set"] for point in series["points"]] == ["one"]
+
+
 def test_watch_prints_its_row(run_id: str, capsys: Captured) -> None:
     assert main(["watch", run_id]) == 0
     assert "1199.91 images/s" in capsys.readouterr().out

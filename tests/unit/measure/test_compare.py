@@ -255,6 +255,8 @@ def test_what_the_runs_report_differently_is_listed() -> None:
     assert differences({"environment": one}, {"environment": two}) == {
         "driver": ("535.54", "550.90")
     }
+    own = ({"run_id": "r-1", "host": "r-1-master-0"}, {"run_id": "r-2", "host": "r-2-master-0"})
+    assert not differences({"environment": own[0]}, {"environment": own[1]}), "each run has its own"
     two = {**two, "driver": None}
     assert differences({"environment": one}, {"environment": two}) == {"driver": ("535.54", None)}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
 import pytest
 
-from k8sbench.model.compared import Comparison
+from k8sbench.model.compared import Comparison, Figures
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import comparing, formats, tables
@@ -55,6 +57,16 @@ def test_what_is_beyond_the_limit_and_not_separated_asks_for_repeats() -> None:
     assert "but not separated: no regression is shown. More repeats would decide." in told
 
 
+def test_whose_gpu_is_not_known_is_said() -> None:
+    unknown: dict[str, Any] = {"measured": {"gpu_model": None}}
+    assert words(old(), new(**unknown)) == (
+        "No ratio is given (device). The GPU model of B is not known; import takes --gpu-model."
+    )
+    assert "The GPU model of A and of B is not known" in words(old(**unknown), new(**unknown))
+    other: dict[str, Any] = {"measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
+    assert words(old(), new(**other)) == "No ratio is given (device)."
+
+
 @pytest.fixture
 def mixed() -> Comparison:
     """A regression, an equal case, one only in A, one of too few runs, one that failed, smoke."""
@@ -98,6 +110,15 @@ def test_junit_has_a_test_for_each_case(mixed: Comparison) -> None:
     assert (failure.get("message") or "").startswith("−9.9 %: REGRESSION. All of B is below")
 
 
+def test_a_test_of_junit_has_the_same_name_whatever_else_is_compared(mixed: Comparison) -> None:
+    def names(compared: Comparison) -> list[str | None]:
+        return [test.get("name") for test in ET.fromstring(comparing.junit(compared))]
+
+    (alone,) = names(compared(old(A, case="1x8"), new(B, case="1x8")))
+    assert alone == "1x8 resnet50 pytorch fp32 batch 128"
+    assert alone in names(mixed)
+
+
 def test_the_table_says_it_in_a_word(mixed: Comparison) -> None:
     text = tables.text(comparing.tables(mixed))
     for told in (
@@ -114,6 +135,32 @@ def test_the_table_says_it_in_a_word(mixed: Comparison) -> None:
         assert told in text
     assert "\x00" not in text
     assert tables.markdown(comparing.tables(mixed)).startswith("**A: a   B: b**")
+
+
+def test_the_estimator_of_the_figures_is_named() -> None:
+    assert "A, B: medians by time_weighted\n" in tables.text(
+        comparing.tables(compared(old(), new()))
+    )
+
+
+def test_figures_by_several_estimators_name_each_their_own() -> None:
+    found = compared([*old(case="1x1"), *old(case="1x8")], new(case="1x1"))
+    cases = [
+        one if one.b else msgspec.structs.replace(one, a=_by("median", one.a))
+        for one in found.cases
+    ]
+    (table,) = comparing.tables(msgspec.structs.replace(found, cases=tuple(cases)))
+    place = [column.title for column in table.columns].index("A")
+    assert {row[0].text: row[place].notes for row in table.rows} == {
+        "1x1": ("by time_weighted",),
+        "1x8": ("by median",),
+    }
+    assert not table.notes
+
+
+def _by(estimator: str, side: Figures | None) -> Figures:
+    assert side is not None
+    return msgspec.structs.replace(side, estimator=estimator)
 
 
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:

@@ -53,6 +53,24 @@ def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
     assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
 
 
+def test_of_many_runs_with_one_reason_two_are_shown_and_the_others_counted() -> None:
+    def of(count: int) -> list[Run]:
+        wrong = (
+            {"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)
+        )
+        return [run(None, repeat=n + 1, measured=next(wrong)) for n in range(count)]
+
+    few = only(of(3))["throughput"].notes
+    assert [note.partition(":")[2] for note in few] == [
+        *(" 0 of 8.", " 1 of 8.", " 2 of 8.", " It is wrong.")
+    ]
+    many = only(of(9))["throughput"].notes
+    assert [note.partition(" (")[0] for note in many[:2]] == ["gpu-count", "gpu-count"]
+    assert re.fullmatch(r"gpu-count: 7 more runs; k8sbench explain g-\w+ has each\.", many[2])
+    assert many[3] == "batch (9 runs): It is wrong.", "what is equal is said once"
+    assert len(many) == 4
+
+
 def test_a_smoke_run_on_a_gpu_is_marked_too() -> None:
     found = only(run(800.0, preset="smoke"))["verdict"]
     assert found == Cell("valid; smoke", ("smoke: checks the path, not the speed",))
