@@ -55,7 +55,7 @@ class _Owed(msgspec.Struct, kw_only=True):
     wanted: Wanted
     due: float | None = None
     """When they are there, Unix seconds; None until the sources have said."""
-    work: Future[float] | Future[list[Fetched]] | None = None
+    work: Future[float | list[Fetched]] | None = None
     """What a thread asks the sources: by how long after its end the last sample comes, or, once
     that is known, for the samples."""
     began: float = 0.0
@@ -172,10 +172,9 @@ class Gathering:
     def _begin(self, one: _Owed, now: float) -> None:
         """Have a thread do what comes next for a run."""
         one.began = now
-        if one.due is None:
-            one.work = in_thread(partial(_settles_in, self._sources, one.wanted))
-        else:
-            one.work = in_thread(partial(all_fetched, self._sources, one.wanted))
+        ask: Callable[[Sequence[MetricSource], Wanted], float | list[Fetched]]
+        ask = _settled_or_fetched if one.due is None else all_fetched
+        one.work = in_thread(partial(ask, self._sources, one.wanted))
         one.work.add_done_callback(lambda _: self._came.set())
 
     def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
@@ -317,12 +316,13 @@ def _kept(store: Store, run_id: str) -> Wanted | None:
         return None
 
 
-def _settles_in(sources: Sequence[MetricSource], wanted: Wanted) -> float:
+def _settled_or_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> float | list[Fetched]:
+    """Return when to ask the sources, or, where nothing has to be waited for, what they have."""
     found = [0.0]
     for source in sources:
         with contextlib.suppress(Exception):  # its fetch says what is wrong with it
             found.append(source.settles_in(wanted))
-    return max(found)
+    return max(found) or all_fetched(sources, wanted)
 
 
 def all_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> list[Fetched]:
