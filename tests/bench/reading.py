@@ -188,6 +188,8 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--only", nargs="*", choices=FAMILIES, default=list(FAMILIES))
     given = parser.parse_args()
+    if given.pairs < 2:
+        parser.error("--pairs must be 2 or more: quartiles are printed")
     missed = False
     with tempfile.TemporaryDirectory(prefix="k8sb-") as folder:
         for kind, limit in LIMITS.items():
