@@ -82,14 +82,15 @@ def _gpus(case: Case) -> Iterator[Reason]:
         # It may count nodes: whoever gives the number knows better.
         stated |= log.facts.get("gpus_by_environment", {})
     if logged is not None and logged != case.gpus:
-        text = f"{case.gpus} GPUs were given, the log says {logged}."
+        text = f"{counted(case.gpus, 'GPU', ('was', 'were'))} given, the log says {logged}."
         yield reason("gpu-count", text, log.place("gpus"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield reason("gpu-count", text, stated.values())
     elif len(log.series_by_rank) > case.gpus:
         ranks = len(log.series_by_rank)
-        text = f"{ranks} ranks print training lines, and {case.gpus} GPUs were given."
+        given = counted(case.gpus, "GPU", ("was", "were"))
+        text = f"{ranks} ranks print training lines, and {given} given."
         yield reason("gpu-count", text)
     elif (
         expected.by_user
