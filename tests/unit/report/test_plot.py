@@ -68,6 +68,19 @@ def test_curves_are_of_what_has_a_speedup_on_several_gpus() -> None:
     assert plot.scaling_curves(report([run(100.0, case="1x1")], Wanted()).results) == {}
 
 
+def test_a_curve_is_of_one_set() -> None:
+    runs = [
+        run(rate, case=case, set_name=name)
+        for name, slower in (("monday", 1.0), ("tuesday", 0.9))
+        for case, rate in (("1x1", 100.0), ("1x4", 380.0 * slower), ("1x8", 720.0 * slower))
+    ]
+    curves = plot.scaling_curves(report(runs, Wanted(every=True)).results)
+    assert {name.split()[-1]: points for name, points in curves.items()} == {
+        "monday": [(1, 1.0), (4, pytest.approx(3.8)), (8, pytest.approx(7.2))],
+        "tuesday": [(1, 1.0), (4, pytest.approx(3.42)), (8, pytest.approx(6.48))],
+    }
+
+
 def test_bars_of_one_case_are_distinguished() -> None:
     results = report([run(1.0), run(1.0, variant="other")], Wanted()).results
     assert sorted(plot.labels([r.group for r in results]).values()) == [
