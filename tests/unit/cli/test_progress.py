@@ -405,6 +405,17 @@ def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
     assert said() == ["3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.5 samples/s"]
 
 
+def test_a_sweep_over_nodes_names_the_node_of_each_run(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    runs = [live_runs.run(f"seg-{node}", node=node) for node in ("gpu-3", "gpu-7")]
+    tell.expect([run.plan for run in runs], [], 1)
+    tell.planned(runs[0])
+    said()
+    tell.ended(live_runs.ended(runs[0], measurement=measurement(accuracy=None)))
+    assert "seg pytorch fp32 1x1-cpu on gpu-3, repeat 1: 12.5 samples/s" in said()[-1]
+
+
 def test_one_run_is_no_sweep(tell: Progress, said: Callable[[], list[str]]) -> None:
     run = live_runs.run()
     tell.expect([run.plan], [], 1)
