@@ -8,6 +8,7 @@ import msgspec
 
 from k8sbench.measure.group.node_check import NodeCheck, NodeFigures, NodeLimits, NodeVerdict
 from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
+from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import numbers
 from k8sbench.report.numbers import ABSENT
@@ -174,7 +175,8 @@ def _slow_gpus(row: NodeRow) -> Iterator[str]:
 
 def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
-    parts = [f"{kind}median {numbers.rate(held.centre)} of {held.nodes} nodes"]
+    centre = ABSENT if held.centre is None else numbers.rate(held.centre)
+    parts = [f"{kind}median {centre} of {counted(held.nodes, 'node')}"]
     if held.limit is not None and held.noise is not None:
         parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
     text = ", ".join(parts) + "."
