@@ -21,7 +21,7 @@ COLOURS = 8
 """Of lines; the page has ``.s0`` to ``.s7``."""
 LABEL, BAR, GAP = 22, 14, 8
 """Heights of a bar's label, which stands above it, of the bar, and of what follows."""
-WORDS = 160
+WORDS = 190
 """Room for the words at the end of a bar."""
 
 

@@ -145,7 +145,8 @@ def _bar(group: Group, label: str) -> charts.Bar:
         return charts.Bar(label=label, words=group_words.no_figure(group), value=None)
     return charts.Bar(
         label=label,
-        words=f"{numbers.rate(spread.median)} ({group.counted}/{len(group.members)})",
+        words=f"{numbers.rate(spread.median)} ({group.counted}/{len(group.members)})"
+        + ("; smoke" if group.smoke else ""),
         value=spread.median,
         low=spread.low,
         high=spread.high,

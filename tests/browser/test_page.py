@@ -83,6 +83,12 @@ OVERLAPS = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
     .map(([b]) => a + ' | ' + b));
 })"""
 """Texts of one chart that lie on each other; two pixels of line spacing may."""
+CUT = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const right = svg.getBoundingClientRect().right;
+  return [...svg.querySelectorAll('text')]
+    .filter(text => text.getBoundingClientRect().right > right + 1).map(text => text.textContent);
+})"""
+"""Texts that end outside of their chart."""
 LETTERS = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>
   parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
 """The smallest letters of the charts, pixels."""
@@ -95,6 +101,7 @@ def test_letters_of_charts_are_large_enough_and_do_not_overlap(
     opened = chromium.new_page(viewport={"width": width, "height": 800})
     opened.goto(file)
     assert opened.evaluate(OVERLAPS) == []
+    assert opened.evaluate(CUT) == []
     assert opened.evaluate(LETTERS) >= 8
     opened.close()
 
@@ -128,6 +135,19 @@ def test_no_word_of_a_table_is_broken_on_paper(chromium: Browser, file: str) -> 
     opened.goto(file)
     opened.emulate_media(media="print")
     assert opened.evaluate(BROKEN) == []
+    opened.close()
+
+
+def test_paper_is_white_also_for_who_has_a_dark_screen(chromium: Browser, file: str) -> None:
+    opened = chromium.new_page(color_scheme="dark")
+    opened.goto(file)
+    colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).background]"
+    on_screen, _ = opened.evaluate(colours)
+    opened.emulate_media(media="print")
+    text, background = opened.evaluate(colours)
+    assert on_screen == "rgb(230, 237, 243)"
+    assert text == "rgb(27, 31, 36)"
+    assert background.startswith("rgb(255, 255, 255)")
     opened.close()
 
 

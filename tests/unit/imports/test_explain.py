@@ -213,6 +213,8 @@ def test_without_its_logs_a_run_is_explained_by_what_is_on_record(
     ]
     for found in (changed, gone):
         assert found["throughput"] == before["throughput"]
+        middle = "the middle of 29 records' rates = 1200.00 images/s"
+        assert formula(found, "median")["text"] == middle
         assert found["lines"]["first"] is None
         assert found["lines"]["counted"] == 29
         assert computed(formula(found, "time_weighted")["text"]) == pytest.approx(1200, rel=1e-4)

@@ -104,6 +104,11 @@ def test_a_run_that_does_not_count_is_shown_with_its_figure() -> None:
     assert "9000.00 images/s does not count, rejected" in text_of(pages.page())
 
 
+def test_a_bar_of_a_smoke_run_says_so() -> None:
+    assert "1.234 (1/1); smoke" in text_of(pages.page())
+    assert "2806.66 (5/8) " in text_of(pages.page())
+
+
 def test_of_many_rows_the_details_are_closed() -> None:
     found = example.made().results
     many = [*found] * (page.MOST_OPEN // len(found) + 1)
