@@ -39,6 +39,8 @@ PLOTTED = ("gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock
 """GPU metrics that are drawn over time."""
 NAMED_GPUS = 8
 """Of more GPUs than this the lines are not named."""
+NAMED_CURVES = 8
+"""Of more scaling curves than this none is named."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
 
 
@@ -133,6 +135,7 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: g.key.data,
         lambda g: g.key.mode,
         lambda g: g.key.pool,
+        lambda g: g.plan.node or "",
         lambda g: g.key.set_name,
     )
 
@@ -224,7 +227,9 @@ def _scaling(axes: Axes, curves: dict[str, list[tuple[int, float]]]) -> None:
     axes.loglog(base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(ticks, [str(gpus) for gpus in ticks])
-    axes.legend(frameon=False)
+    if len(curves) <= NAMED_CURVES:
+        # Below, where long names lie on nothing however narrow the panel is.
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.15))
     axes.spines[["top", "right"]].set_visible(False)
 
 

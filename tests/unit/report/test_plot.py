@@ -89,6 +89,32 @@ def test_bars_of_one_case_are_distinguished() -> None:
     ]
 
 
+def test_a_label_has_only_words_that_tell_bars_apart() -> None:
+    runs = [run(1.0, set_name=name, node="gpu-1") for name in ("monday", "tuesday")]
+    runs.append(run(1.0, set_name="monday", node="gpu-2"))
+    results = report(runs, Wanted(every=True)).results
+    assert sorted(plot.labels([r.group for r in results]).values()) == [
+        "1x8 pytorch fp32, batch 128 gpu-1 monday",
+        "1x8 pytorch fp32, batch 128 gpu-1 tuesday",
+        "1x8 pytorch fp32, batch 128 gpu-2 monday",
+    ]
+
+
+@pytest.mark.slow
+def test_of_many_curves_none_is_named() -> None:
+    runs = [
+        run(rate, case=case, set_name=f"night-{number}")
+        for number in range(plot.NAMED_CURVES + 1)
+        for case, rate in (("1x1", 100.0), ("1x8", 720.0))
+    ]
+    svg = plot.draw(report(runs, Wanted(every=True)).results, "svg").decode()
+    assert "Speedup against one GPU" in svg
+    assert "ideal" not in svg
+    few = plot.draw(report(runs[:4], Wanted(every=True)).results, "svg").decode()
+    assert "ideal" in few
+    assert "k8sbench, batch 128 night-1" in few
+
+
 def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     original = builtins.__import__
 
