@@ -131,7 +131,7 @@ class Progress:
         case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}{node}"
         what = str(run.phase) if measured is None else measured.verdict
         if measured is not None and measured.rate is not None:
-            what = f"{rate(measured.rate)} {rate_unit(plan)}"
+            what = f"{numbers.rate(measured.rate)} {rate_unit(plan)}"
         self.note(f"{sweep_words(sweep, self._clock())}; {case}, repeat {plan.repeat}: {what}")
 
     def _stepped(self, live: LiveRun) -> None:
