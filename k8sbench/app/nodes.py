@@ -80,6 +80,8 @@ def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked
     wanted = options.submit
     loaded = catalog.benchmark(wanted.cases.benchmark)
     submit.check_names(wanted)
+    if wanted.cases.target.backend == "local":
+        raise UsageError("nodes compares the nodes of a cluster.", "Leave out --backend local.")
     target = targets.for_submit(wanted.cases.target, wanted.access, may_be_local=False)
     if target.api is None:
         raise UsageError(

@@ -12,13 +12,17 @@ from html import escape
 
 import msgspec
 
-WIDTH, HEIGHT = 640, 200
-LEFT, RIGHT, TOP, BOTTOM = 64, 28, 8, 34
+WIDTH, HEIGHT = 640, 220
+LEFT, RIGHT, TOP, BOTTOM = 64, 40, 14, 48
+"""Room for the larger letters that the style sheet takes on a phone, too."""
 MOST_POINTS = 400
 """Of one line; of more, each stands for several."""
 COLOURS = 8
 """Of lines; the page has ``.s0`` to ``.s7``."""
-BAR, LABEL = 26, 250
+LABEL, BAR, GAP = 22, 14, 8
+"""Heights of a bar's label, which stands above it, of the bar, and of what follows."""
+WORDS = 190
+"""Room for the words at the end of a bar."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +106,9 @@ def lines(chart: Chart) -> str:
         for value in chart.marks
         if across[0] <= value <= across[-1]
     ]
-    below = HEIGHT - BOTTOM + 16
+    below = HEIGHT - BOTTOM + 22
     parts += [_text(x_at(value), below, _number(value, across), "middle") for value in across]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, chart.x_title, "middle"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, chart.x_title, "middle"))
     for number, line in enumerate(drawn):
         at = [(x_at(x), y_at(y) if math.isfinite(y) else math.nan) for x, y in line.points]
         style = f"line s{number % COLOURS}" + (" dashed" if line.dashed else "")
@@ -127,27 +131,24 @@ def lines(chart: Chart) -> str:
 def bars(title: str, rows: Sequence[Bar]) -> str:
     """Draw bars below each other, each with its label, its interval and its words."""
     most = max((max(one.value or 0.0, one.high or 0.0) for one in rows), default=0.0)
-    room = WIDTH - LABEL - 180
+    room, height = WIDTH - WORDS, LABEL + BAR + GAP
     parts = []
     for number, one in enumerate(rows):
-        y = number * BAR + 4
-        middle = y + (BAR - 8) / 2
-        parts.append(_text(LABEL - 8, middle + 4, one.label, "end"))
-        end = float(LABEL)
+        top = number * height + LABEL
+        middle = top + BAR / 2
+        parts.append(_text(0, top - 6, one.label, "start"))
+        end = 0.0
         if one.value is not None and most > 0:
-            end += one.value / most * room
+            end = one.value / most * room
             kind = "bar hatched" if one.hatched else "bar"
-            parts.append(
-                f'<rect class="{kind}" x="{LABEL}" y="{y}" width="{end - LABEL:.1f}"'
-                f' height="{BAR - 8}"/>'
-            )
+            parts.append(f'<rect class="{kind}" x="0" y="{top}" width="{end:.1f}" height="{BAR}"/>')
             if one.low is not None and one.high is not None:
-                low, high = (LABEL + each / most * room for each in (one.low, one.high))
+                low, high = (each / most * room for each in (one.low, one.high))
                 ends = "".join(f"M{x:.1f} {middle - 4}V{middle + 4}" for x in (low, high))
                 parts.append(f'<path class="interval" d="M{low:.1f} {middle}H{high:.1f}{ends}"/>')
                 end = max(end, high)
-        parts.append(_text(end + 6, middle + 4, one.words, "start"))
-    return _svg(title, WIDTH, max(len(rows), 1) * BAR + 4, parts)
+        parts.append(_text(end + 6 if end else 0, middle + 5, one.words, "start"))
+    return _svg(title, WIDTH, max(len(rows), 1) * height, parts)
 
 
 def thinned(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

@@ -17,12 +17,14 @@ from k8sbench.model.explanation import (
     TrainingExplained,
     Why,
 )
+from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.sample import Place
 from k8sbench.report import numbers
 from k8sbench.report.text_table import clean
 
 WIDTH = 100
 FEW_RULES = 12
+FEW_PLACES = 3
 
 
 def of_run(found: RunExplanation, width: int = WIDTH) -> str:
@@ -64,24 +66,8 @@ def _run(found: RunExplanation) -> Iterator[Row]:
     yield 1, f"{found.title}; set {found.set_name}, group {found.group}"
     if found.lines is not None:
         yield from _lines(found.lines)
-    window = found.window
-    if window is not None:
-        took = f", {window.seconds:.6g} s" if window.seconds is not None else ""
-        yield 0, "Window"
-        yield (
-            1,
-            (
-                f"iterations {window.first_iteration} to {window.last_iteration}:"
-                f" {found.iterations} measured{took}"
-            ),
-        )
-        if found.warmup_iterations:
-            yield 1, f"left out: the first {counted(found.warmup_iterations, 'iteration')}, warm-up"
-        if window.left_out_count:
-            records = counted(window.left_out_count, "record")
-            what = f"{records} with an evaluation, a checkpoint or a restart"
-            yield 1, f"left out of time_weighted_steady alone: {what}"
-            yield from _places(2, window.left_out)
+    if found.window is not None:
+        yield from _window(found, found.window)
     yield from _formulas(found.formulas, found.estimator)
     if found.training is not None:
         yield from _training(found.training)
@@ -112,6 +98,30 @@ def _lines(lines: LinesCounted) -> Iterator[Row]:
     for name, place in (("first", lines.first), ("last", lines.last)):
         if place is not None:
             yield 2, f"{name}: {_place(place)}"
+
+
+def _window(found: RunExplanation, window: MeasuredWindow) -> Iterator[Row]:
+    first, last = window.first_iteration, window.last_iteration
+    took = f", {window.seconds:.6g} s" if window.seconds is not None else ""
+    yield 0, "Window"
+    yield 1, f"iterations {first} to {last}: {found.iterations} measured{took}"
+    unprinted = last - first + 1 - (found.iterations or 0)
+    if unprinted > 0:
+        yield 1, f"not measured: {unprinted} of these, which no line that counts covers"
+    warmup = found.warmup_iterations or 0
+    if warmup:
+        more = first - 1 - warmup
+        rest = f", and {more} more, before the first line that counts" if more > 0 else ""
+        yield 1, f"left out: the first {counted(warmup, 'iteration')}, warm-up{rest}"
+    elif first > 1:
+        before = counted(first - 1, "iteration")
+        yield 1, f"left out: the first {before}, before the first line that counts"
+    if window.left_out_count:
+        records = counted(window.left_out_count, "record")
+        what = f"{records} with an evaluation, a checkpoint or a restart"
+        some = f", the first {FEW_PLACES} of them" if window.left_out_count > FEW_PLACES else ""
+        yield 1, f"left out of time_weighted_steady alone: {what}{some}"
+        yield from _places(2, window.left_out[:FEW_PLACES])
 
 
 def _formulas(formulas: Sequence[Formula], headline: str | None) -> Iterator[Row]:

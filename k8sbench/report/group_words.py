@@ -124,12 +124,12 @@ def _evidence(reason: Reason) -> str:
 def unique_names(
     groups: Sequence[Group], base: Callable[[Group], str], *more: Callable[[Group], str]
 ) -> dict[str, str]:
-    """Map group id → a unique name: ``base``, and as many further words as that takes."""
+    """Map group id → a unique name: ``base``, and those further words that tell groups apart."""
     names = {group.key.id: base(group) for group in groups}
     for word in more:
-        if len(set(names.values())) == len(names):
-            return names
-        names = {group.key.id: f"{names[group.key.id]} {word(group)}" for group in groups}
+        longer = {group.key.id: f"{names[group.key.id]} {word(group)}".rstrip() for group in groups}
+        if len(set(longer.values())) > len(set(names.values())):
+            names = longer
     if len(set(names.values())) == len(names):
         return names
     return {group: f"{name} {group}" for group, name in names.items()}

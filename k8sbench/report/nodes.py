@@ -8,7 +8,9 @@ import msgspec
 
 from k8sbench.measure.group.node_check import NodeCheck, NodeFigures, NodeLimits, NodeVerdict
 from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
+from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.report import numbers
 from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -112,7 +114,7 @@ def _cells(row: NodeRow, found: NodesDocument) -> Iterator[Cell]:
     if row.throughput is None:
         yield absent(" ".join(row.why))
     else:
-        yield Cell(f"{row.throughput:,.1f}".replace(",", ""))
+        yield Cell(numbers.rate(row.throughput))
     yield _share(row.to_pool)
     if found.against is not None:
         yield _share(row.to_baseline)
@@ -127,7 +129,7 @@ def _cells(row: NodeRow, found: NodesDocument) -> Iterator[Cell]:
 
 
 def _share(value: float | None) -> Cell:
-    return Cell(ABSENT) if value is None else Cell(f"{value:+.1%}".replace("%", " %"))
+    return Cell(ABSENT) if value is None else Cell(numbers.signed_percent(value))
 
 
 def _range(row: NodeRow, metric: str, *, total: bool = False) -> Cell:
@@ -142,6 +144,7 @@ def _range(row: NodeRow, metric: str, *, total: bool = False) -> Cell:
 
 def sentences(found: NodesDocument) -> Iterator[str]:
     """Say below the table what the nodes were held to, which are to be cordoned, and why."""
+    lacking = [row.node for row in found.nodes if row.state == "not-measured"]
     for held in found.limits:
         yield _rule(held)
     yield from found.slower_than_before
@@ -152,7 +155,13 @@ def sentences(found: NodesDocument) -> Iterator[str]:
         yield "Look at these nodes, and keep pods away from them (nothing was cordoned) with:"
         yield f"  kubectl cordon {' '.join(found.to_cordon)}"
     elif any(held.limit is not None for held in found.limits):
-        yield "No node is slow or faulty."
+        yield f"No node {'that was measured ' if lacking else ''}is slow or faulty."
+    # Why nodes of a limit are not judged stands with it.
+    said = {held.reason for held in found.limits}
+    not_judged = [row for row in found.nodes if row.state == "not-judged"]
+    yield from dict.fromkeys(why for row in not_judged for why in row.why if why not in said)
+    if lacking:
+        yield f"Not measured, and so not judged: {', '.join(lacking)}."
 
 
 def _slow_gpus(row: NodeRow) -> Iterator[str]:
@@ -166,7 +175,8 @@ def _slow_gpus(row: NodeRow) -> Iterator[str]:
 
 def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
-    parts = [f"{kind}median {held.centre:.1f} of {held.nodes} nodes"]
+    centre = ABSENT if held.centre is None else numbers.rate(held.centre)
+    parts = [f"{kind}median {centre} of {counted(held.nodes, 'node')}"]
     if held.limit is not None and held.noise is not None:
         parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
     text = ", ".join(parts) + "."

@@ -18,7 +18,7 @@ import msgspec
 
 from k8sbench.measure.run.curve import Curve
 from k8sbench.model.gpu_metrics import BY_ID
-from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import charts, chinese, command, group_words, layout, numbers, plot
@@ -29,6 +29,8 @@ from k8sbench.report.text_table import clean
 
 SHORT = 28
 """Characters of a cell that is not broken."""
+MOST_OPEN = 20
+"""Rows whose details are open; of more each opens at a click, so that the page can be scrolled."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +61,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 def html(page: Page) -> str:
     """Write the page."""
-    tables = list(map(said_once, layout.tables(page.results, page.parities, airank=True)))
+    made = layout.tables(page.results, page.parities, airank=True)
+    tables = list(map(_named_first, made))
     tables = chinese.translated(tables) if page.lang == "zh" else tables
+    tables = list(map(said_once, tables))
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
     notes = numbered(tables)
     names = plot.labels([result.group for result in page.results])
@@ -75,6 +79,7 @@ def html(page: Page) -> str:
         notes=[(number, note) for note, number in notes.items()],
         bars=_bars(page.results, names),
         scaling=_scaling(page.results, word),
+        are_open=len(page.results) <= MOST_OPEN,
         rows=[
             _row(result.group, names[result.group.key.id], runs, word) for result in page.results
         ],
@@ -88,6 +93,17 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(text)
+
+
+def _named_first(table: Table) -> Table:
+    """Put the benchmark first: that column stays in sight on a narrow screen."""
+    titles = [column.title for column in table.columns]
+    order = sorted(range(len(titles)), key=lambda at: titles[at] != "benchmark")
+    return msgspec.structs.replace(
+        table,
+        columns=tuple(table.columns[at] for at in order),
+        rows=tuple(tuple(row[at] for at in order) for row in table.rows),
+    )
 
 
 def _cells(table: Table, notes: dict[str, int]) -> dict[str, Any]:
@@ -129,7 +145,8 @@ def _bar(group: Group, label: str) -> charts.Bar:
         return charts.Bar(label=label, words=group_words.no_figure(group), value=None)
     return charts.Bar(
         label=label,
-        words=f"{numbers.rate(spread.median)} ({group.counted}/{len(group.members)})",
+        words=f"{numbers.rate(spread.median)} ({group.counted}/{len(group.members)})"
+        + ("; smoke" if group.smoke else ""),
         value=spread.median,
         low=spread.low,
         high=spread.high,
@@ -153,7 +170,7 @@ def _scaling(results: Sequence[Result], word: Callable[[str], str]) -> dict[str,
         )
         for name, points in curves.items()
     ]
-    return _chart(word("Speedup against one GPU"), "GPUs", drawn)
+    return _chart(word("Speedup against one GPU"), word("GPUs"), drawn)
 
 
 def _speedup_intervals(results: Sequence[Result]) -> dict[tuple[int, float], tuple[float, float]]:
@@ -175,7 +192,7 @@ def _chart(
     marks: tuple[float, ...] = (),
 ) -> dict[str, Any]:
     chart = charts.Chart(title=title, x_title=x_title, lines=tuple(drawn), shade=shade, marks=marks)
-    legend = [(number % charts.COLOURS, line.name) for number, line in enumerate(drawn)]
+    legend = [(at % charts.COLOURS, line.name, line.dashed) for at, line in enumerate(drawn)]
     return {
         "title": title,
         "svg": charts.lines(chart),
@@ -195,23 +212,30 @@ def _row(
     ]
     return {
         "name": f"{group.key.benchmark} {name}",
-        "figure": plot.words(group),
+        "figure": plot.words(group, group.unit),
         "state": group.state,
         "marks": group_words.marks(group),
         "reasons": reasons,
         "judgements": group.judgements,
-        "environment": _environment(group, None if history is None else history.measured),
+        "environment": [
+            (word(name), value)
+            for name, value in _environment(group, None if history is None else history.measured)
+        ],
         "command": command.repeating(group.plan, len(group.members)),
         "runs": [
-            (member.run_id, _rate(member.rate, group.unit), member.verdict or member.phase)
+            (member.run_id, _rate(member, group.unit), member.verdict or member.phase)
             for member in group.members
         ],
         "charts": [] if history is None else _over_time(history, group, word),
     }
 
 
-def _rate(rate: float | None, unit: str) -> str:
-    return ABSENT if rate is None else f"{numbers.rate(rate)} {unit}"
+def _rate(member: Member, unit: str) -> str:
+    if member.rate is not None:
+        return f"{numbers.rate(member.rate)} {unit}"
+    if member.unverified is not None:
+        return f"{numbers.rate(member.unverified)} {unit} does not count"
+    return ABSENT
 
 
 def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:
@@ -230,10 +254,12 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "training": key.training,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "window": _window(plan),
+        "planned window": _window(plan),
         "estimator": group.estimator,
         **(measured.environment if measured is not None else {}),
     }
+    if found.get("gpu_model") == key.gpu_model:
+        del found["gpu_model"]
     return [
         (name, str(value))
         for name, value in found.items()
@@ -249,9 +275,9 @@ def _window(plan: RunPlan) -> str:
 
 def _over_time(history: History, group: Group, word: Callable[[str], str]) -> list[dict[str, Any]]:
     found = []
-    curve, window = history.curve, group.plan.window
+    curve = history.curve
     if curve is not None:
-        shade: tuple[float, float] | None = (float(window.warmup), float(window.total))
+        shade = _measured(history.measured)
         across, over = word("iterations"), list(map(float, curve.iterations))
         marks = tuple(map(curve.since, curve.restarts))
         minutes = curve.minutes() if curve.evaluations else None
@@ -269,10 +295,17 @@ def _over_time(history: History, group: Group, word: Callable[[str], str]) -> li
             )
             lines = [charts.Line(name=title, points=points)]
             of_restarts = () if minutes is None else marks
-            found.append(_chart(title, across, lines, shade, of_restarts))
+            found.append(_chart(title, _shaded(across, shade, word), lines, shade, of_restarts))
     if history.gpus is not None:
         found += [_gpu_chart(one, metric, word) for one, metric in history.gpus.panels()]
     return [chart for chart in found if chart["svg"]]
+
+
+def _measured(found: Measurement | None) -> tuple[float, float] | None:
+    """Find the iterations that a run's figure is of: not those that were planned."""
+    if found is None or found.window is None:
+        return None
+    return found.window.first_iteration - 1.0, float(found.window.last_iteration)
 
 
 def _of_time(word: Callable[[str], str], restarts: Sequence[float]) -> str:
@@ -303,4 +336,10 @@ def _gpu_chart(history: GpuHistory, metric: str, word: Callable[[str], str]) -> 
     shade = None
     if history.window is not None:
         shade = ((history.window[0] - start) / 60, (history.window[1] - start) / 60)
-    return _chart(f"{BY_ID[metric].title}, {unit}", word("minutes"), drawn, shade)
+    across = _shaded(word("minutes"), shade, word)
+    return _chart(f"{word(BY_ID[metric].title)}, {unit}", across, drawn, shade)
+
+
+def _shaded(across: str, shade: tuple[float, float] | None, word: Callable[[str], str]) -> str:
+    """Say below an axis what its shaded part is."""
+    return across if shade is None else f"{across}; {word('shaded: the measured window')}"

@@ -39,6 +39,8 @@ PLOTTED = ("gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock
 """GPU metrics that are drawn over time."""
 NAMED_GPUS = 8
 """Of more GPUs than this the lines are not named."""
+NAMED_CURVES = 8
+"""Of more scaling curves than this none is named."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
 
 
@@ -133,38 +135,60 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: g.key.data,
         lambda g: g.key.mode,
         lambda g: g.key.pool,
+        lambda g: g.plan.node or "",
         lambda g: g.key.set_name,
     )
 
 
-def words(group: Group) -> str:
-    """Write the end of a bar: the figure, its runs and its marks; or why there is none."""
+def words(group: Group, unit: str = "") -> str:
+    """Write the end of a bar: the figure, its runs and its marks; or why there is none.
+
+    ``unit`` is for where no axis names it.
+    """
     if group.spread is None:
         text = group_words.no_figure(group)
     else:
         runs = f"{group.counted} of {counted(len(group.members), 'run')}"
-        text = f"{numbers.rate(group.spread.median)} ({runs})"
+        figure = f"{numbers.rate(group.spread.median)} {unit}".rstrip()
+        text = f"{figure} ({runs})"
         if group.time_to_train_s is not None:
             text += f", {numbers.seconds(group.time_to_train_s)} s to train"
     return "; ".join([text, *group_words.marks(group)])
 
 
 def scaling_curves(results: Sequence[Result]) -> dict[str, list[tuple[int, float]]]:
-    """Label → (GPUs, speedup) of every series that has a speedup on more than one GPU."""
-    curves: dict[str, list[tuple[int, float]]] = {}
+    """Label → (GPUs, speedup) of every series that has a speedup on more than one GPU.
+
+    The points of a series refer to one baseline and are of one set: a line through others would
+    show differences between days or machines as scaling.
+    """
+    found: dict[tuple[str | None, str], list[Result]] = {}
     for result in results:
         if result.speedup.value is not None:
-            key = result.group.key
-            name = (
-                f"{key.benchmark} {key.framework} {group_words.precision(result.group)} {key.impl}"
-            )
-            point = (result.group.plan.world_size, result.speedup.value)
-            curves.setdefault(f"{name}, batch {key.batch_size}", []).append(point)
-    return {
-        name: sorted(points)
-        for name, points in sorted(curves.items())
-        if max(gpus for gpus, _ in points) > 1
+            found.setdefault((result.baseline, result.group.key.set_name), []).append(result)
+    several = [each for each in found.values() if max(_gpus(one) for one in each) > 1]
+    names = group_words.unique_names(
+        [each[0].group for each in several],
+        lambda g: (
+            f"{g.key.benchmark} {g.key.framework} {group_words.precision(g)} {g.key.impl},"
+            f" batch {g.key.batch_size}"
+        ),
+        lambda g: g.key.variant,
+        lambda g: g.key.data,
+        lambda g: g.key.mode,
+        lambda g: g.key.gpu_model,
+        lambda g: g.key.pool,
+        lambda g: g.key.set_name,
+    )
+    curves = {
+        names[each[0].group.key.id]: sorted((_gpus(one), one.speedup.value or 0.0) for one in each)
+        for each in several
     }
+    return dict(sorted(curves.items()))
+
+
+def _gpus(result: Result) -> int:
+    return result.group.plan.world_size
 
 
 def _bars(axes: Axes, benchmark: str, unit: str, rows: Sequence[Result]) -> None:
@@ -203,7 +227,9 @@ def _scaling(axes: Axes, curves: dict[str, list[tuple[int, float]]]) -> None:
     axes.loglog(base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(ticks, [str(gpus) for gpus in ticks])
-    axes.legend(frameon=False)
+    if len(curves) <= NAMED_CURVES:
+        # Below, where long names lie on nothing however narrow the panel is.
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.15))
     axes.spines[["top", "right"]].set_visible(False)
 
 

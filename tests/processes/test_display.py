@@ -312,6 +312,18 @@ def test_several_runs_have_a_line_each(terminal: Terminal) -> None:
     assert [line.split()[0] for line in lines[-2:]] == ["seg-998", "seg-999"]
 
 
+def test_each_run_of_a_sweep_leaves_its_figure_when_it_ends(terminal: Terminal) -> None:
+    terminal.do("from tests.unit.store.examples import measurement")
+    terminal.do("tell.expect([run('a').plan, run('b', repeat=2).plan], [], 1)")
+    for name, repeat in (("a", 1), ("b", 2)):
+        terminal.do(f"tell.planned(run('{name}', repeat={repeat}))")
+        terminal.do(f"tell.ended(ended(run('{name}', repeat={repeat}), measurement=measurement()))")
+    lines = terminal.end()
+    assert [line.split(" (")[0] for line in lines if "measured" in line] == [
+        "  measured 12.50 images/s"
+    ] * 2
+
+
 def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("for n in range(30): tell.on_event(run(), replica(f'worker-{n}', Phase.RUNNING))")

@@ -22,14 +22,14 @@ from k8sbench.runs.records import ListedRun
 
 COLUMNS = (
     Column("RUN", whole=True),
-    Column("BENCHMARK", optional=1),  # most ids begin with it
-    Column("FRAMEWORK", optional=2),
+    Column("BENCHMARK", optional=2),  # most ids begin with it
+    Column("FRAMEWORK", optional=3),
     Column("CASE", whole=True),
-    Column("PRECISION", optional=4),
+    Column("PRECISION", optional=5),
     Column("PHASE", states=True),
     Column("THROUGHPUT", right=True),
-    Column("VERDICT", optional=3, states=True),
-    Column("TOOK", right=True, whole=True, optional=5),
+    Column("VERDICT", optional=4, states=True),
+    Column("TOOK", right=True, whole=True, optional=6),
     Column("AGE", right=True, whole=True),
 )
 """Those that a narrow terminal has no room for are in the wide table all the same."""
@@ -44,8 +44,10 @@ WIDE = (
     Column("CAUSE"),
 )
 WIDE_FIELDS = ("set_name", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
-RESTARTS = Column("RESTARTS", right=True, optional=6)
+RESTARTS = Column("RESTARTS", right=True, optional=7)
 """Shown where a run has any."""
+SOURCE = Column("SOURCE", optional=1)
+"""Shown where any is not of this store."""
 NOT_RECORDED = "not recorded"
 """In the place of the verdict of a run that this store does not know."""
 
@@ -102,7 +104,7 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
             again = [str(row.restarts) if row.restarts else None for row in rows]
             cells = [[*one, count] for one, count in zip(cells, again, strict=True)]
         if any(row.source != "here" for row in rows):
-            columns = (*columns, Column("SOURCE"))
+            columns = (*columns, SOURCE)
             cells = [[*one, row.source] for one, row in zip(cells, rows, strict=True)]
         return output.table_text(columns, cells)
 

@@ -24,7 +24,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.parse.families import NAMES
-from k8sbench.report import formats
+from k8sbench.report import formats, numbers
 from k8sbench.report.text_table import clean
 
 if TYPE_CHECKING:
@@ -142,11 +142,11 @@ def _report(found: Measurement, width: int) -> str:
     if figures is None:
         line(f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}")
     else:
-        value = _number(getattr(figures, found.estimator))
+        value = _rate(getattr(figures, found.estimator))
         unsure = " (unverified)" if found.throughput is None else ""
         line(f"{value} {figures.unit} {found.estimator}{unsure}  {verdict}")
         others = [
-            f"{name} {_number(getattr(figures, name))}"
+            f"{name} {_rate(getattr(figures, name))}"
             for name in ESTIMATORS[1:]
             if name != "printed_steps" or figures.printed_steps is not None
         ]
@@ -170,7 +170,7 @@ def _report(found: Measurement, width: int) -> str:
     )
     window = found.window
     if window is not None:
-        took = f", {window.seconds:.4g} s" if window.seconds is not None else ""
+        took = f", {numbers.plain(window.seconds, 6)} s" if window.seconds is not None else ""
         line(
             f"window: iterations {window.first_iteration} to {window.last_iteration}, "
             f"warm-up {found.warmup_iterations}; {found.iterations} iterations in "
@@ -222,6 +222,10 @@ def _processors(found: Measurement, count: int) -> str:
 
 def _preset(found: Measurement) -> object:
     return found.environment.get("preset")
+
+
+def _rate(value: float | None) -> str:
+    return output.ABSENT if value is None else numbers.rate(value)
 
 
 def _number(value: float | None) -> str:

@@ -154,7 +154,7 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
     rate = measured.rate
     smoke = ", smoke: checks the path, not the speed" if status.plan.preset == "smoke" else ""
     if rate is not None and measured.throughput is not None:
-        figure = f"{rate:.4g} {measured.throughput.unit} ({measured.estimator}{smoke})"
+        figure = f"{numbers.rate(rate)} {measured.throughput.unit} ({measured.estimator}{smoke})"
     else:
         figure = f"no figure{smoke}"
     lines = [("Verdict", f"{measured.verdict}, {figure}")]

@@ -30,6 +30,8 @@ PAUSE = 0.25
 class Display(Progress):
     """Reports on runs on a terminal; unless it is closed, the cursor stays hidden."""
 
+    _draws = True
+
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         # The caller has checked that this is a terminal: TTY_COMPATIBLE and FORCE_COLOR, which may

@@ -37,6 +37,9 @@ MOST_TAILS = 3
 class Progress:
     """Reports on any number of runs in plain lines; a ``k8sbench.runs.context.Reporter``."""
 
+    _draws = False
+    """Whether how far a sweep is is drawn; otherwise a line says so, with the figure of its run."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._runs: dict[str, LiveRun] = {}
@@ -100,7 +103,7 @@ class Progress:
     def ended(self, run: Run) -> None:
         """Print the figure and the verdict; forget the run."""
         live = self._followed(run)
-        if run.measurement is not None and self._sweep is None:
+        if run.measurement is not None and (self._sweep is None or self._draws):
             self._print(live, figure_words(run.measurement, run.plan))
         for reason in run.measurement.reasons if run.measurement is not None else ():
             mark = " (accepted)" if reason.accepted else ""
@@ -124,10 +127,11 @@ class Progress:
     def _swept(self, run: Run, sweep: Sweep) -> None:
         """Print what a run of a sweep has reached, and how far the sweep is."""
         plan, measured = run.plan, run.measurement
-        case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}"
+        node = f" on {plan.node}" if plan.node is not None else ""
+        case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}{node}"
         what = str(run.phase) if measured is None else measured.verdict
         if measured is not None and measured.rate is not None:
-            what = f"{rate(measured.rate)} {rate_unit(plan)}"
+            what = f"{numbers.rate(measured.rate)} {rate_unit(plan)}"
         self.note(f"{sweep_words(sweep, self._clock())}; {case}, repeat {plan.repeat}: {what}")
 
     def _stepped(self, live: LiveRun) -> None:

@@ -26,6 +26,8 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.counts import counted
+
 FEWEST = 5
 """Nodes from which their noise can be estimated."""
 LEAST = 0.03
@@ -147,9 +149,11 @@ def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> 
     reasons = []
     few = f"fewer than {FEWEST} do not show how much equal nodes differ"
     if found is None:
-        reasons.append(f"{len(rates)} nodes were measured alike; {few}.")
+        measured = counted(len(rates), "node", ("was", "were"))
+        reasons.append(f"{measured} measured alike; {few}.")
     if tests > 1 and before is None:
-        reasons.append(f"{len(ratios)} nodes have a figure in the baseline, too; {few}.")
+        known = counted(len(ratios), "node", ("has", "have"))
+        reasons.append(f"{known} a figure in the baseline, too; {few}.")
     return NodeLimits(
         alike=alike,
         nodes=len(rates),

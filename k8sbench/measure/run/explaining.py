@@ -203,7 +203,8 @@ def _of_rates(name: str, found: Measurement, series: RankSeries | None) -> str:
     known = figures(found)
     span = series.tally.span if series is not None else None
     if series is None or span is None or known is None or known.time_weighted is None:
-        return f"the {'middle' if name == 'median' else 'mean'} of {found.records} records' rates"
+        which = middle(found.records) if name == "median" else "the mean"
+        return f"{which} of {found.records} records' rates"
     # The job's samples per second in one unit of a record's rate.
     tally = series.tally
     scale = known.time_weighted * span.time / span.iterations

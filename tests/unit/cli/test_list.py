@@ -92,6 +92,25 @@ def test_a_list_fits_the_terminal_with_the_figures_of_the_runs(
     assert ("BENCHMARK" in head) == (columns == 120)
 
 
+def test_a_list_with_an_imported_run_still_has_a_line_for_each(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    with open_store() as store:
+        for name, backend in (("deeplabv3p-261120-081500-x7k2qd", "local"), ("a", "imported")):
+            store.record(plan(name, backend=backend), at=now - 3000, owner=None)
+            store.move(name, step(Phase.SUCCEEDED, now))
+            store.measured(name, measurement())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["list", "--color", "never"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 80
+    assert main(["list", "-o", "wide"]) == 0
+    assert "SOURCE" in capsys.readouterr().out
+
+
 def test_a_wide_list_is_not_truncated_in_a_pipe(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_set_to_resume_is_suggested_where_it_is_mistyped(
         ("--accept=nosuch", "error: --accept nosuch: there is no such reason.\n"),
         ("--resume=nosuch", "error: There is no set 'nosuch'.\n"),
         ("--set=a b", "error: 'a b' cannot name a set."),
+        ("--backend=local", "error: nodes compares the nodes of a cluster.\n  Leave out --backend"),
     ],
 )
 def test_nodes_runs_nothing_that_was_asked_for_wrongly(

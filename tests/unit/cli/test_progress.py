@@ -392,7 +392,7 @@ def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
     assert said() == [
         (
             "1 of 3 ended, about 2m left (estimated from their times); seg pytorch fp32 1x1-cpu,"
-            " repeat 1: 12.5 samples/s"
+            " repeat 1: 12.50 samples/s"
         )
     ]
     tell.planned(runs[1])
@@ -402,7 +402,18 @@ def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
     tell.planned(runs[2])
     said()
     tell.ended(live_runs.ended(runs[2], measurement=measurement(accuracy=None)))
-    assert said() == ["3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.5 samples/s"]
+    assert said() == ["3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.50 samples/s"]
+
+
+def test_a_sweep_over_nodes_names_the_node_of_each_run(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    runs = [live_runs.run(f"seg-{node}", node=node) for node in ("gpu-3", "gpu-7")]
+    tell.expect([run.plan for run in runs], [], 1)
+    tell.planned(runs[0])
+    said()
+    tell.ended(live_runs.ended(runs[0], measurement=measurement(accuracy=None)))
+    assert "seg pytorch fp32 1x1-cpu on gpu-3, repeat 1: 12.50 samples/s" in said()[-1]
 
 
 def test_one_run_is_no_sweep(tell: Progress, said: Callable[[], list[str]]) -> None:

@@ -52,7 +52,7 @@ def test_a_valid_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines["Set"].strip().startswith("nightly, repeat 1; group g-")
     assert "running for 1m30s, ended 2026-11-20T07:34:54Z" in lines["Times"]
     assert lines["Verdict"].strip() == (
-        "valid, 12.5 images/s (time_weighted, smoke: checks the path, not the speed)"
+        "valid, 12.50 images/s (time_weighted, smoke: checks the path, not the speed)"
     )
     assert lines["Files"].strip() == str(root / "runs" / "seg-1")
     assert table.splitlines() == [

@@ -14,7 +14,7 @@ from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.imports import foreign
 from tests.unit.measure import train_logs
-from tests.unit.measure.support import FIXTURES
+from tests.unit.measure.support import FIXTURES, run
 from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
 
 Captured = pytest.CaptureFixture[str]
@@ -93,6 +93,69 @@ def test_what_the_steady_figure_leaves_out_is_listed(place: Path, capsys: Captur
     assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
 
 
+FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32", "--set", "s", "-o", "name")
+
+
+@pytest.mark.parametrize(
+    ("log", "warmup", "shown"),
+    [
+        # A line that holds a part of the warm-up is left out whole.
+        (
+            "plsc_v2.log",
+            "10",
+            (
+                "iterations 101 to 1000: 900 measured, 50 s\n"
+                "  left out: the first 10 iterations, warm-up, and 90 more, before the first line"
+            ),
+        ),
+        # The line of iteration 60 is missing in the log.
+        (
+            "mmseg_evaluation.log",
+            "10",
+            (
+                "iterations 11 to 120: 100 measured, 62 s\n"
+                "  not measured: 10 of these, which no line that counts covers\n"
+                "  left out: the first 10 iterations, warm-up\n"
+            ),
+        ),
+        # Its running means begin after five steps.
+        (
+            "paddleclas_dygraph.log",
+            "0",
+            (
+                "iterations 6 to 111: 92 measured, 13.2002 s\n"
+                "  not measured: 14 of these, which no line that counts covers\n"
+                "  left out: the first 5 iterations, before the first line that counts\n"
+            ),
+        ),
+    ],
+)
+def test_every_iteration_is_measured_or_said_not_to_be(
+    place: Path, capsys: Captured, log: str, warmup: str, shown: str
+) -> None:
+    words = [str(FIXTURES / log), "--format", "auto", "--warmup", warmup, *FORMAT]
+    assert main(["import", *words]) in {0, 5}
+    assert f"Window\n  {shown}" in text(capsys, capsys.readouterr().out.strip())
+
+
+def test_of_many_lines_that_the_steady_figure_leaves_out_three_are_shown(
+    place: Path, capsys: Captured
+) -> None:
+    lines = run([0.5] * 12)
+    for at in (10, 8, 6, 4):
+        lines.insert(
+            at, "2026-03-02 10:00:30,000 - mmseg - INFO - Saving checkpoint at 1 iterations"
+        )
+    (place / "many.log").write_text("\n".join(lines) + "\n")
+    assert main(["import", "many.log", "--format", "mmseg", *FORMAT]) in {0, 5}
+    shown = text(capsys, capsys.readouterr().out.strip())
+    (what, _, _) = shown.partition("Formulas")
+    assert (
+        "4 records with an evaluation, a checkpoint or a restart,\n    the first 3 of them" in what
+    )
+    assert what.count("many.log:") == 2 + 3
+
+
 def test_a_training_names_the_lines_of_its_time_and_its_accuracy(
     place: Path, capsys: Captured
 ) -> None:
@@ -150,6 +213,8 @@ def test_without_its_logs_a_run_is_explained_by_what_is_on_record(
     ]
     for found in (changed, gone):
         assert found["throughput"] == before["throughput"]
+        middle = "the middle of 29 records' rates = 1200.00 images/s"
+        assert formula(found, "median")["text"] == middle
         assert found["lines"]["first"] is None
         assert found["lines"]["counted"] == 29
         assert computed(formula(found, "time_weighted")["text"]) == pytest.approx(1200, rel=1e-4)

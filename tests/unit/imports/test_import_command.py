@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,9 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
+from k8sbench.model import identity
+from k8sbench.ports import RunFilter
+from k8sbench.report import command
 from tests.tiers import ROOT
 from tests.unit.imports import foreign
 from tests.unit.measure.support import FIXTURES, run
@@ -333,3 +337,34 @@ def test_measure_that_records_nothing_prints_all_the_same(place: Path, capsys: C
     assert "gone.txt: does not exist" in err
     assert "Nothing was imported" in err
     assert runs() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["logs/gpu8_True_1.txt", *foreign.OF],
+        ["logs/gpu1_False_2.txt", *foreign.OF, "--warmup", "30", "--precision", "fp32"],
+        [
+            *(str(FIXTURES / "mmseg_evaluation.log"), "--format", "mmseg", "--gpus", "2"),
+            *("--precision", "bf16", "--warmup", "10"),
+        ],
+        [
+            *(str(FIXTURES / "dle_resnet50_2020.log"), "--benchmark", "resnet50", "--amp"),
+            *("--case", "1x4", "--batch-size", "8", "--gpu-model", "Tesla V100-SXM2-16GB"),
+        ],
+    ],
+)
+def test_the_command_on_the_page_imports_the_same_case(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, words: list[str]
+) -> None:
+    words = [word.replace("--amp", "--precision=amp") for word in words]
+    assert imported(*words, "--set", "s", "-o", "name") in {0, 5}
+    with open_store() as store:
+        (plan,) = (run.plan for run in store.runs(RunFilter()))
+    again = shlex.split(command.repeating(plan))
+    assert again[:3] == ["k8sbench", "import", "LOG..."]
+    monkeypatch.setenv("K8SBENCH_STORE", "other")
+    assert imported(words[0], *again[3:], "--set", "s") in {0, 5}
+    with open_store() as store:
+        (same,) = (run.plan for run in store.runs(RunFilter()))
+    assert identity.case_key(same) == identity.case_key(plan)

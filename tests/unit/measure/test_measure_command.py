@@ -248,10 +248,19 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(
     out, err = capsys.readouterr()
     assert err == ""
     good, short = out.split("\n\n")
-    assert "8 samples/s time_weighted  valid" in good
-    assert "median 8" in good
-    assert "8 samples/s time_weighted (unverified)  rejected" in short
+    # The figures as results and explain write them.
+    assert "  8.000 samples/s time_weighted  valid" in good
+    assert "median 8.000" in good
+    assert "8.000 samples/s time_weighted (unverified)  rejected" in short
     assert "reject too-few-records: 3 training lines" in short
+
+
+def test_a_long_window_is_written_in_seconds_without_powers_of_ten(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logs / "long.log").write_text("\n".join(run([2000.0] * 7)) + "\n")
+    measured("long.log", *BASE)
+    assert "70 iterations in 7 records, 140000 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])

@@ -53,8 +53,8 @@ def test_the_table_has_the_slowest_node_first_and_those_without_a_figure_last(
     text = tables.text([nodes.table(found)])
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "NODE IMAGES/S TO POOL TO july MHZ WATT ECC XID VERDICT"
-    assert lines[1] == "gpu-4 930.0 -7.0 % -7.0 % 1110–1290 – [1] 0 none slow"
-    assert lines[2].startswith("gpu-2 999.0 -0.1 % -0.1 % 1290 – [1] 0 none ok")
+    assert lines[1] == "gpu-4 930.00 −7.0 % −7.0 % 1110–1290 – [1] 0 none slow"
+    assert lines[2].startswith("gpu-2 999.00 −0.1 % −0.1 % 1290 – [1] 0 none ok")
     assert lines[6].startswith("gpu-5 – [2] – – – ")
     assert lines[6].endswith(" not-measured")
     notes = "\n".join(lines[7:])
@@ -64,7 +64,7 @@ def test_the_table_has_the_slowest_node_first_and_those_without_a_figure_last(
 
 def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocument) -> None:
     assert list(nodes.sentences(found)) == [
-        "Tesla V100: median 1000.0 of 5 nodes, noise 0.1%, slow is more than 3.0% below.",
+        "Tesla V100: median 1000.00 of 5 nodes, noise 0.1%, slow is more than 3.0% below.",
         (
             "gpu-4 is slow: It is 7.0% below the median of 5 nodes; the limit is 3.0%. It is 7.0%"
             " slower than in july, where the pool changed by +0.0%; the limit is 3.0% beyond that."
@@ -72,22 +72,45 @@ def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocumen
         ),
         "Look at these nodes, and keep pods away from them (nothing was cordoned) with:",
         "  kubectl cordon gpu-4",
+        "Not measured, and so not judged: gpu-5.",
     ]
 
 
-def test_a_healthy_pool_is_said_to_be_one() -> None:
-    figures = [NodeFigures(node=f"n-{number}", rate=1000.0, alike=ALIKE) for number in range(5)]
-    made = nodes.document(
+def checked(figures: list[NodeFigures]) -> NodesDocument:
+    return nodes.document(
         node_check.check(figures),
         figures,
-        [NodeGpus()] * 5,
+        [NodeGpus()] * len(figures),
         set_name="s",
         against=None,
         unit="images",
         left_out={},
     )
+
+
+def test_a_healthy_pool_is_said_to_be_one() -> None:
+    figures = [NodeFigures(node=f"n-{number}", rate=1000.0, alike=ALIKE) for number in range(5)]
+    made = checked(figures)
     assert list(nodes.sentences(made))[-1] == "No node is slow or faulty."
     assert "TO july" not in tables.text([nodes.table(made)])
+
+
+def test_a_node_that_was_not_measured_is_not_called_healthy() -> None:
+    figures = [NodeFigures(node=f"n-{number}", rate=1000.0, alike=ALIKE) for number in range(5)]
+    made = checked([*figures, NodeFigures(node="n-5", reason="Failed: The node was lost.")])
+    assert list(nodes.sentences(made))[1:] == [
+        "No node that was measured is slow or faulty.",
+        "Not measured, and so not judged: n-5.",
+    ]
+
+
+def test_of_smoke_runs_it_is_said_once_that_they_are_not_judged() -> None:
+    figures = [
+        NodeFigures(node=f"n-{number}", rate=7.992, alike=ALIKE, smoke=True) for number in range(5)
+    ]
+    made = checked(figures)
+    assert list(nodes.sentences(made)) == ["A smoke run checks the path, not the speed."]
+    assert "7.992" in tables.text([nodes.table(made)])
 
 
 def test_csv_has_a_row_for_each_node_and_leaves_what_is_missing_empty(

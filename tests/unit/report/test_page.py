@@ -6,9 +6,11 @@ import html.parser
 import math
 import re
 
+import msgspec
 import pytest
 
 from k8sbench.measure.run.curve import curve
+from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.parse.families import FAMILIES
 from k8sbench.report import charts, chinese, layout, page
 from tests.unit.measure.train_logs import to_target
@@ -69,6 +71,51 @@ def test_a_run_is_drawn_over_time() -> None:
     ]
 
 
+def test_the_shaded_part_is_what_was_measured_and_not_what_was_planned() -> None:
+    history = pages.history()
+    assert history.measured is not None
+    window = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
+    measured = msgspec.structs.replace(history.measured, window=window)
+    drawn = pages.page(histories=[msgspec.structs.replace(history, measured=measured)])
+    shades = [
+        (float(attributes["x"] or ""), float(attributes["width"] or ""))
+        for tag, attributes in Read(page.html(drawn)).tags
+        if tag == "rect" and attributes["class"] == "shade"
+    ]
+    across = charts.WIDTH - charts.LEFT - charts.RIGHT  # of 1200 iterations
+    begin, width = charts.LEFT + across / 2, across * 590 / 1200
+    assert [x for x, _ in shades[:2]] == pytest.approx([begin, begin], abs=0.1)
+    assert [w for _, w in shades[:2]] == pytest.approx([width, width], abs=0.1)
+    assert "iterations; shaded: the measured window" in text_of(drawn)
+    without = msgspec.structs.replace(measured, window=None)
+    drawn = pages.page(histories=[msgspec.structs.replace(history, measured=without, gpus=None)])
+    assert "shaded" not in text_of(drawn)
+
+
+def test_every_table_begins_with_the_benchmark() -> None:
+    for made in (pages.page(), pages.trained()):
+        first = re.findall(r"<thead><tr><th[^>]*>([^<]*)", page.html(made))
+        assert set(first) == {"benchmark"}
+        rows = re.findall(r"<tbody>\s*<tr><td[^>]*>([^<]*)", page.html(made))
+        assert set(rows) <= {"resnet50", "deeplabv3p"}
+
+
+def test_a_run_that_does_not_count_is_shown_with_its_figure() -> None:
+    assert "9000.00 images/s does not count, rejected" in text_of(pages.page())
+
+
+def test_a_bar_of_a_smoke_run_says_so() -> None:
+    assert "1.234 (1/1); smoke" in text_of(pages.page())
+    assert "2806.66 (5/8) " in text_of(pages.page())
+
+
+def test_of_many_rows_the_details_are_closed() -> None:
+    found = example.made().results
+    many = [*found] * (page.MOST_OPEN // len(found) + 1)
+    assert page.html(pages.page()).count("<details open>") == len(found)
+    assert page.html(pages.page(results=many)).count("<details>") == len(many)
+
+
 def test_a_run_that_trains_is_drawn_over_its_time_with_its_target_and_restarts() -> None:
     made = Read(page.html(pages.trained()))
     charts = [attributes for tag, attributes in made.tags if tag == "svg"]
@@ -122,9 +169,20 @@ def test_titles_are_translated_and_figures_are_not() -> None:
     assert "加速比" in text
     assert "2806.66 images/s" in text
     assert 'lang="zh-CN"' in page.html(pages.page(lang="zh"))
+    assert "运行后端 local" in text
+    assert "分钟; 阴影：测量窗口" in text
+    assert "没有结果。" in text_of(pages.page(lang="zh", results=[], parities=[], histories=[]))
 
 
-def test_every_column_of_the_table_has_a_chinese_title_or_is_a_word_of_the_configuration() -> None:
+def test_notes_name_columns_by_their_chinese_titles() -> None:
+    made = chinese.translated(layout.tables(example.made().results, ()))
+    assert made[0].notes == ("吞吐: median of the valid runs by time_weighted",)
+    titles = {column.title for table in made for column in table.columns}
+    assert "吞吐" in titles
+    assert "区间: an interval speaks of repeats" in text_of(pages.page(lang="zh"))
+
+
+def test_every_column_has_a_chinese_title_or_is_a_name() -> None:
     made = example.made()
     titles = {
         column.title
@@ -132,11 +190,7 @@ def test_every_column_of_the_table_has_a_chinese_title_or_is_a_word_of_the_confi
         for table in layout.tables(made.results, made.parities, wide=wide)
         for column in table.columns
     }
-    kept = {
-        *("variant", "impl", "backend", "group", "program", "GMAC", "Paddle", "PyTorch"),
-        *("GPU-hours", "TFLOP/s per GPU", "Paddle ÷ PyTorch"),
-        *("GPU busy", "tensor active", "peak memory", "energy per 1,000", "throttled"),
-    }
+    kept = {"GMAC", "Paddle", "PyTorch", "Paddle ÷ PyTorch"}
     assert titles - set(chinese.TITLES) <= kept
 
 

@@ -68,12 +68,51 @@ def test_curves_are_of_what_has_a_speedup_on_several_gpus() -> None:
     assert plot.scaling_curves(report([run(100.0, case="1x1")], Wanted()).results) == {}
 
 
+def test_a_curve_is_of_one_set() -> None:
+    runs = [
+        run(rate, case=case, set_name=name)
+        for name, slower in (("monday", 1.0), ("tuesday", 0.9))
+        for case, rate in (("1x1", 100.0), ("1x4", 380.0 * slower), ("1x8", 720.0 * slower))
+    ]
+    curves = plot.scaling_curves(report(runs, Wanted(every=True)).results)
+    assert {name.split()[-1]: points for name, points in curves.items()} == {
+        "monday": [(1, 1.0), (4, pytest.approx(3.8)), (8, pytest.approx(7.2))],
+        "tuesday": [(1, 1.0), (4, pytest.approx(3.42)), (8, pytest.approx(6.48))],
+    }
+
+
 def test_bars_of_one_case_are_distinguished() -> None:
     results = report([run(1.0), run(1.0, variant="other")], Wanted()).results
     assert sorted(plot.labels([r.group for r in results]).values()) == [
         "1x8 pytorch fp32, batch 128 dle",
         "1x8 pytorch fp32, batch 128 other",
     ]
+
+
+def test_a_label_has_only_words_that_tell_bars_apart() -> None:
+    runs = [run(1.0, set_name=name, node="gpu-1") for name in ("monday", "tuesday")]
+    runs.append(run(1.0, set_name="monday", node="gpu-2"))
+    results = report(runs, Wanted(every=True)).results
+    assert sorted(plot.labels([r.group for r in results]).values()) == [
+        "1x8 pytorch fp32, batch 128 gpu-1 monday",
+        "1x8 pytorch fp32, batch 128 gpu-1 tuesday",
+        "1x8 pytorch fp32, batch 128 gpu-2 monday",
+    ]
+
+
+@pytest.mark.slow
+def test_of_many_curves_none_is_named() -> None:
+    runs = [
+        run(rate, case=case, set_name=f"night-{number}")
+        for number in range(plot.NAMED_CURVES + 1)
+        for case, rate in (("1x1", 100.0), ("1x8", 720.0))
+    ]
+    svg = plot.draw(report(runs, Wanted(every=True)).results, "svg").decode()
+    assert "Speedup against one GPU" in svg
+    assert "ideal" not in svg
+    few = plot.draw(report(runs[:4], Wanted(every=True)).results, "svg").decode()
+    assert "ideal" in few
+    assert "k8sbench, batch 128 night-1" in few
 
 
 def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
