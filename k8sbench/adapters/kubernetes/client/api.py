@@ -45,6 +45,9 @@ RETRY_SECONDS = 30.0
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+WHOLE_SECONDS = 120.0
+"""Until the last byte of an answer, of at most some MB."""
+_BLOCK = 1 << 20
 LAST_SECONDS = 1.0
 """For an answer when it is time to give up."""
 ABSENT_SECONDS = 1.0
@@ -211,7 +214,7 @@ class Api:
         )
         answer = self._ask(_Request("create", path, query, body), retry_s)
         created = _decoded(answer)
-        if "kind" not in created:  # a Status has one, too
+        if "kind" not in created or not isinstance(created.get("metadata"), dict):
             raise _not_kubernetes(answer)
         return created
 
@@ -276,11 +279,27 @@ class Api:
         connect_s = min(seconds, QUICK_CONNECT_SECONDS)
         soon = {faults.ABSENT: min(retry_s, ABSENT_SECONDS), faults.CREDENTIALS: 0.0}
         try:
-            found = self._ask(version, retry_s, read_s=seconds, connect_s=connect_s, soon=soon)
-            if "gitVersion" not in _decoded(found):
+            found = self._ask(
+                version,
+                retry_s,
+                read_s=seconds,
+                connect_s=connect_s,
+                whole_s=seconds,
+                soon=soon,
+            )
+            if not isinstance(_decoded(found).get("gitVersion"), str):
                 raise _not_kubernetes(found)
         except ApiFault as fault:
-            return fault
+            if (
+                fault.status is None
+                or fault.status < 400
+                or fault.status in {401, 403}
+                or fault.passes
+            ):
+                return fault
+            # Every API server has a version.
+            answered = f"it answers {fault.status} to the request for its version"
+            return ApiFault(None, faults.NOT_KUBERNETES, answered)
         return None
 
     def has_trainer_v2(self) -> bool:
@@ -320,6 +339,7 @@ class Api:
         *,
         read_s: float = READ_SECONDS,
         connect_s: float = CONNECT_SECONDS,
+        whole_s: float = WHOLE_SECONDS,
         soon: Mapping[str, float] = {},
     ) -> bytes:
         """Send a request, repeat it where that helps and does no harm; return the whole answer.
@@ -333,7 +353,8 @@ class Api:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return self._read(self._send(request, read_s=read_s, connect_s=connect_s))
+                response = self._send(request, read_s=read_s, connect_s=connect_s)
+                return self._read(response, whole_s)
             except ApiFault as fault:
                 until = began + soon.get(fault.reason, longest)
                 # A creation is repeated only where the server says that it did not begin it.
@@ -469,9 +490,17 @@ class Api:
             fault if wrong is None else ApiFault(None, faults.CERTIFICATE_DATES, f"{whose} {wrong}")
         )
 
-    def _read(self, response: urllib3.BaseHTTPResponse) -> bytes:
+    def _read(self, response: urllib3.BaseHTTPResponse, whole_s: float = WHOLE_SECONDS) -> bytes:
+        began = time.monotonic()
+        until = max(began + LAST_SECONDS, min(self.give_up_at, began + whole_s))
+        parts = []
         try:
-            return response.read(decode_content=True)
+            while part := response.read1(_BLOCK, decode_content=True):
+                parts.append(part)
+                if time.monotonic() > until:
+                    response.close()
+                    raise ApiFault(None, "", "it did not answer in time: its answer has no end")
+            return b"".join(parts)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise faults.from_transport(error, self._transport.proxy) from error
         finally:
