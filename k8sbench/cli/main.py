@@ -206,8 +206,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _tell(wrong.format_message(), f"See '{where} --help'.", 2)
     except click.ClickException as wrong:
         return _tell(wrong.format_message(), "", 2)
-    except (click.Abort, KeyboardInterrupt):
-        return _tell("Interrupted.", "", 130)
+    except (click.Abort, KeyboardInterrupt) as wrong:
+        # click has an Abort of its own made of what was raised.
+        return _tell("Interrupted.", str(wrong.__cause__ or wrong), 130)
     except (ReaderGone, BrokenPipeError):
         return _reader_gone()
     except SystemExit:
