@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from k8sbench.adapters.kubernetes import creating
-from k8sbench.adapters.kubernetes.client import api
+from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.app import connections, doctor, targets
 from k8sbench.cli.main import main
@@ -102,7 +102,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(creating, "RETRY_SECONDS", 0.2)
     monkeypatch.setattr(doctor, "LOOK_SECONDS", 0.2)
     # On a busy machine the first answer may be too late; a server that was away is believed less.
-    monkeypatch.setattr(api, "JUST_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
 
 
 @contextlib.contextmanager

@@ -59,7 +59,7 @@ class Collector:
             proxy = CollectorProxy(api)
             proxy._base = ""
             yield proxy
-            self.asked += [key for key, count in api.errors.items() if count]
+            self.asked += [key for key, count in api.sender.errors.items() if count]
             api.close()
 
 

@@ -36,7 +36,7 @@ def of(folder: Path, **user: Any) -> Credentials:
         "users": [{"name": "me", "user": user}],
     }
     path.write_text(json.dumps(config))
-    return connect(kubeconfig=str(path), environ={})._credentials
+    return connect(kubeconfig=str(path), environ={}).sender._credentials
 
 
 def plugin(folder: Path, text: str, **more: Any) -> dict[str, Any]:
