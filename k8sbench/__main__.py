@@ -7,8 +7,10 @@ import gc
 import os
 import signal
 import sys
-import threading
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing takes 5 ms in which Ctrl-C would end in a traceback
+    from typing import Any, NoReturn
 
 GARBAGE = 100_000
 """Objects made and not freed after which Python looks for garbage; its own default is 700."""
@@ -39,6 +41,8 @@ def end(code: int) -> NoReturn:
     ``atexit``, which delete temporary files, and flushing. Where a tool looks at the program, a
     thread must end first, or a stream cannot be written, Python ends the process in its own way.
     """
+    import threading  # noqa: PLC0415 - as above
+
     main_thread = threading.main_thread()
     others = [one for one in threading.enumerate() if one is not main_thread and not one.daemon]
     if not others and not _is_watched():

@@ -15,6 +15,7 @@ from k8sbench.measure.group import grouping
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.sides import Side, differing
 from k8sbench.model.baseline import PUBLISHED
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, NotFound, TimedOut, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -56,11 +57,12 @@ def compare(
         m.run_id for g in two.groups for m in g.members
     }
     if both:
-        note(f"note: {len(both)} of the runs are on both sides.")
+        note(f"note: {counted(len(both), 'run', ('is', 'are'))} on both sides.")
     for side in (one, two):
         count = _open_in(side)
         if count:
-            note(f"note: {count} of the runs of {side.name} are open: without a figure as yet.")
+            open_runs = counted(count, "run", ("is", "are"))
+            note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
     return comparing.compare(one, two, limit=limit)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +17,7 @@ import msgspec
 
 from k8sbench.app import catalog, connections, context, metric_sources, targets
 from k8sbench.app.connections import ClusterAccess
-from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.run import Location
 from k8sbench.model.spec import Framework
 
@@ -83,24 +85,59 @@ def examine(
 
     ``on_checked`` is called before the all-reduce.
     """
-    from k8sbench.adapters.files import pools
     from k8sbench.diagnose.preflight import capacity_checks, checks
-    from k8sbench.diagnose.preflight.facts import Asked
 
     images = catalog.images()
     data = tuple(_claims(options.data))
     try:
         api = connections.connect(options.access)
-        api.give_up_at = time.monotonic() + LOOK_SECONDS
-        published = partial(targets.cluster_pools, api)
-        found_pools = pools.load(options.pools_file, published=published)
-        pool = found_pools.pool(options.node_pool)
     except Unreachable as wrong:
         return Preflight(lines=(checks.unreachable(wrong.message, wrong.action),))
+    with contextlib.closing(api):
+        try:
+            with _in_time(api):
+                asked = _asked(options, data, api, note)
+                facts = _facts(api, asked, images, options.prometheus)
+        except Unreachable as wrong:
+            lines = (checks.unreachable(wrong.message, wrong.action),)
+            return Preflight(lines=lines, place=api.place)
+        found = Preflight(lines=tuple(checks.lines(facts, asked, images)), place=api.place)
+        if not options.nccl or found.failed:
+            return found
+        on_checked(found)
+        nodes = options.replicas or capacity_checks.usable_nodes(facts, asked)
+        outcome = _all_reduce(api, asked, nodes, images, stop, note=note, on_event=on_event)
+    return msgspec.structs.replace(found, bandwidth=outcome)
+
+
+@contextlib.contextmanager
+def _in_time(api: Api) -> Iterator[None]:
+    """Have the questions end in time; a user at a terminal may take longer to sign in."""
+    api.give_up_at = time.monotonic() + LOOK_SECONDS
+    ending = threading.Timer(LOOK_SECONDS, api.close)
+    if sys.stdin is None or not sys.stdin.isatty():
+        ending.start()
+    try:
+        yield
+    finally:
+        ending.cancel()
+        api.give_up_at = math.inf
+
+
+def _asked(
+    options: DoctorOptions, data: Sequence[str], api: Api, note: Callable[[str], None]
+) -> Asked:
+    """Return what must be possible; asks the cluster for its node pools."""
+    from k8sbench.adapters.files import pools
+    from k8sbench.diagnose.preflight.facts import Asked
+
+    published = partial(targets.cluster_pools, api)
+    found_pools = pools.load(options.pools_file, published=published)
+    pool = found_pools.pool(options.node_pool)
     note(f"pool {pool.name} from {found_pools.source}")
     if options.gpus is not None and not pool.gpus_per_node:
         raise UsageError(f"Pool {pool.name} has no GPUs.", "Leave --gpus out.")
-    asked = Asked(
+    return Asked(
         namespace=api.place.namespace,
         pool=pool,
         frameworks=(options.framework,) if options.framework else (),
@@ -111,20 +148,6 @@ def examine(
         queue=options.queue,
         gang=options.gang,
     )
-    with contextlib.closing(api):
-        try:
-            facts = _facts(api, asked, images, options.prometheus)
-        except BenchError as wrong:
-            lines = (checks.unreachable(wrong.message, wrong.action),)
-            return Preflight(lines=lines, place=api.place)
-        found = Preflight(lines=tuple(checks.lines(facts, asked, images)), place=api.place)
-        if not options.nccl or found.failed:
-            return found
-        api.give_up_at = math.inf
-        on_checked(found)
-        nodes = options.replicas or capacity_checks.usable_nodes(facts, asked)
-        outcome = _all_reduce(api, asked, nodes, images, stop, note=note, on_event=on_event)
-    return msgspec.structs.replace(found, bandwidth=outcome)
 
 
 def init_template() -> str:

@@ -22,7 +22,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
 
     Without any named it is every run that is over and whose files are here.
     """
-    from k8sbench.adapters.store import artifacts, exchange
+    from k8sbench.adapters.store import disk, exchange
 
     with stores.to_read(where, note) as store:
         run_ids = []
@@ -41,7 +41,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
         if not isinstance(target, Path):
             exchange.export(store, run_ids, target, at=context.now(), note=note)
             return len(run_ids)
-        with artifacts.whole_file(target) as file:
+        with disk.whole_file(target) as file:
             exchange.export(store, run_ids, file, at=context.now(), note=note)
     return len(run_ids)
 

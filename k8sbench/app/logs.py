@@ -26,7 +26,7 @@ from k8sbench.runs.context import Stop
 from k8sbench.runs.following import FollowOptions
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.artifacts import LogTail
+    from k8sbench.adapters.store.run_logs import LogTail
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Store
 
@@ -207,7 +207,7 @@ class _Reader:
         self, stack: contextlib.ExitStack, tails: dict[Path, LogTail], paths: Sequence[Path]
     ) -> None:
         """Open the wanted logs that are not open yet."""
-        from k8sbench.adapters.store.artifacts import LogTail
+        from k8sbench.adapters.store.run_logs import LogTail
 
         for path in paths:
             if path not in tails and self._replica in {None, path.stem}:
@@ -291,7 +291,7 @@ class _Reader:
 
 def stamp(at: float) -> bytes:
     """Write a time as archived lines begin with it."""
-    from k8sbench.adapters.store.artifacts import stamp as written
+    from k8sbench.adapters.store.run_logs import stamp as written
 
     return written(at)
 

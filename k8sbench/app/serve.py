@@ -105,7 +105,7 @@ def serve_all(
             times = [place.listed_at for place in places]
             errors: dict[str, int] = {}
             for api in apis:
-                for code, count in api.errors.items():
+                for code, count in api.sender.errors.items():
                     errors[code] = errors.get(code, 0) + count
             if look is not None:
                 look(

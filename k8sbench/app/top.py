@@ -20,7 +20,7 @@ from k8sbench.runs.context import Stop
 from k8sbench.runs.live_metrics import LiveMetrics
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.artifacts import LogTail
+    from k8sbench.adapters.store.run_logs import LogTail
     from k8sbench.ports import Cluster, Store
 
 
@@ -120,7 +120,7 @@ class _Recorded:
 
     def present(self, run: Run) -> list[JobEvent]:
         """Return what is new of it since the last call."""
-        from k8sbench.adapters.store.artifacts import LogTail
+        from k8sbench.adapters.store.run_logs import LogTail
 
         events = [JobEvent(run_id=run.run_id, transition=run.history[-1])]
         for path in self._store.log_files(run.run_id):

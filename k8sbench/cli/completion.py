@@ -110,7 +110,7 @@ def _runs_and_sets(where: str | None) -> Iterable[str]:
     return (*names.sets(where), *names.runs(where))
 
 
-RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks)
+RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks, files=True)
 RUNS_AND_SETS = Names(_runs_and_sets)
 FILES = Names(None, files=True)
 DATA_SETS = Names(_data_sets)
@@ -119,7 +119,7 @@ _OF: dict[str, Names] = {
     **dict.fromkeys(("set_name", "resume", "against", "record"), SETS),
     **dict.fromkeys(("a", "b", "what"), RUNS_AND_SETS),
     "target": Names(_runs, files=True),
-    "benchmark": Names(_benchmarks, files=True),
+    "benchmark": BENCHMARKS,
     "node_pool": Names(_pools),
     "accept": Names(_reasons),
     **dict.fromkeys(
@@ -129,7 +129,7 @@ _OF: dict[str, Names] = {
 }
 """Name of a parameter → what it takes, in every command."""
 _ELSEWHERE: dict[tuple[str, str], Names] = {
-    ("benchmarks", "name"): Names(_benchmarks, files=True),
+    ("benchmarks", "name"): BENCHMARKS,
     **dict.fromkeys((("submit", "store"), ("nodes", "store")), FILES),
     **{(f"data {word}", "name"): DATA_SETS for word in ("check", "prepare", "make-sample")},
     **{(f"data {word}", "place"): FILES for word in ("check", "prepare", "make-sample")},

@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,8 +94,8 @@ class Commands(click.Group):
         found = super().resolve_command(ctx, args)
         _, command, rest = found
         assert command is not None
-        # A wrong file must not keep a shell from completing words.
-        wrong = (BenchError,) if ctx.resilient_parsing else ()
+        # A wrong file must not keep a shell from completing words, or from starting.
+        wrong = (BenchError,) if ctx.resilient_parsing or name == "completion" else ()
         with contextlib.suppress(*wrong):
             ctx.default_map = _from_files(name, command, rest)
         return found
@@ -205,8 +206,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _tell(wrong.format_message(), f"See '{where} --help'.", 2)
     except click.ClickException as wrong:
         return _tell(wrong.format_message(), "", 2)
-    except (click.Abort, KeyboardInterrupt):
-        return _tell("Interrupted.", "", 130)
+    except (click.Abort, KeyboardInterrupt) as wrong:
+        # click has an Abort of its own made of what was raised.
+        return _tell("Interrupted.", str(wrong.__cause__ or wrong), 130)
     except (ReaderGone, BrokenPipeError):
         return _reader_gone()
     except SystemExit:
@@ -222,6 +224,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "Free some room where it goes. What was recorded or created before stands.",
                 1,
             )
+        if isinstance(wrong, FileNotFoundError) and _is_folder_gone():
+            return _tell("The current folder has been deleted.", "Change to another one.", 2)
         return _tell(
             f"Internal error: {type(wrong).__name__}: {wrong}",
             "Run it again with --debug for the traceback, and report that.",
@@ -236,6 +240,14 @@ def _reader_gone() -> int:
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _open_what_is_closed() -> None:

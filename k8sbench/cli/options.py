@@ -160,6 +160,13 @@ def node_plan_options(function: F) -> F:
     return _grouped(options, "options", _case_options, CASE_NAMES, function)
 
 
+def set_options(function: F) -> F:
+    """Add the options of how the runs of a set are carried out."""
+    for option in reversed(_SET):
+        function = option(function)
+    return function
+
+
 def access_options(function: F) -> F:
     """Add kubectl's options to a command; it receives them as ``access``."""
     return _grouped(_ACCESS, "access", _access, ClusterAccess.__struct_fields__, function)
@@ -184,6 +191,27 @@ store_option = click.option(
 )
 accept_option = click.option(
     "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
+)
+wait_option = click.option(
+    "--wait", is_flag=True, help="Go on waiting for a job that cannot start."
+)
+keep_option = click.option(
+    "--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end."
+)
+_SET: tuple[Callable[[Any], Any], ...] = (
+    click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: new."),
+    click.option("--resume", metavar="SET", help="Take up what goes on of a set, run the rest."),
+    click.option(
+        "--parallel",
+        type=click.IntRange(1, 1000),
+        default=1,
+        metavar="N",
+        help="Jobs at a time; default 1.",
+    ),
+    wait_option,
+    keep_option,
+    accept_option,
+    click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE."),
 )
 prometheus_option = click.option(
     "--prometheus",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from k8sbench.cli.terminal import color, output
@@ -90,6 +91,20 @@ def write_report(
         "document": lambda: document.document(*found),
         "dlperf": dlperf,
         "names": lambda: run_ids,
+    }
+    output.write(formats.written(form, view))
+
+
+def write_by(report: ModuleType, found: object, form: str) -> None:
+    """Print what a command has found by a module of :mod:`k8sbench.report`."""
+    from k8sbench.report import tables
+
+    view: formats.View = {
+        "table": lambda: text_of(report.tables(found)),
+        "markdown": lambda: tables.markdown(report.tables(found)),
+        "document": lambda: report.document(found),
+        "flat": lambda: report.flat(found),
+        "junit": lambda: report.junit(found),
     }
     output.write(formats.written(form, view))
 

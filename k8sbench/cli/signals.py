@@ -36,5 +36,5 @@ class SignalStop(Stop):
 
     def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.cause is not None:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("k8sbench list shows what became of the runs.")
         self(CAUSES[signal.Signals(number)])

@@ -16,8 +16,6 @@ OverTime = Literal["mean", "peak", "increase", "share", "new"]
 ``new`` are the codes that appear within the window."""
 OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
-NOT_SUPPORTED = 9223372036854775794
-"""What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
 EXPORTER_SECONDS = 30.0
 """The interval at which a DCGM exporter takes new values unless it is given another."""
 COUNTERS = "k8sbench-dcgm-counters"

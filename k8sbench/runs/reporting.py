@@ -78,13 +78,12 @@ def report_of_runs(
     run_ids: Collection[str],
     *,
     accept: Collection[str] = (),
-    published: bool = False,
     find: Find = lambda _: None,
 ) -> Report:
     """Make the rows of the groups that these runs belong to: what ``submit`` prints at its end."""
     groups = grouping.groups(runs, accept=accept)
     shown = [g for g in groups if any(member.run_id in run_ids for member in g.members)]
-    return _report(shown, groups, 0, published=published, find=find)
+    return _report(shown, groups, 0, published=False, find=find)
 
 
 def latest(groups: Iterable[Group]) -> list[Group]:

@@ -91,7 +91,7 @@ def test_a_long_list_is_asked_for_in_parts(admin: Api, monkeypatch: pytest.Monke
     found, version = admin.list(maps(admin), fields="metadata.name!=kube-root-ca.crt")
     assert {one["metadata"]["name"] for one in found} == wanted
     assert int(version) > 0
-    assert admin.requests["list configmaps"] == 3
+    assert admin.sender.requests["list configmaps"] == 3
 
 
 def test_changes_are_watched_from_a_list_on(admin: Api) -> None:
@@ -207,7 +207,7 @@ def test_without_the_operator_a_job_is_refused_at_once(own_cluster: OwnCluster, 
     with own_cluster.without("training-operator"):
         error = refused(api, pytorch_job())
     assert (type(error), error.cause_id) == (Unreachable, "operator-down")
-    assert api.requests["create pytorchjobs"] == 1
+    assert api.sender.requests["create pytorchjobs"] == 1
 
 
 def test_without_the_kind_the_operator_is_missing(admin: Api, namespace: Namespace) -> None:

@@ -132,7 +132,7 @@ def test_the_number_of_watches_does_not_grow_with_the_jobs(port: Port, count: in
             len([e for e in port.events if e.transition and e.transition.phase.final]) == count
         )
     )
-    asked = port.cluster.api.requests
+    asked = port.cluster.api.sender.requests
     watched = {what: number for what, number in asked.items() if what.startswith(("watch", "list"))}
     assert watched == {
         f"{verb} {kind}": 1
@@ -147,7 +147,7 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(user: Path) -> N
 
     with following.opened(user, clock=clock) as port:
         api = port.cluster.api
-        api.clock = clock
+        api.sender.clock = clock
         # Answers that came before it was set are compared with another clock.
         while api.ahead == 0.0:
             assert api.no_answer() is None
@@ -266,7 +266,7 @@ def test_a_job_whose_creation_was_not_answered_is_not_made_twice(
         uid = namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"]
         assert port.end_of(plan).phase is Phase.SUCCEEDED
         assert namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"] == uid
-        assert port.cluster.api.requests["create pytorchjobs"] > 1
+        assert port.cluster.api.sender.requests["create pytorchjobs"] > 1
 
 
 def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
@@ -274,7 +274,7 @@ def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
 ) -> None:
     plan = following.plan("1x1")
     with following.opened(user) as port, ThreadPoolExecutor() as pool:
-        asked = port.cluster.api.requests
+        asked = port.cluster.api.sender.requests
         with own_cluster.without("kube-apiserver"):
             creating = pool.submit(port.submit, plan)
             following.until(lambda: asked["create configmaps"] > 1)
@@ -480,9 +480,9 @@ def test_of_jobs_that_are_asked_for_by_name_no_others_are_listed(port: Port) -> 
     port.end_of(one)
     port.end_of(other)
     cluster = port.cluster
-    asked = cluster.api.requests.copy()
+    asked = cluster.api.sender.requests.copy()
     assert cluster.jobs([]) == []
-    assert cluster.api.requests == asked
+    assert cluster.api.sender.requests == asked
     assert [job.plan for job in cluster.jobs([one.run_id, "no-such-run"])] == [one]
     many = [f"no-such-run-{number}" for number in range(listing.MOST_RUNS)]
     assert {job.plan.run_id for job in cluster.jobs([one.run_id, *many])} >= {one.run_id}

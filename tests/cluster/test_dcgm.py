@@ -204,11 +204,11 @@ def test_only_exporters_beside_the_runs_pods_are_read_once_for_all_runs(
         ("GPU-gpu-1-00000001", "elsewhere/other-0")
     ]
     assert elsewhere.scrapes == 0
-    asked = api_of(source).requests["get pods/proxy/metrics"]
+    asked = api_of(source).sender.requests["get pods/proxy/metrics"]
     began = time.monotonic()
     wait(lambda: first.scrapes >= 10, "ten scrapes")
     most = (time.monotonic() - began) / QUICK + 2
-    assert api_of(source).requests["get pods/proxy/metrics"] - asked <= 2 * most
+    assert api_of(source).sender.requests["get pods/proxy/metrics"] - asked <= 2 * most
 
     source.release(one.run_id)
     wait(lambda: is_still(second, QUICK * 5), "nothing is read where no run is followed any more")
@@ -251,7 +251,7 @@ def test_one_that_hangs_or_answers_with_a_page_costs_samples_and_no_time(
     assert "it answers with a page of HTML" in said
     assert "There is no DCGM exporter on gpu-3." in said
     # Nor are they taken for faults of the API server.
-    assert api_of(source)._away_at < 0
+    assert api_of(source).sender._away_at < 0
     assert good.scrapes > 1
 
 
@@ -277,7 +277,7 @@ def test_without_an_exporter_nothing_more_is_asked(site: Site, opened: Open) -> 
     source.follow(site.run(other_master_0="gpu-0"), ["gpu-0", "gpu-1"])
     source.release(run.run_id)
     wait(lambda: "no DCGM" in why(source, wanted), "it says so for some time")
-    assert api_of(source).requests == {"list pods": 2}
+    assert api_of(source).sender.requests == {"list pods": 2}
 
 
 def test_the_printed_role_binding_is_enough(site: Site, opened: Open, user: Path) -> None:
@@ -372,6 +372,6 @@ def test_commands_have_it_beside_prometheus(
     api = api_of(opened())
     with metric_sources.opened(asked, api, Mock()) as sources:
         assert [source.name for source in sources] == names
-    assert not api.requests
+    assert not api.sender.requests
     with metric_sources.opened(asked, None, Mock()) as sources:
         assert "dcgm" not in [source.name for source in sources]

@@ -23,11 +23,11 @@ def test_an_api_server_that_is_away_for_two_minutes_loses_nothing(
     with following.opened(user) as port:
         plan = port.submit(following.plan("4x1"), None)
         port.until_phase(plan, Phase.RUNNING)
-        asked = port.cluster.api.requests.total()
+        asked = port.cluster.api.sender.requests.total()
         with own_cluster.without("kube-apiserver"):
             back = time.monotonic() + OUTAGE_SECONDS
             port.until(lambda _: time.monotonic() > back, OUTAGE_SECONDS + 10)
-        tries = port.cluster.api.requests.total() - asked
+        tries = port.cluster.api.sender.requests.total() - asked
         port.until(lambda port: len(port.notes()) > 1)
         namespace.finish(plan.run_id)
         # The cluster's own components knock as seldom by now.

@@ -60,7 +60,7 @@ def test_with_a_look_at_the_nodes_it_is_known_to_be_unrecoverable(user: Path) ->
     with following.opened(user) as port:
         plan = port.submit(following.plan(f"1x{GPUS + 1}"), None)
         port.until(lambda port: any(one.unrecoverable for one in port.transitions(plan)))
-        assert port.cluster.api.requests["list nodes"] == 1
+        assert port.cluster.api.sender.requests["list nodes"] == 1
 
 
 def test_who_may_not_create_jobs_reads_what_is_missing(namespace: Namespace, user: Path) -> None:

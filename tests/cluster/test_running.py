@@ -57,7 +57,7 @@ def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
         run = following.run_of(plan)
         port.cluster.resume(msgspec.structs.replace(run, history=(*run.history, running)), {})
         # Pods are watched once they were listed.
-        port.until(lambda port: port.cluster.api.requests["watch pods"] and port.notes())
+        port.until(lambda port: port.cluster.api.sender.requests["watch pods"] and port.notes())
         allow(namespace, role, role["rules"])
         namespace.finish(plan.run_id)
         port.end_of(plan)

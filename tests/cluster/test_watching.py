@@ -151,11 +151,11 @@ def test_what_happened_before_history_was_forgotten_is_reported(
         compact(own_cluster)
         with own_cluster.without("kube-apiserver"):
             pass
-    listed = port.cluster.api.requests["list pods"]
+    listed = port.cluster.api.sender.requests["list pods"]
     assert port.end_of(plan).phase is Phase.SUCCEEDED
     end = port.end_of(gone)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
-    assert port.cluster.api.requests["list pods"] > listed
+    assert port.cluster.api.sender.requests["list pods"] > listed
 
 
 def compact(cluster: OwnCluster) -> None:

@@ -25,7 +25,7 @@ BEGIN = """
 import itertools, os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import artifacts, rows, sql_store
+from k8sbench.adapters.store import artifacts, disk, rows, sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import RepeatTaken
@@ -118,7 +118,7 @@ def test_killed_before_anything_is_recorded(root: pathlib.Path) -> None:
 @pytest.mark.parametrize("point", ["mkdir", "events.jsonl", "run.json"])
 def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
     patch = {
-        "mkdir": "artifacts._sync_folder = die",
+        "mkdir": "disk.sync_folder = die",
         "events.jsonl": "artifacts._pretty = die",
         "run.json": "RunFolder.adopt = lambda *a, real=RunFolder.adopt: (real(*a), die())",
     }[point]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.metrics import prometheus, prometheus_api
-from k8sbench.model.gpu_metrics import METRICS, NOT_SUPPORTED, Gpu
+from k8sbench.model.gpu_metrics import METRICS, Gpu
 from tests.harness.prometheus import Samples
 from tests.prometheus.conftest import Start
 from tests.prometheus.examples import (
@@ -26,6 +26,7 @@ from tests.prometheus.examples import (
     utilization,
     wanted,
 )
+from tests.unit.measure.support import NOT_SUPPORTED
 
 OURS = labels(UUIDS[0], **renamed(PODS[0]))
 

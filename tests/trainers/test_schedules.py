@@ -58,4 +58,3 @@ def test_steps_fall_at_their_boundaries() -> None:
     assert [rate(step) for step in (0, 19, 20, 39, 40, 99)] == pytest.approx(
         [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]
     )
-    assert schedules.constant(0.5)(123) == 0.5

@@ -452,7 +452,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
     refused: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from k8sbench.trainers.parts import lines, loop, schedules
+    from k8sbench.trainers.parts import lines, loop
 
     def refuse(message: str) -> None:
         raise SystemExit(message)
@@ -462,7 +462,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
         unit="samples",
         momentum=0.9,
         weight_decay=0.0,
-        schedule=lambda _: schedules.constant(0.1),
+        schedule=lambda _: lambda _: 0.1,
         line=lines.mmseg,
         samples=mock.Mock(),
         sync_bn=True,

@@ -278,7 +278,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
     from torch import nn
 
     from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
-    from k8sbench.trainers.parts import lines, schedules, settings, torch_loop
+    from k8sbench.trainers.parts import lines, settings, torch_loop
 
     def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
         return {"loss": nn.functional.cross_entropy(model(images), labels)}
@@ -294,7 +294,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
         "groups": lambda model: model.parameters(),
         "momentum": 0.9,
         "weight_decay": 0.0,
-        "schedule": lambda _: schedules.constant(0.1),
+        "schedule": lambda _: lambda _: 0.1,
         "line": lines.paddleseg,
     }
     capfd.readouterr()
@@ -469,8 +469,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 
 
 def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: pytest.CaptureFixture[str]) -> None:
-    from k8sbench.trainers.parts import schedules
 
-    found = toy(capfd, schedule=lambda _: schedules.constant(1e38))
+    found = toy(capfd, schedule=lambda _: lambda _: 1e38)
     assert losses(found)[-1] == "nan"
     assert only(found, "summary")[0]["final_loss"] == "nan"

@@ -120,7 +120,7 @@ class Lease:
         return True
 
     def _stamp(self) -> str:
-        now = self._api.clock() + self._api.ahead
+        now = self._api.time()
         stamp = datetime.datetime.fromtimestamp(now, datetime.UTC)
         return stamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -113,8 +113,7 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         created_at=created_at - api.ahead,  # by our own clock
         attempt=attempt_of(job),
         phase=state.phase_alone(job, KINDS[kind]),
-        is_abandoned=user is not None
-        and sharing.is_abandoned(job, user, sharing.cluster_time(api)),
+        is_abandoned=user is not None and sharing.is_abandoned(job, user, api.time()),
     )
 
 

@@ -155,7 +155,7 @@ def renew(api: Api, kind: str, job: KubeObject, user: User) -> None:
         keep=user.keep,
         submitted=user.detached or _has_submitted(job, user),
         detached=user.detached,
-        at=cluster_time(api),
+        at=api.time(),
     )
     _annotate(api, kind, job, {user.key: _encoded(mark)}, retry_s=REQUEST_SECONDS)
 
@@ -164,7 +164,7 @@ def leave(api: Api, kind: str, job: KubeObject, user: User) -> None:
     """Remove the user's mark from a job that goes on; the store that submitted it keeps one."""
     value = None
     if _has_submitted(job, user):
-        value = _encoded(_Mark(host=user.host, submitted=True, detached=True, at=cluster_time(api)))
+        value = _encoded(_Mark(host=user.host, submitted=True, detached=True, at=api.time()))
     _annotate(api, kind, job, {user.key: value}, retry_s=REQUEST_SECONDS)
 
 
@@ -192,7 +192,7 @@ def keeper(
             if fault.status not in {404, 409}:
                 raise
             return None  # it is deleted
-    now = cluster_time(api)
+    now = api.time()
     others = [one for name, one in _needed(job, user, now) if name != user.key]
     others.sort(key=lambda one: not one.keep)
     return others[0].text(job, now) if others else None
@@ -216,11 +216,6 @@ def collector(job: KubeObject) -> tuple[str, str] | None:
     return None
 
 
-def cluster_time(api: Api) -> float:
-    """Return the API server's time, as far as it is known, Unix seconds."""
-    return api.clock() + api.ahead
-
-
 def _sentence(one: _Receipt) -> str:
     at = datetime.datetime.fromtimestamp(one.at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     parts = [f"k8sbench on {one.host} collected it at {at}"]
@@ -235,7 +230,7 @@ def _sentence(one: _Receipt) -> str:
 
 def _receipt(api: Api, user: User, collected: Collected) -> _Receipt:
     return _Receipt(
-        store=user.store, host=user.host, at=cluster_time(api), **msgspec.structs.asdict(collected)
+        store=user.store, host=user.host, at=api.time(), **msgspec.structs.asdict(collected)
     )
 
 

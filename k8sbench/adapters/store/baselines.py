@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store import artifacts, disk
 from k8sbench.adapters.store.rows import BASELINES
 from k8sbench.model import baseline
 from k8sbench.model.baseline import Baseline
@@ -33,9 +33,9 @@ def save(db: sa.Connection, root: Path | None, new: Baseline, *, replace: bool) 
         )
     if root is not None:
         path = file(root, baseline.checked_name(new.name))
-        with artifacts.translated(f"write {path}"):
+        with disk.translated(f"write {path}"):
             path.parent.mkdir(exist_ok=True)
-            artifacts.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
+            disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
     _put(db, new, content.decode())
 
 
@@ -62,18 +62,18 @@ def remove(db: sa.Connection, root: Path | None, name: str) -> None:
         raise NotFound(f"There is no baseline {name!r}.", action)
     if root is not None:
         path = file(root, name)
-        with artifacts.translated(f"remove {path}"):
+        with disk.translated(f"remove {path}"):
             path.unlink(missing_ok=True)
     db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
 
 
 def restore(db: sa.Connection, root: Path, wrong: Callable[[Path, StoreError], None]) -> None:
     """Bring the rows up to the files; ``wrong`` takes the files that cannot be read."""
-    with artifacts.translated(f"read {root / FOLDER}"):
+    with disk.translated(f"read {root / FOLDER}"):
         paths = sorted((root / FOLDER).glob(f"[!.]*{_SUFFIX}"))
     for path in paths:
         try:
-            with artifacts.translated(f"read {path}"):
+            with disk.translated(f"read {path}"):
                 content = path.read_bytes()
             found = artifacts.decoded(content, Baseline, str(path))
             if found.name != path.name.removesuffix(_SUFFIX):

@@ -18,7 +18,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import artifacts, database
+from k8sbench.adapters.store import artifacts, database, disk
 from k8sbench.adapters.store.database import Database
 from k8sbench.model.errors import StoreError
 from k8sbench.model.run import Owner
@@ -42,7 +42,7 @@ class FileClaims:
 
     def claim(self, run_id: str) -> bool:
         """Claim a run; False if another process has it. Again is the same claim."""
-        with artifacts.translated(f"lock {self._path}"):
+        with disk.translated(f"lock {self._path}"):
             if self._file is None:
                 # Kept open: the system ends all our claims when any descriptor of it is closed.
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -30,7 +30,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from k8sbench.adapters.store import artifacts, tape, upkeep
+from k8sbench.adapters.store import artifacts, disk, run_logs, tape, upkeep
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, merged
 from k8sbench.adapters.store.tape import Entry
@@ -126,7 +126,7 @@ def _add_run(tar: tarfile.TarFile, folder: RunFolder, note: Callable[[str], None
     lines = []
     for name in _files(folder.path, note):
         path = folder.path / name
-        with artifacts.translated(f"read {path}"):
+        with disk.translated(f"read {path}"):
             file = path.open("rb")
         with file:
             status, hashed = os.fstat(file.fileno()), _Hashed(file)
@@ -142,7 +142,7 @@ def digest(folder: Path) -> str:
     lines = []
     for name in _files(folder, lambda _: None):
         if name != ORIGIN:
-            with artifacts.translated(f"read {folder / name}"), (folder / name).open("rb") as file:
+            with disk.translated(f"read {folder / name}"), (folder / name).open("rb") as file:
                 lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
     return _digest_of(lines)
 
@@ -154,10 +154,10 @@ def _digest_of(lines: Iterable[str]) -> str:
 def _files(folder: Path, note: Callable[[str], None]) -> list[str]:
     """List the files of a run, by name; notes what is none of k8sbench's."""
     found = []
-    with artifacts.translated(f"read {folder}"):
+    with disk.translated(f"read {folder}"):
         for path in [*folder.iterdir(), *folder.glob("logs/*"), *folder.glob("gpu/*")]:
             name = path.relative_to(folder).as_posix()
-            if name in {artifacts.LOGS, "gpu"} or name.startswith(".") or name in _LEFT_HERE:
+            if name in {run_logs.LOGS, "gpu"} or name.startswith(".") or name in _LEFT_HERE:
                 continue
             if _OWN.fullmatch(name) and path.is_file() and not path.is_symlink():
                 found.append(name)
@@ -193,7 +193,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
         for run_id in added:
             path = incoming / run_id / ORIGIN
             if not path.exists():
-                with artifacts.translated(f"write {path}"):
+                with disk.translated(f"write {path}"):
                     path.write_bytes(artifacts.encoded(origin) + b"\n")
         os.sync()
         findings: list[Finding] = []
@@ -213,7 +213,7 @@ def unpacking(root: Path) -> Iterator[Path]:
     What is to become a run is made there first: killed meanwhile, an import has changed nothing.
     """
     incoming = root / INCOMING
-    with artifacts.translated(f"unpack into {incoming}"):
+    with disk.translated(f"unpack into {incoming}"):
         incoming.mkdir(parents=True, exist_ok=True)
         lock = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -295,7 +295,7 @@ def _unpack_file(entry: Entry, target: Path | None) -> str:
     with contextlib.ExitStack() as stack:
         out: BinaryIO | None = None
         if target is not None:
-            stack.enter_context(artifacts.translated(f"unpack {target}"))
+            stack.enter_context(disk.translated(f"unpack {target}"))
             target.parent.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(target.parent).free
             if entry.size + RESERVE > free:
@@ -392,7 +392,7 @@ def put_in_place(
     """
     runs, moved = store.root / artifacts.RUNS, list[str]()
     try:
-        with upkeep.alone(store) as db, artifacts.translated(f"put runs into {runs}"):
+        with upkeep.alone(store) as db, disk.translated(f"put runs into {runs}"):
             runs.mkdir(exist_ok=True)
             for run_id in (*orphans, *added):
                 run, _ = RunFolder((runs if run_id in orphans else incoming) / run_id).run()

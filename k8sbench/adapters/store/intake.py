@@ -15,8 +15,9 @@ from typing import BinaryIO
 import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.store import artifacts, exchange
-from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS, RUNS, RunFolder
+from k8sbench.adapters.store import artifacts, disk, exchange
+from k8sbench.adapters.store.artifacts import RUNS, RunFolder
+from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.adapters.store.upkeep import Finding
 from k8sbench.model.errors import StoreError
@@ -54,7 +55,7 @@ def copied(incoming: Path, number: int, names: Sequence[str]) -> tuple[ImportedF
     """
     found = []
     folder = _folder(incoming, number)
-    with artifacts.translated(f"make {folder}"):
+    with disk.translated(f"make {folder}"):
         (folder / LOGS).mkdir(parents=True, exist_ok=True)
     for index, name in enumerate(names):
         kept_as = f"{LOGS}/log-{index}{LOG_SUFFIX}"
@@ -65,7 +66,7 @@ def copied(incoming: Path, number: int, names: Sequence[str]) -> tuple[ImportedF
             for piece in log.unpacked():
                 digest.update(piece)
                 size += len(piece)
-                with artifacts.translated(f"write {folder / kept_as}"):
+                with disk.translated(f"write {folder / kept_as}"):
                     file.write(piece)
         found.append(
             ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest.hexdigest())
@@ -85,7 +86,7 @@ def known_digests(store: SqlStore, runs: Iterable[Run]) -> dict[str, Run]:
         path = store.root / RUNS / run.run_id / IMPORTED
         if not run.is_imported or not path.is_file():
             continue
-        with artifacts.translated(f"read {path}"):
+        with disk.translated(f"read {path}"):
             data = path.read_bytes()
         for file in artifacts.decoded(data, ImportedLogs, str(path)).files:
             found.setdefault(file.sha256, run)
@@ -111,7 +112,7 @@ def add(
         logs = ImportedLogs(imported_at=run.created_at, files=files)
         folder.write(IMPORTED, msgspec.json.format(artifacts.encoded(logs), indent=2) + b"\n")
         folder.adopt(run)
-        with artifacts.translated(f"write {folder.path}"):
+        with disk.translated(f"write {folder.path}"):
             folder.path.rename(incoming / run.run_id)
         added.append(run.run_id)
     findings: list[Finding] = []
@@ -130,7 +131,7 @@ def kept_name(run: Run, path: str) -> str:
 
 
 def _opened(path: Path) -> BinaryIO:
-    with artifacts.translated(f"write {path}"):
+    with disk.translated(f"write {path}"):
         return path.open("xb", buffering=0)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store import artifacts, disk, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.rows import RUNS
 from k8sbench.adapters.store.sql_store import SqlStore
@@ -23,7 +23,7 @@ REMOVED = "removed"
 """Folder of the store with what is being removed."""
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
-_LOGS_ASIDE = f".{artifacts.LOGS}.tmp"
+_LOGS_ASIDE = f".{run_logs.LOGS}.tmp"
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def remove(store: SqlStore, run_id: str) -> None:
     folder, aside = store.root / artifacts.RUNS / run_id, store.root / REMOVED / run_id
     is_moved = False
     try:
-        with store.database.writing() as db, artifacts.translated(f"remove {folder}"):
+        with store.database.writing() as db, disk.translated(f"remove {folder}"):
             if folder.exists():
                 aside.parent.mkdir(exist_ok=True)
                 _delete(aside)
@@ -59,10 +59,10 @@ def remove(store: SqlStore, run_id: str) -> None:
 
 def _sweep(store: SqlStore) -> None:
     """Delete what was put aside of runs that have no row any more, whoever removed them."""
-    with artifacts.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
+    with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
         gone = [one for one in store.root.glob(f"{REMOVED}/*") if not store.has(db, one.name)]
     for folder in gone:
-        with artifacts.translated(f"remove {folder}"):
+        with disk.translated(f"remove {folder}"):
             _delete(folder)
 
 
@@ -73,7 +73,7 @@ def _delete(folder: Path) -> None:
 
 def logged(root: Path) -> list[str]:
     """List the runs that have logs or series here."""
-    with artifacts.translated(f"read {root / artifacts.RUNS}"):
+    with disk.translated(f"read {root / artifacts.RUNS}"):
         folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
         return [folder.name for folder in folders if _printed(folder)]
 
@@ -81,7 +81,7 @@ def logged(root: Path) -> list[str]:
 def _printed(folder: Path) -> list[Path]:
     return [
         path
-        for pattern in (f"{artifacts.LOGS}/*", f"{_LOGS_ASIDE}/*", SERIES)
+        for pattern in (f"{run_logs.LOGS}/*", f"{_LOGS_ASIDE}/*", SERIES)
         for path in folder.glob(pattern)
     ]
 
@@ -89,14 +89,14 @@ def _printed(folder: Path) -> list[Path]:
 def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
     """Remove the logs and series of a run that is over; says so in its folder first."""
     folder = RunFolder(store.folder(run_id))
-    with artifacts.translated(f"remove the logs in {folder.path}"):
+    with disk.translated(f"remove the logs in {folder.path}"):
         sizes = [path.stat().st_size for path in _printed(folder.path)]
         found = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
         if dry_run:
             return found
         if pruned(folder.path) is None:
             folder.write(PRUNED, msgspec.json.format(artifacts.encoded(found), indent=2) + b"\n")
-        logs, aside = folder.path / artifacts.LOGS, folder.path / _LOGS_ASIDE
+        logs, aside = folder.path / run_logs.LOGS, folder.path / _LOGS_ASIDE
         _delete(aside)
         if logs.exists():
             logs.rename(aside)
@@ -109,6 +109,6 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
 def pruned(folder: Path) -> Pruned | None:
     """Return what was removed of a run's logs; None if nothing was."""
     path = folder / PRUNED
-    with artifacts.translated(f"read {path}"):
+    with disk.translated(f"read {path}"):
         data = path.read_bytes() if path.exists() else None
     return None if data is None else artifacts.decoded(data, Pruned, str(path))

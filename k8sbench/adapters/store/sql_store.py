@@ -23,12 +23,22 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, baselines, database, migrations, places, rows
-from k8sbench.adapters.store.artifacts import LogFiles, LogWriter, RunFolder
+from k8sbench.adapters.store import (
+    artifacts,
+    baselines,
+    database,
+    disk,
+    migrations,
+    places,
+    rows,
+    run_logs,
+)
+from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
 from k8sbench.adapters.store.outages import made_again
 from k8sbench.adapters.store.rows import IDENTITY, RUNS, free_repeat
+from k8sbench.adapters.store.run_logs import LogFiles, LogWriter
 from k8sbench.model import creation
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
@@ -55,7 +65,7 @@ def open_store(
     root = places.place(where)
     if isinstance(root, str):
         return SqlStore(database.open_postgres(root), folder or places.default_folder())
-    with artifacts.translated(f"open the store {root}"):
+    with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
         if (root / database.DATABASE).exists():
@@ -110,12 +120,12 @@ class SqlStore:
     def _keep_identity(self) -> None:
         """Write the identity of a new database beside it, or give it that of the one before."""
         path = self.root / IDENTITY_FILE
-        with artifacts.translated(f"write {path}"), self.database.writing() as db:
+        with disk.translated(f"write {path}"), self.database.writing() as db:
             kept = path.read_text(errors="replace").strip() if path.exists() else ""
             if kept.isalnum():
                 db.execute(sa.update(IDENTITY).values(id=kept))
             else:
-                artifacts.write_whole(path, f"{db.scalar(sa.select(IDENTITY.c.id))}\n".encode())
+                disk.write_whole(path, f"{db.scalar(sa.select(IDENTITY.c.id))}\n".encode())
 
     @property
     def where(self) -> str:
@@ -340,7 +350,7 @@ class SqlStore:
         """How far each replica's log is archived, by replica, of the run's present attempt."""
         begins = RunFolder(self.folder(run_id)).log_begins()
         marks = {
-            path.stem: artifacts.log_mark(path, begins.get(path.stem, 0))
+            path.stem: run_logs.log_mark(path, begins.get(path.stem, 0))
             for path in self.log_files(run_id)
         }
         return {replica: mark for replica, mark in marks.items() if mark is not None}

@@ -25,6 +25,7 @@ from k8sbench.adapters.store import (
     backups,
     baselines,
     database,
+    disk,
     migrations,
     places,
 )
@@ -200,13 +201,13 @@ def alone(store: SqlStore) -> Iterator[sa.Connection]:
 def _kept_as_it_was(store: SqlStore, db: sa.Connection) -> str:
     if store.database.kind == "postgresql":
         return backups.keep_tables(db)
-    with artifacts.translated(f"copy the database of {store.root}"):
+    with disk.translated(f"copy the database of {store.root}"):
         return str(backups.keep_sqlite(store.root / database.DATABASE))
 
 
 def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[Finding]) -> StoreReport:
     path, new = root / database.DATABASE, root / _NEW
-    with artifacts.translated(f"rebuild the store {root}"):
+    with disk.translated(f"rebuild the store {root}"):
         backups.remove(new)
         try:
             with SqlStore(database.open_sqlite(root, _NEW), root) as store:
@@ -256,7 +257,7 @@ def numbered(db: sa.Connection, run: Run, findings: list[Finding]) -> Run:
 
 def _runs_in_folders(root: Path, findings: list[Finding]) -> Iterator[Run]:
     """Read the runs of all folders under ``runs/``; what cannot be read is a finding."""
-    with artifacts.translated(f"read {root / artifacts.RUNS}"):
+    with disk.translated(f"read {root / artifacts.RUNS}"):
         folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
     for folder in folders:
         try:

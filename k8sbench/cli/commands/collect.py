@@ -13,9 +13,11 @@ from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
+    keep_option,
     prometheus_option,
     rows_option,
     store_option,
+    wait_option,
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
@@ -38,8 +40,8 @@ from k8sbench.runs.records import FEW
     is_flag=True,
     help="Wait for those that are not over; with --all also for new ones, until Ctrl-C or SIGTERM.",
 )
-@click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster.")
-@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
+@keep_option
+@wait_option
 @accept_option
 @rows_option
 @access_options

@@ -88,22 +88,10 @@ def command(
                 clock=time.monotonic,
                 pause=time.sleep,
             )
-    _print(compared, form)
-    return 0 if limit is None else _exit_code(compared)
-
-
-def _print(compared: Comparison, form: str) -> None:
     from k8sbench.report import comparing as report
-    from k8sbench.report import tables
 
-    view: formats.View = {
-        "table": lambda: rows.text_of(report.tables(compared)),
-        "markdown": lambda: tables.markdown(report.tables(compared)),
-        "document": lambda: report.document(compared),
-        "flat": lambda: report.flat(compared),
-        "junit": lambda: report.junit(compared),
-    }
-    output.write(formats.written(form, view))
+    rows.write_by(report, compared, form)
+    return 0 if limit is None else _exit_code(compared)
 
 
 def _exit_code(compared: Comparison) -> int:

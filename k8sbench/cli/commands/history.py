@@ -47,20 +47,10 @@ def command(
     series = comparing.history(benchmark, scope, output.note, **wanted)
     if not series:
         raise UsageError(f"No set of {benchmark} fits the filters.", "Leave some out.")
-    _print(series, form)
+    from k8sbench.report import history
+
+    rows.write_by(history, series, form)
     if plot is not None and plot_form is not None:
         from k8sbench.report import history_plot
 
         plot_file.write(plot, history_plot.draw(series, plot_form))
-
-
-def _print(series: Any, form: str) -> None:
-    from k8sbench.report import history, tables
-
-    view: formats.View = {
-        "table": lambda: rows.text_of(history.tables(series)),
-        "markdown": lambda: tables.markdown(history.tables(series)),
-        "document": lambda: history.document(series),
-        "flat": lambda: history.flat(series),
-    }
-    output.write(formats.written(form, view))

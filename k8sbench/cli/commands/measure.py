@@ -19,7 +19,7 @@ from k8sbench.app import measure as measuring
 from k8sbench.app.measure import AUTO, PRECISIONS, MeasureOptions
 from k8sbench.cli import imported
 from k8sbench.cli.form import form_option
-from k8sbench.cli.options import store_option
+from k8sbench.cli.options import accept_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
@@ -56,9 +56,7 @@ WIDEST = 100
     help="Iterations left out; default: the benchmark's, our own logs' own, else none.",
 )
 @click.option("--one-run", is_flag=True, help="All logs are one run's: its ranks or its pieces.")
-@click.option(
-    "--accept", metavar="ID", multiple=True, help="Overrule a rejection by its id; repeatable."
-)
+@accept_option
 @click.option(
     "--record",
     metavar="SET",

@@ -14,10 +14,10 @@ from k8sbench.app.submit import SubmitOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import (
-    accept_option,
     access_options,
     node_plan_options,
     prometheus_option,
+    set_options,
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
@@ -36,19 +36,7 @@ from k8sbench.runs.following import FollowOptions
 )
 @click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
 @access_options
-@click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
-@click.option("--resume", metavar="SET", help="Take up what goes on of a set, run what is missing.")
-@click.option(
-    "--parallel",
-    type=click.IntRange(1, 1000),
-    default=1,
-    metavar="N",
-    help="Nodes at a time; default 1.",
-)
-@click.option("--wait", is_flag=True, help="Wait even for what cannot recover by itself.")
-@click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end.")
-@accept_option
-@click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
+@set_options
 @form_option(
     *formats.offered("table", "markdown", "flat", "document", "names"),
     about="Format; name: the nodes to cordon.",

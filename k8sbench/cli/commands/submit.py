@@ -15,11 +15,11 @@ from k8sbench.app.submit import Detached, DryRun, SubmitOptions
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.commands import render
 from k8sbench.cli.options import (
-    accept_option,
     access_options,
     plan_options,
     prometheus_option,
     rows_option,
+    set_options,
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
@@ -35,18 +35,8 @@ from k8sbench.runs.following import FollowOptions
 @plan_options
 @access_options
 @click.option("--run-id", metavar="NAME", help="Name of the run; of one that exists: join it.")
-@click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
-@click.option("--resume", metavar="SET", help="Take up what goes on of a set, run what is missing.")
-@click.option(
-    "--parallel",
-    type=click.IntRange(1, 1000),
-    default=1,
-    metavar="N",
-    help="Jobs at a time; default 1.",
-)
+@set_options
 @click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
-@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
-@click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end.")
 @click.option(
     "--dry-run",
     is_flag=False,
@@ -64,8 +54,6 @@ from k8sbench.runs.following import FollowOptions
     is_flag=True,
     help="Run the program of a file of one's own on this machine without a question.",
 )
-@accept_option
-@click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
 @rows_option
 @prometheus_option
 def command(

@@ -7,7 +7,14 @@ import click
 from k8sbench.app import follow
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import access_options, prometheus_option, rows_option, store_option
+from k8sbench.cli.options import (
+    access_options,
+    keep_option,
+    prometheus_option,
+    rows_option,
+    store_option,
+    wait_option,
+)
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
 from k8sbench.runs.following import FollowOptions
@@ -15,8 +22,8 @@ from k8sbench.runs.following import FollowOptions
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--keep", is_flag=True, help="Leave job and pods on the cluster at the end.")
-@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
+@keep_option
+@wait_option
 @rows_option
 @access_options
 @store_option

@@ -66,11 +66,12 @@ def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
 def webhook(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     """The operator's webhook answers."""
     for kind, refusal in facts.wrong_jobs.items():
-        yield _webhook_answer("operator-webhook", kind, refusal)
+        yield _webhook_answer(kind, refusal)
 
 
-def _webhook_answer(check: str, kind: str, refusal: Refusal | None) -> Line:
+def _webhook_answer(kind: str, refusal: Refusal | None) -> Line:
     """Judge what came of a job that the operator's webhook alone refuses."""
+    check = "operator-webhook"
     if refusal is None:
         return warning(
             check,

@@ -80,9 +80,9 @@ def ratio_interval(a: Sequence[float], b: Sequence[float]) -> Interval | None:
     return Interval(low=ratios[rank - 1], high=ratios[-rank], coverage=1 - 2 * tail / ways)
 
 
-def fewest(reach: float = ALPHA) -> int:
-    """On each side, how many observations can have a two-sided p of ``reach``."""
-    return next(n for n in range(1, 20) if 2 / math.comb(2 * n, n) <= reach)
+def fewest() -> int:
+    """On each side, how many observations can have a two-sided p of 5 %."""
+    return next(n for n in range(1, 20) if 2 / math.comb(2 * n, n) <= ALPHA)
 
 
 def is_shown(evidence: Evidence) -> bool:

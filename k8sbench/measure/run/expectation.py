@@ -91,14 +91,12 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
         return self.benchmark is not None
 
 
-def from_plan(
-    plan: RunPlan, *, target: Accuracy | None = None, accept: tuple[str, ...] = ()
-) -> Expectation:
+def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
     """The expectation of a run's logs, from its plan."""
-    fingerprint, training = plan.fingerprint, plan.training
+    fingerprint, training, target = plan.fingerprint, plan.training, None
     at_least: int | None = plan.window.iterations
     if training is not None:
-        if target is None and training.target is not None:
+        if training.target is not None:
             target = Accuracy(metric=training.metric, value=training.target)
         length = training.length - plan.window.warmup
         at_least = length if training.unit == "iterations" else None

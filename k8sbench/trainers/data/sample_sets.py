@@ -23,7 +23,6 @@ Size = tuple[int, int]  # height, width
 
 # Train ids of Cityscapes: the classes that the scenes hold.
 ROAD, SIDEWALK, BUILDING, VEGETATION, SKY, PERSON, CAR, IGNORED = 0, 1, 2, 8, 10, 11, 13, 255
-STREET_CLASSES = (ROAD, SIDEWALK, BUILDING, VEGETATION, SKY, PERSON, CAR)
 _COLOURS = {
     ROAD: (70, 70, 75),
     SIDEWALK: (205, 200, 195),

@@ -12,11 +12,6 @@ from collections.abc import Callable, Sequence
 Schedule = Callable[[int], float]
 
 
-def constant(base: float) -> Schedule:
-    """`base` for ever."""
-    return lambda _: base
-
-
 def poly(base: float, total: int, *, power: float = 0.9, minimum: float = 0.0) -> Schedule:
     """Polynomial decay from `base` to `minimum` over `total` steps (mmseg, PaddleSeg)."""
 

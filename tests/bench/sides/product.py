@@ -62,7 +62,7 @@ def _tap(moves: list[tuple[str, str, float]], requests: dict[str, int]) -> list[
         return run
 
     def noting_close(self: KubernetesCluster) -> None:
-        requests.update(self.api.requests)
+        requests.update(self.api.sender.requests)
         close(self)
 
     def noting_stream(self: Api, path: str, **asked: Any) -> LineStream:

@@ -96,7 +96,7 @@ def test_a_regression_is_red_where_colour_is_wanted(fill: Fill, typed: Typed) ->
 def test_runs_that_have_not_ended_are_named(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(), run(None, set_name="new", repeat=4, phase=Phase.RUNNING)])
     code, _, err = typed("compare", "old", "new")
-    assert (code, err) == (0, "note: 1 of the runs of new are open: without a figure as yet.\n")
+    assert (code, err) == (0, "note: new: 1 run is open, without a figure as yet.\n")
 
 
 def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: Typed) -> None:

@@ -131,6 +131,7 @@ def test_what_cannot_be_read_completes_nothing_and_says_nothing(
     (tmp_path / "k8sbench.toml").write_text("nonsense")
     assert names("status", "--store", where, "") == []
     assert not (tmp_path / "nowhere").exists()
+    assert main.main(["completion", "bash"]) == 0
 
 
 def test_every_kind_of_name_is_one_of_a_parameter() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 import yaml
 
+from k8sbench.app import doctor
 from k8sbench.cli.main import main
+from k8sbench.cli.signals import SignalStop
 from tests.tiers import ROOT
 
 NOT_READY = 6
@@ -98,3 +101,17 @@ def test_a_context_that_is_not_there_is_a_cluster_that_is_not_ready(
 def test_the_init_template_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--init-template"]) == 0
     assert "allowPrivilegeEscalation: false" in capsys.readouterr().out
+
+
+def test_a_second_ctrl_c_ends_a_command_at_once_and_says_where_to_look(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        with SignalStop():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(doctor, "examine", interrupted)
+    assert main(["doctor"]) == 130
+    err = capsys.readouterr().err
+    assert err.endswith("error: Interrupted.\n  k8sbench list shows what became of the runs.\n")

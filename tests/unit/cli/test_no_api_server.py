@@ -11,7 +11,8 @@ from functools import partial
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client import api
+from k8sbench.adapters.kubernetes import creating
+from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.app import connections, doctor, targets
 from k8sbench.cli.main import main
@@ -39,6 +40,14 @@ def version_alone(rest: bytes) -> Act:
     return act
 
 
+def endless(connection: socket.socket) -> None:
+    """Answer a little at a time, so that no read takes long, until the client breaks off."""
+    connection.recv(1 << 16)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+    while True:
+        connection.sendall(b" ")
+
+
 ANSWERS: dict[str, tuple[Act, str]] = {
     "500": (saying(answer(500, b"")), "could not serve us (500"),
     "403 of a proxy": (saying(answer(403, b"Forbidden")), "does not let "),
@@ -52,8 +61,19 @@ ANSWERS: dict[str, tuple[Act, str]] = {
     "other JSON": (saying(answer(200, b'{"a": 1}')), "no API server of Kubernetes: its answer is"),
     "a list": (saying(answer(200, b"[]")), "no API server of Kubernetes: its answer is no object"),
     "null": (saying(answer(200, b"null")), "no API server of Kubernetes: its answer is no object"),
+    "404": (saying(answer(404, b"404 page not found")), "it answers 404 to the request for its"),
+    "410": (
+        saying(answer(410, b'{"kind":"Status","code":410,"reason":"Gone","message":"gone"}')),
+        "no API server of Kubernetes: it answers 410",
+    ),
+    "a version that is none": (saying(answer(200, b'{"gitVersion": 3}')), "no object of its API"),
+    "an answer without an end": (endless, "did not answer in time"),
     "a page after the version": (version_alone(answer(200, PAGE)), "its answer is a web page"),
     "500 after the version": (version_alone(answer(500, b"")), "could not serve us (500"),
+    "no metadata after the version": (
+        version_alone(answer(201, b'{"kind": "ConfigMap"}')),
+        "no object of its API",
+    ),
     "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "no object of its API"),
 }
 COMMANDS = {
@@ -79,9 +99,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         self.give_up_at = time.monotonic() + 0.2
 
     monkeypatch.setattr(Api, "__init__", hurried)
+    monkeypatch.setattr(creating, "RETRY_SECONDS", 0.2)
     monkeypatch.setattr(doctor, "LOOK_SECONDS", 0.2)
     # On a busy machine the first answer may be too late; a server that was away is believed less.
-    monkeypatch.setattr(api, "JUST_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
 
 
 @contextlib.contextmanager
@@ -133,6 +154,17 @@ def test_doctor_calls_no_cluster_ready_of_which_it_could_ask_nothing(
         assert main(["doctor", f"--pools={POOLS}", kubeconfig]) == 6
     err = capsys.readouterr().err
     assert err.splitlines()[-1].startswith("not ready: ")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["1000"]}
+    config = servers.kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {"exec": plugin})
+    assert main(["doctor", f"--kubeconfig={config}"]) == 6
+    out = " ".join(capsys.readouterr().out.split())
+    assert "credential plugin sleep of the kubeconfig was ended before it answered" in out
 
 
 def test_doctor_gives_all_its_requests_together_little_time() -> None:

@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
+from k8sbench.cli.main import main
 from tests.tiers import ROOT
+
+Capture = pytest.CaptureFixture[str]
 
 
 def k8sbench(words: str, redirected: str, store: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -39,6 +42,17 @@ def test_a_stream_that_is_closed_is_as_good_as_nowhere(closed: str, tmp_path: pa
     assert done.returncode == 0
     assert "error" not in done.stderr
     assert done.stdout in {"", "[]\n"}
+
+
+def test_a_folder_that_has_been_deleted_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    assert main(["list", "--store", "here"]) == 2
+    assert "error: The current folder has been deleted." in capsys.readouterr().err
 
 
 def test_an_error_that_nobody_can_read_keeps_its_exit_code(tmp_path: pathlib.Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.metrics import prometheus_api
-from k8sbench.adapters.store.artifacts import LogWriter
+from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors, logs, results, stores, taking_over
 from k8sbench.app.collector_settings import Settings
@@ -59,7 +59,7 @@ class Collector:
             proxy = CollectorProxy(api)
             proxy._base = ""
             yield proxy
-            self.asked += [key for key, count in api.errors.items() if count]
+            self.asked += [key for key, count in api.sender.errors.items() if count]
             api.close()
 
 

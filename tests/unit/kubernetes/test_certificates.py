@@ -29,8 +29,8 @@ def data(*files: Path) -> str:
 def refusal(path: Path, *, ahead: float = 0.0) -> Unreachable:
     """Say why the server does not answer, by a clock that is ahead."""
     with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
-        ours = api.clock
-        api.clock = lambda: ours() + ahead
+        ours = api.sender.clock
+        api.sender.clock = lambda: ours() + ahead
         with pytest.raises(Unreachable) as wrong:
             check_answers(api)
     assert wrong.value.exit_code == 6

@@ -30,7 +30,7 @@ def reached(folder: Path, clock: Clock, cluster: float, body: bytes = VERSION) -
     with serving(saying(answer(200, body, **headers))) as address:
         path = servers.kubeconfig(folder / "config", f"http://{address}")
         with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
-            api.clock = clock
+            api.sender.clock = clock
             yield api
 
 
@@ -75,4 +75,4 @@ def test_without_a_date_nothing_is_assumed(tmp_path: Path) -> None:
         ) as api,
     ):
         assert api.no_answer() is None
-        assert (api.ahead, api.clock) == (0.0, time.time)
+        assert (api.ahead, api.sender.clock) == (0.0, time.time)

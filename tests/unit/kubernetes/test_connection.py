@@ -91,13 +91,13 @@ def test_files_are_relative_to_the_kubeconfig(home: Path) -> None:
     (folder / "ca.crt").write_text("the authority")
     given = config("a", **{"certificate-authority": "ca.crt"})
     api = reached(home, kubeconfig=str(write(folder / "config", given)))
-    assert api._credentials.current().authority == b"the authority"
+    assert api.sender._credentials.current().authority == b"the authority"
 
 
 def test_an_authority_may_be_inline(home: Path) -> None:
     text = base64.b64encode(b"the authority").decode()
     write(home / ".kube" / "config", config("a", **{"certificate-authority-data": text}))
-    assert reached(home)._credentials.current().authority == b"the authority"
+    assert reached(home).sender._credentials.current().authority == b"the authority"
 
 
 def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
@@ -114,7 +114,7 @@ def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
     assert (api.place.server, api.place.namespace) == ("https://[fd00::1]:443", "team")
     assert api.place.context is None
     assert api.why == "in-cluster configuration"
-    assert api._credentials.current().authorization == "Bearer secret"
+    assert api.sender._credentials.current().authorization == "Bearer secret"
 
 
 def test_a_pod_without_a_service_account_has_no_cluster(home: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_pod_without_a_service_account_has_no_cluster(home: Path) -> None:
     (account / "ca.crt").write_text("the authority")
     api = connect(environ={"HOME": str(home), **environ}, service_account=account)
     with pytest.raises(KubeconfigFault, match="token of the pod's service account, cannot be read"):
-        api._credentials.current()
+        api.sender._credentials.current()
 
 
 def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
@@ -259,4 +259,4 @@ def test_a_server_without_a_scheme_is_asked_by_https(home: Path) -> None:
 def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:
     write(home / ".kube" / "config", config("a", **{"proxy-url": "http://own:1"}))
     api = reached(home, environ={"HTTPS_PROXY": "http://other:1"})
-    assert api._transport.proxy == "http://own:1"
+    assert api.sender._transport.proxy == "http://own:1"

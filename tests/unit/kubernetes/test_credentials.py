@@ -36,7 +36,7 @@ def of(folder: Path, **user: Any) -> Credentials:
         "users": [{"name": "me", "user": user}],
     }
     path.write_text(json.dumps(config))
-    return connect(kubeconfig=str(path), environ={})._credentials
+    return connect(kubeconfig=str(path), environ={}).sender._credentials
 
 
 def plugin(folder: Path, text: str, **more: Any) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def test_closing_ends_a_plugin_that_is_waited_for(tmp_path: Path) -> None:
         assert asking.is_alive()
     found.close()
     asking.join()
-    assert "was ended: it is not needed any more" in str(wrongs)
+    assert "was ended before it answered" in str(wrongs)
     check_child_is_gone(tmp_path)
 
 
@@ -246,6 +246,7 @@ def test_closing_ends_a_plugin_that_is_waited_for(tmp_path: Path) -> None:
         ({"client-certificate": "gone"}, "gone, the client-certificate of .*cannot be read"),
         ({"client-key": "."}, "the client-key of .*cannot be read: is a directory"),
         ({"client-key-data": "a"}, "client-key-data is no base64"),
+        ({"client-certificate-data": "###"}, "client-certificate-data is no base64"),
         ({"token": "a\nb"}, "The token of user me of .* is no token"),
     ],
 )

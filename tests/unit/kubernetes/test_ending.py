@@ -23,7 +23,6 @@ class Server:
     """An API server with one job of the run ``mine``."""
 
     place = Location(server="https://cluster.example:6443", namespace="bench")
-    ahead = 0.0
 
     def __init__(self, *users: User, **metadata: Any) -> None:
         own = {"name": "mine", "uid": "1", "resourceVersion": "10", "labels": {RUN_LABEL: "mine"}}
@@ -33,7 +32,7 @@ class Server:
         self.job: dict[str, Any] | None = found
         self.sent: list[str] = []
 
-    def clock(self) -> float:
+    def time(self) -> float:
         return 0.0
 
     def find(self, path: str) -> dict[str, Any] | None:

@@ -18,7 +18,6 @@ class Server:
     """An API server with at most one Lease, which it changes by the versions of the requests."""
 
     place = Location(server="https://cluster.example", namespace="team")
-    ahead = 0.0
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -26,7 +25,7 @@ class Server:
         self.api = cast("Api", self)
         self.now = 0.0
 
-    def clock(self) -> float:
+    def time(self) -> float:
         return 1000.0 + self.now
 
     def lease_of(self, holder: str) -> Lease:

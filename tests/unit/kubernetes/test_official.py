@@ -32,7 +32,7 @@ def written(folder: Path, **user: Any) -> str:
 def of(folder: Path, name: str, **config: str) -> Credentials:
     """Take the credentials of a user with a provider."""
     path = written(folder, **{"auth-provider": {"name": name, "config": config}})
-    return connect(kubeconfig=path, environ={})._credentials
+    return connect(kubeconfig=path, environ={}).sender._credentials
 
 
 def jwt(expires_at: float) -> str:
@@ -68,7 +68,7 @@ def test_nothing_of_it_is_imported_for_other_users(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from k8sbench.adapters.kubernetes.client.connection import connect\n"
-        "connect(kubeconfig=sys.argv[1])._credentials.current()\n"
+        "connect(kubeconfig=sys.argv[1]).sender._credentials.current()\n"
         "print({'kubernetes', 'requests', 'oauthlib', 'subprocess'} & sys.modules.keys())"
     )
     path = written(tmp_path, token="t")

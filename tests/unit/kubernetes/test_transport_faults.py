@@ -193,7 +193,7 @@ def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) 
         reached(tmp_path, f"http://{address}") as api,
     ):
         check_answers(api, retry_s=10.0)
-        assert api.requests["get /version"] == 2
+        assert api.sender.requests["get /version"] == 2
 
 
 def test_the_reason_of_a_rejected_certificate_is_not_asked_for_again(tmp_path: Path) -> None:

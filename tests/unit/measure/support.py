@@ -13,6 +13,9 @@ from k8sbench.model.measurement import Measurement
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "logs"
 
+NOT_SUPPORTED = 9223372036854775794
+"""What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
+
 
 class Lines:
     """A log in memory."""

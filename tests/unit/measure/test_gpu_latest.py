@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from k8sbench.measure.run import gpu_latest
-from k8sbench.model.gpu_metrics import NOT_SUPPORTED, Fetched, Gpu, Series, SourceName
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName
+from tests.unit.measure.support import NOT_SUPPORTED
 
 NOW = 1000.0
 

@@ -14,7 +14,6 @@ from k8sbench.measure.run import gpu_metrics, gpu_series
 from k8sbench.model.gpu_metrics import (
     BY_ID,
     METRICS,
-    NOT_SUPPORTED,
     Fetched,
     Gpu,
     Series,
@@ -25,6 +24,7 @@ from k8sbench.model.gpu_metrics import (
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.spec import Preset
 from tests.tiers import ROOT
+from tests.unit.measure.support import NOT_SUPPORTED
 from tests.unit.store.examples import measurement, plan
 
 START, END = 1000.0, 1200.0

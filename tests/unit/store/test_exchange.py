@@ -14,7 +14,7 @@ import tarfile
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import artifacts, exchange, upkeep
+from k8sbench.adapters.store import disk, exchange, upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
@@ -431,7 +431,7 @@ def test_an_export_is_there_whole_or_not_at_all(
     target.write_text("before")
 
     def write() -> None:
-        with artifacts.whole_file(target) as file:
+        with disk.whole_file(target) as file:
             file.write(b"half")
             raise wrong
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.adapters.kubernetes.logs.resume import DISORDER, Mark, advanced
-from k8sbench.adapters.store import artifacts
-from k8sbench.adapters.store.artifacts import LogWriter
+from k8sbench.adapters.store import run_logs
+from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.ports import LogLine, LogMark
 from tests.unit.store.examples import NOW, OWNER, plan
@@ -84,8 +84,8 @@ def test_of_a_large_file_the_end_is_read(
     path = tmp_path / "master-0.log"
     with path.open("wb") as file:
         file.seek(1 << 30)
-        file.write(b"\n" + artifacts.stamp(1.0) + b" a\n" + artifacts.stamp(9.0) + b" b\n")
-    assert artifacts.log_mark(path) == LogMark(9.0, 1)
+        file.write(b"\n" + run_logs.stamp(1.0) + b" a\n" + run_logs.stamp(9.0) + b" b\n")
+    assert run_logs.log_mark(path) == LogMark(9.0, 1)
 
 
 @given(steps=st.lists(st.integers(-DISORDER // 2, DISORDER) | st.just(0), max_size=50))
@@ -98,7 +98,7 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int]) -> Non
             mark = advanced(mark, at)
             writer.write(LogLine(replica="master-0", at=at / 1_000_000, text="x"))
         writer.close()
-        found = artifacts.log_mark(pathlib.Path(folder, "logs", "master-0.log"))
+        found = run_logs.log_mark(pathlib.Path(folder, "logs", "master-0.log"))
     assert (found and Mark.of(found)) == mark
 
 

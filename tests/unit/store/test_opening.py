@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import artifacts, database
+from k8sbench.adapters.store import database, disk
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
@@ -346,7 +346,7 @@ def test_the_place_of_a_url_is_shown_without_its_password() -> None:
     ],
 )
 def test_the_systems_errors_are_said_in_our_words(code: int, says: str) -> None:
-    wrong = artifacts.store_error(OSError(code, os.strerror(code)), "write x")
+    wrong = disk.store_error(OSError(code, os.strerror(code)), "write x")
     assert says in wrong.message
     assert wrong.action
 

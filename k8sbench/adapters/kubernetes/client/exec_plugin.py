@@ -139,7 +139,7 @@ class ExecPlugin:
                 raise self._fault(f"cannot be run: {why}") from error
             code = self._wait(process, err, own_group=not interactive)
             if self._is_ended:
-                raise self._fault("was ended: it is not needed any more")
+                raise self._fault("was ended before it answered")
             if code != 0:
                 ended = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
                 said = _last_line(err)

@@ -213,7 +213,7 @@ def material(data: str | None, file: str | None, kubeconfig: Path, key: str) -> 
     """Return what stands in a kubeconfig in base64, or in a file that it names; None: nothing."""
     if data:
         try:
-            return base64.b64decode(data, validate=False)
+            return base64.b64decode("".join(data.split()), validate=True)
         except binascii.Error as error:
             raise KubeconfigFault(f"{kubeconfig}: {key}-data is no base64.", _REPAIR) from error
     return None if not file else read(kubeconfig.parent / file, f"the {key} of {kubeconfig}")

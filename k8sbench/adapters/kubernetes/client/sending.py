@@ -1,0 +1,282 @@
+"""One request to a server, signed, and its answer or its fault; what answers tell of the server.
+
+A request is sent once more where a certificate or a token was rejected and is renewed. Nothing else
+is repeated here: that is for :mod:`.api`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client import faults, transport, validity
+from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.model import times
+from k8sbench.model.errors import BenchError
+
+LOG = logging.getLogger(__name__)
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+"""Until the first byte of an answer. A busy server lets requests wait in its queues."""
+WHOLE_SECONDS = 120.0
+"""Until the last byte of an answer, of at most some MB."""
+_BLOCK = 1 << 20
+QUICK_CONNECT_SECONDS = 2.0
+"""For a connection to a server that may not be there."""
+JUST_BACK_SECONDS = 20.0
+"""For so long after an outage it may reject every request: it has just started, and has not loaded
+the roles yet. Such rejections are raised as 503."""
+SAME_TIME_SECONDS = 5.0
+"""Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
+OTHER_TIME_SECONDS = 60.0
+"""Clocks that differ by more are noted."""
+_DATES = 8
+"""The last answers whose times are compared with ours; the fastest of them is used."""
+_METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
+"""Verb of the access rules → HTTP method; of all others it is GET."""
+_BRIEF = frozenset({"create configmaps", "patch configmaps"})
+"""Requests of whose answers the metadata are enough: the trainers' sources need not come back."""
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+class Request(NamedTuple):
+    """One request."""
+
+    verb: str
+    """As access rules call it: get, list, watch, create, patch, delete."""
+    path: str
+    query: Mapping[str, str] = {}
+    body: Mapping[str, Any] | None = None
+    begin: int = 0
+    """The byte of the answer that is wanted first."""
+
+
+class Sender:
+    """Sends the requests of one user to one server; any thread may."""
+
+    def __init__(
+        self, reached: Transport, credentials: Credentials, *, is_cluster: bool = True
+    ) -> None:
+        self.requests: Counter[str] = Counter()
+        """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
+        self.errors: Counter[str] = Counter()
+        """How many were refused or not answered, by HTTP status; ``none``: without an answer."""
+        self.clock: Callable[[], float] = time.time
+        """Ours, Unix seconds."""
+        self.ahead = 0.0
+        """Seconds by which the API server's clock is ahead of ours, as its answers say."""
+        self._aheads: deque[float] = deque(maxlen=_DATES)
+        self._transport = reached
+        self._credentials = credentials
+        self._is_cluster = is_cluster
+        """False: another server than an API server."""
+        self._lock = threading.Lock()
+        self._pool: urllib3.PoolManager | None = None
+        self._certificates: tuple[bytes | None, bytes | None] | None = None
+        """Those of the connection pool: the client's, and the authority's."""
+        self._is_clock_noted = False
+        self._away_at = -math.inf
+        """When it last did not answer, monotonic seconds."""
+
+    def send(
+        self,
+        request: Request,
+        *,
+        read_s: float | None = READ_SECONDS,
+        connect_s: float = CONNECT_SECONDS,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request; raises :class:`ApiFault`, also for an answer that is a refusal."""
+        timeout = urllib3.Timeout(connect=connect_s, read=read_s)
+        try:
+            response = self._send_signed(request, timeout)
+        except BenchError as error:
+            self._count_error("none")
+            raise ApiFault(None, faults.CREDENTIALS, error.message) from error
+        except ApiFault:
+            self._count_error("none")
+            raise
+        if response.status < 300:
+            return response
+        self._count_error(str(response.status))
+        fault = self._fault(response)
+        if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
+            raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
+        if response.status >= 500 and self._answers_itself(request.path):
+            self._away_at = time.monotonic()
+        raise fault
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.clear()
+        self._credentials.close()
+
+    def _count_error(self, code: str) -> None:
+        with self._lock:
+            self.errors[code] += 1
+
+    def _send_signed(self, request: Request, timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
+        """Send a request, once more where a certificate or token was rejected and is renewed."""
+        secrets = self._credentials.current()
+        try:
+            response = self._send_once(request, timeout, secrets)
+            if response.status != 401 or not self._credentials.renew(secrets):
+                return response
+            self.read(response)
+        except ApiFault as fault:
+            certificates = {faults.CERTIFICATE, faults.CLIENT_CERTIFICATE}
+            if fault.reason not in certificates or not self._credentials.renew(secrets):
+                raise
+        return self._send_once(request, timeout, self._credentials.current())
+
+    def _send_once(
+        self, request: Request, timeout: urllib3.Timeout, secrets: Secrets
+    ) -> urllib3.BaseHTTPResponse:
+        verb, path, query, body, begin = request
+        what = f"{verb} {kinds.resource(path)}"
+        headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
+        for name, value in secrets.impersonation:
+            headers.add(name, value)
+        if not path.endswith("/log"):
+            headers["Accept"] = _METADATA if what in _BRIEF else "application/json"
+        if verb in {"get", "list"} and timeout.read_timeout is not None:
+            headers["Accept-Encoding"] = "gzip"
+        if begin:
+            headers["Range"] = f"bytes={begin}-"
+        if secrets.authorization is not None:
+            headers["Authorization"] = secrets.authorization
+        if body is not None:
+            kind = "merge-patch+json" if verb == "patch" else "json"
+            headers["Content-Type"] = f"application/{kind}"
+        with self._lock:
+            self.requests[what] += 1
+            pool = self._pool_for(secrets)
+        try:
+            response = pool.request(
+                _METHODS.get(verb, "GET"),
+                self._transport.server + path + (f"?{urlencode(query)}" if query else ""),
+                body=None if body is None else msgspec.json.encode(body),
+                headers=headers,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            if self._answers_itself(path):
+                self._away_at = time.monotonic()
+            raise faults.from_transport(error, self._transport.proxy) from error
+        if self._answers_itself(path):
+            self._compare_clocks(response.headers.get("Date", ""))
+        return response
+
+    def _answers_itself(self, path: str) -> bool:
+        """Return whether it does, and no pod, service or other server with its own clock."""
+        return self._is_cluster and "/proxy/" not in path
+
+    def _compare_clocks(self, date: str) -> None:
+        with contextlib.suppress(ValueError), self._lock:
+            self._aheads.append(parsedate_to_datetime(date).timestamp() - self.clock())
+            # An answer that took long seems to come from a clock that is behind.
+            most = max(self._aheads)
+            self.ahead = most if abs(most) >= SAME_TIME_SECONDS else 0.0
+            if abs(most) >= OTHER_TIME_SECONDS and not self._is_clock_noted:
+                self._is_clock_noted = True
+                LOG.warning(
+                    "warning: this machine's clock is %s %s that of the API server %s."
+                    " Times are shown by this machine's clock.",
+                    times.duration(abs(most)),
+                    "behind" if most > 0 else "ahead of",
+                    self._transport.server,
+                )
+
+    def dated(self, fault: ApiFault) -> ApiFault:
+        """Return a fault of a certificate with its dates, where they are what is wrong."""
+        now, (ours, authority) = self.clock(), self._certificates or (None, None)
+        if fault.reason == faults.CLIENT_CERTIFICATE or (fault.status == 401 and ours):
+            wrong = _wrong(ours, now)
+            return fault if wrong is None else ApiFault(401, faults.CLIENT_CERTIFICATE, wrong)
+        if fault.reason != faults.CERTIFICATE:
+            return fault
+        timeout = urllib3.Timeout(QUICK_CONNECT_SECONDS)
+        if (wrong := _wrong(transport.server_certificate(self._transport, timeout), now)) is None:
+            wrong = _wrong(authority, now)
+            whose = "its authority's certificate"
+        else:
+            whose = "its certificate"
+        return (
+            fault if wrong is None else ApiFault(None, faults.CERTIFICATE_DATES, f"{whose} {wrong}")
+        )
+
+    def read(self, response: urllib3.BaseHTTPResponse, within_s: float = WHOLE_SECONDS) -> bytes:
+        """Read a whole answer; raises :class:`ApiFault` for one that has not ended in time."""
+        until = time.monotonic() + within_s
+        parts = []
+        try:
+            while part := response.read1(_BLOCK, decode_content=True):
+                parts.append(part)
+                if time.monotonic() > until:
+                    response.close()
+                    raise ApiFault(None, "", "it did not answer in time: its answer has no end")
+            return b"".join(parts)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise faults.from_transport(error, self._transport.proxy) from error
+        finally:
+            response.release_conn()
+
+    def _fault(self, response: urllib3.BaseHTTPResponse) -> ApiFault:
+        """Make a fault of an answer that is a refusal; a proxy's may be no Status."""
+        seconds = response.headers.get("Retry-After", "")
+        # It may also be a date, which is as good as none.
+        retry_after = float(seconds) if seconds.isascii() and seconds.isdecimal() else None
+        text = self.read(response)
+        status: Any = None
+        with contextlib.suppress(msgspec.DecodeError):
+            status = msgspec.json.decode(text)
+        if isinstance(status, dict) and status.get("kind") == "Status":
+            return faults.from_status({"code": response.status, **status}, retry_after)
+        if response.status < 400:
+            # To a page where users sign in: its query holds state of its own.
+            where = response.headers.get("Location", "").partition("?")[0]
+            message = f"it sends us on to {where[:200]}"
+            return ApiFault(response.status, faults.NOT_KUBERNETES, message)
+        # Of a load balancer's page its title says nothing more than the status.
+        message = "" if text.lstrip().startswith(b"<") else text.decode(errors="replace").strip()
+        return ApiFault(
+            response.status, "", message[:300] or str(response.reason or ""), retry_after
+        )
+
+    def _pool_for(self, secrets: Secrets) -> urllib3.PoolManager:
+        """Return the connection pool; a new one where a certificate has changed."""
+        certificates = (secrets.certificate, secrets.authority)
+        if self._pool is None or self._certificates != certificates:
+            try:
+                self._pool = transport.pool(self._transport, secrets)
+            except ApiFault:
+                if self._pool is None:
+                    raise
+                # The file may be half written: the next request reads it again.
+            else:
+                self._certificates = certificates
+        return self._pool
+
+
+def _wrong(certificate: bytes | None, now: float) -> str | None:
+    """Say what is wrong with the dates of a certificate."""
+    found = validity.of(certificate)
+    return None if found is None else found.wrong(now)

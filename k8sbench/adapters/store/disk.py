@@ -1,0 +1,116 @@
+"""Files that a kill at any moment leaves readable, and their errors as :class:`.StoreError`.
+
+Whole files are written under another name, flushed to the disk and renamed; lines are appended with
+one write each, and a last line without its end is what a killed writer leaves: it is passed over,
+not an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from k8sbench.model.errors import StoreError
+
+UNFINISHED = re.compile(r"^\..*\.tmp$")
+"""Files that a killed process left half written."""
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file piece by piece that is there when it is complete, and not before."""
+    half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with translated(f"write {path}"):
+        try:
+            with half.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            half.replace(path)
+        except BaseException:
+            half.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file of lines, unbuffered, without the half line that a killed writer left."""
+    file = path.open("ab", buffering=0)
+    if (size := file.tell()) and (whole := whole_size(path)) < size:
+        file.truncate(whole)
+    return file
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write unbuffered to the end: the system may take a part only."""
+    while data:
+        data = data[file.write(data) :]
+
+
+def read(path: Path) -> bytes | None:
+    """Read a file; None if it is not there."""
+    with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None
+
+
+def whole_size(path: Path) -> int:
+    """Count the bytes of a file up to its last line end."""
+    with mapped(path) as data:
+        return data.rfind(b"\n") + 1
+
+
+@contextlib.contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    """Map a file into memory: only the parts that are looked at are read."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            yield b""  # nothing can be mapped
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
+
+
+def sync_folder(path: Path) -> None:
+    """Flush a rename or a new folder to the disk, where the file system can."""
+    with contextlib.suppress(OSError):
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn the system's errors into :class:`StoreError`."""
+    try:
+        yield
+    except OSError as wrong:
+        raise store_error(wrong, doing) from wrong
+
+
+def store_error(wrong: OSError, doing: str) -> StoreError:
+    """Describe why a file could not be read or written."""
+    if wrong.errno in _DISK_FULL:
+        return StoreError(
+            f"Cannot {doing}: the disk is full, or its quota is used up.",
+            "Free some space and try again; what was recorded before is kept.",
+        )
+    return StoreError(
+        f"Cannot {doing}: {wrong.strerror or wrong}.",
+        "Name another place with --store or K8SBENCH_STORE if this one cannot be used.",
+    )

@@ -1,0 +1,193 @@
+"""The logs of a run: a file per replica, each line with its time; how they are written and read."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from k8sbench.adapters.store import disk
+from k8sbench.ports import LogLine, LogMark
+
+LOGS = "logs"
+LOG_SUFFIX = ".log"
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
+OPEN_LOGS = 256
+"""Log files that are open at one time; as many logs are read at once, and some were just before."""
+DISORDER_SECONDS = 1.0
+"""By how much stamps of a log's lines may go back; see :class:`~k8sbench.ports.LogMark`."""
+
+
+class LogFiles:
+    """Log files that are open to be appended to, at most ``limit``: a process has 1,024 by default,
+    and a thousand runs have more logs. One thread writes.
+    """
+
+    def __init__(self, limit: int = OPEN_LOGS) -> None:
+        self._limit = limit
+        self._open: dict[Path, BinaryIO] = {}
+        """The one that was written last comes last."""
+
+    def get(self, path: Path, *, is_whole: bool) -> BinaryIO:
+        """Return a file, opened if need be; one that is not known to be whole is cut to lines."""
+        file = self._open.pop(path, None)
+        if file is None:
+            while len(self._open) >= self._limit:
+                self.close(next(iter(self._open)))
+            file = path.open("ab", buffering=0) if is_whole else disk.open_to_append(path)
+        self._open[path] = file
+        return file
+
+    def close(self, path: Path) -> None:
+        """Close a file; does nothing if it is not open."""
+        file = self._open.pop(path, None)
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+class LogWriter:
+    """Writes a run's log lines, one file per replica.
+
+    What is handed over is one write to the system, so a kill loses nothing of it. The first failure
+    is raised; the lines after it are dropped, so that one full disk is one error.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        check: Callable[[], None] = lambda: None,
+        files: LogFiles | None = None,
+    ) -> None:
+        self._folder = folder / LOGS
+        self._check = check
+        """Raises when the run is no longer this process's to follow."""
+        self._files = LogFiles() if files is None else files
+        self._paths: dict[str, Path] = {}
+        """By replica, of the logs that were written here."""
+        self._failed = False
+
+    def write(self, first: LogLine, *more: LogLine) -> None:
+        """Append lines of one replica with their time stamps."""
+        if self._failed:
+            return
+        self._check()
+        try:
+            file = self._file(first.replica)
+            disk.write_all(file, b"".join(map(_stamped, (first, *more))))
+        except OSError as wrong:
+            self._failed = True
+            raise disk.store_error(
+                wrong, f"write the log of {first.replica} in {self._folder}"
+            ) from wrong
+
+    def close(self) -> None:
+        """Close the files; idempotent."""
+        while self._paths:
+            self._files.close(self._paths.popitem()[1])
+
+    def _file(self, replica: str) -> BinaryIO:
+        path = self._paths.get(replica)
+        if path is not None:
+            return self._files.get(path, is_whole=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{replica}{LOG_SUFFIX}"
+        # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
+        file = self._files.get(path, is_whole=False)
+        self._paths[replica] = path
+        return file
+
+
+class LogTail:
+    """Reads a log file in pieces, as far as it is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.replica = path.stem
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rest = b""
+        self._at = 0.0
+
+    def lines(self, *, to_end: bool = False) -> Iterator[tuple[float, bytes]]:
+        """Yield (time, line) of the lines that have come since the last call.
+
+        A line still without its end is kept for the next call, or yielded with ``to_end``. Lines
+        without a stamp get that of the line before; times never go back.
+        """
+        with disk.translated(f"read {self._path}"):
+            if self._file is None:
+                self._file = self._path.open("rb")
+            while piece := self._file.readline():
+                self._rest += piece
+                if self._rest.endswith(b"\n"):
+                    yield self._stamped()
+        if to_end and self._rest:
+            yield self._stamped()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _stamped(self) -> tuple[float, bytes]:
+        line, self._rest = self._rest.rstrip(b"\n"), b""
+        at, text = split_stamp(line)
+        self._at = max(self._at, at or 0.0)
+        return self._at, text
+
+
+def log_mark(path: Path, begin: int = 0) -> LogMark | None:
+    """Return how far a log was archived from a byte on; None if no line of it was.
+
+    Read from the end, as far back as stamps may be out of order: a log may be large.
+    """
+    latest, lines, since = None, 0, 0
+    with disk.translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
+        for line in _lines_backwards(path, begin):
+            since += 1
+            at, _ = split_stamp(line)
+            if at is None:
+                continue
+            if latest is not None and abs(at - latest) > DISORDER_SECONDS:
+                break
+            if latest is None or at >= latest:
+                latest, lines = at, since
+    return None if latest is None else LogMark(latest, lines)
+
+
+def _lines_backwards(path: Path, begin: int) -> Iterator[bytes]:
+    """Yield the whole lines of a file from a byte on, the last one first."""
+    with disk.mapped(path) as data:
+        end = data.rfind(b"\n", begin)
+        while end >= begin:
+            start = max(data.rfind(b"\n", begin, end) + 1, begin)
+            yield data[start:end]
+            end = start - 1
+
+
+def _stamped(line: LogLine) -> bytes:
+    begin = stamp(line.at) + b" "
+    text = line.text.encode("utf-8", "surrogateescape")
+    # What looks like several lines to a reader is written as several.
+    return begin + text.replace(b"\n", b"\n" + begin) + b"\n"
+
+
+def stamp(at: float) -> bytes:
+    """Write a time (Unix seconds) as log lines begin with it: ``2026-11-20T08:15:30.123456Z``."""
+    moment = datetime.datetime.fromtimestamp(at, datetime.UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='microseconds')}Z".encode()
+
+
+def split_stamp(line: bytes) -> tuple[float | None, bytes]:
+    """Split a log line into its time (Unix seconds; None without a stamp) and its text."""
+    match = _STAMP.match(line)
+    if match is None:
+        return None, line
+    try:
+        at = datetime.datetime.fromisoformat(match[1].decode()).timestamp()
+    except ValueError:
+        return None, line
+    return at, line[match.end() :]

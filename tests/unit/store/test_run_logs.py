@@ -1,0 +1,165 @@
+"""The logs of a run: lines with their times that survive a kill, and are read as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k8sbench.adapters.store import run_logs
+from k8sbench.adapters.store.run_logs import LogTail, LogWriter
+from k8sbench.ports import LogLine
+from tests.unit.store.examples import NOW
+
+
+def test_log_lines_carry_their_time(tmp_path: pathlib.Path) -> None:
+    writer = LogWriter(tmp_path)
+    writer.write(LogLine(replica="master-0", at=1795162530.123456, text="K8SBENCH {}"))
+    writer.write(LogLine(replica="master-0", at=1795162530.9999999, text=""))
+    writer.write(LogLine(replica="master-0", at=1795162531.0, text="  indented\ttext\r"))
+    writer.close()
+    assert (tmp_path / "logs" / "master-0.log").read_bytes() == (
+        b"2026-11-20T08:15:30.123456Z K8SBENCH {}\n"
+        b"2026-11-20T08:15:31.000000Z \n"
+        b"2026-11-20T08:15:31.000000Z   indented\ttext\r\n"
+    )
+
+
+def test_a_text_of_several_lines_is_several_stamped_lines(tmp_path: pathlib.Path) -> None:
+    writer = LogWriter(tmp_path)
+    writer.write(LogLine(replica="master-0", at=NOW, text="one\ntwo"))
+    writer.close()
+    lines = (tmp_path / "logs" / "master-0.log").read_bytes().splitlines()
+    assert [run_logs.split_stamp(line) for line in lines] == [(NOW, b"one"), (NOW, b"two")]
+
+
+def test_bytes_that_are_no_text_are_kept(tmp_path: pathlib.Path) -> None:
+    writer = LogWriter(tmp_path)
+    writer.write(
+        LogLine(
+            replica="master-0", at=NOW, text=b"\xff\xfe \x1b[31m".decode(errors="surrogateescape")
+        )
+    )
+    writer.close()
+    assert (tmp_path / "logs" / "master-0.log").read_bytes().endswith(b"Z \xff\xfe \x1b[31m\n")
+
+
+def test_a_line_is_on_disk_when_it_is_written(tmp_path: pathlib.Path) -> None:
+    writer = LogWriter(tmp_path)
+    writer.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    assert (tmp_path / "logs" / "master-0.log").read_bytes().endswith(b"hello\n")
+    writer.close()
+
+
+def test_a_torn_last_log_line_is_cut_off_by_the_next_writer(tmp_path: pathlib.Path) -> None:
+    """It is in no mark, so that whoever goes on with the log gets it once more."""
+    (tmp_path / "logs").mkdir()
+    path = tmp_path / "logs" / "master-0.log"
+    path.write_bytes(b"2026-11-20T08:15:30.123456Z whole\n2026-11-20T08:15:3")
+    writer = LogWriter(tmp_path)
+    writer.write(LogLine(replica="master-0", at=NOW, text="next"))
+    writer.close()
+    with contextlib.closing(LogTail(path)) as tail:
+        lines = [line for _, line in tail.lines()]
+    assert lines == [b"whole", b"next"]
+
+
+LIMITED = """
+import pathlib, resource, sys
+from k8sbench.adapters.store.run_logs import LogWriter
+from k8sbench.model.errors import StoreError
+from k8sbench.model.run import Run
+from k8sbench.ports import LogLine
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+writer = LogWriter(pathlib.Path(sys.argv[1]))
+errors = []
+for number in range(100):
+    try:
+        writer.write(LogLine(replica="master-0", at=1.0, text="x" * 50))
+    except StoreError as wrong:
+        errors.append(wrong.message)
+writer.close()
+print(len(errors), errors[0])
+"""
+
+
+def test_a_full_disk_is_one_error(tmp_path: pathlib.Path) -> None:
+    """The limit on a file's size stands for the disk: the same short write, the same error."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    count, message = done.stdout.split(maxsplit=1)
+    assert count == "1"
+    assert "disk is full" in message
+    path = tmp_path / "logs" / "master-0.log"
+    assert path.stat().st_size == 1000
+
+
+@given(at=st.floats(0, 4e9), text=st.text(st.characters(exclude_characters="\n"), max_size=50))
+def test_a_stamped_line_is_parted_again(at: float, text: str) -> None:
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return  # a half character that no log can hold
+    read, line = run_logs.split_stamp(run_logs.stamp(at) + b" " + raw)
+    assert line == raw
+    assert read == pytest.approx(at, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"text", b"2026-11-20T08:15:30Z text", b"2026-99-20T08:15:30.123456Z text"]
+)
+def test_a_line_without_a_stamp_has_no_time(line: bytes) -> None:
+    assert run_logs.split_stamp(line) == (None, line)
+
+
+def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "master-0.log"
+    tail = LogTail(path)
+    path.write_bytes(b"1970-01-01T00:00:01.000000Z a\nno stamp\n1970-01-01T00:0")
+    assert list(tail.lines()) == [(1.0, b"a"), (1.0, b"no stamp")]
+    assert list(tail.lines()) == []
+    with path.open("ab") as file:
+        file.write(b"0:03.000000Z b\nrest")
+    assert list(tail.lines()) == [(3.0, b"b")]
+    assert list(tail.lines(to_end=True)) == [(3.0, b"rest")]
+    assert list(tail.lines(to_end=True)) == []
+    tail.close()
+
+
+def test_times_never_go_back(tmp_path: pathlib.Path) -> None:
+    """So that files of several replicas can be merged while a clock is being set."""
+    path = tmp_path / "x.log"
+    path.write_bytes(b"1970-01-01T00:00:09.000000Z a\n1970-01-01T00:00:01.000000Z b\n")
+    with contextlib.closing(LogTail(path)) as tail:
+        assert [at for at, _ in tail.lines()] == [9.0, 9.0]
+
+
+def test_few_log_files_are_open_at_a_time_and_no_line_is_lost(tmp_path: pathlib.Path) -> None:
+    files = run_logs.LogFiles(limit=2)
+    writers = [LogWriter(tmp_path / f"run-{number}", files=files) for number in range(3)]
+    for text in ("one", "two"):
+        for writer in writers:
+            writer.write(LogLine(replica="master-0", at=1.0, text=text))
+            writer.write(LogLine(replica="worker-0", at=1.0, text=text))
+            assert open_files(tmp_path) <= 2
+    for writer in writers:
+        writer.close()
+    assert open_files(tmp_path) == 0
+    for path in tmp_path.glob("*/logs/*.log"):
+        assert [line[-3:] for line in path.read_text().splitlines()] == ["one", "two"]
+    assert len(list(tmp_path.glob("*/logs/*.log"))) == 6
+
+
+def open_files(under: pathlib.Path) -> int:
+    links = pathlib.Path("/proc/self/fd").glob("*")
+    return sum(os.path.realpath(link).startswith(str(under)) for link in links)
