@@ -99,6 +99,16 @@ class Commands(click.Group):
             ctx.default_map = _from_files(name, command, rest)
         return found
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error that names an option says in which file it was set."""
+        words = [*ctx._protected_args, *ctx.args]  # as click itself puts them together
+        try:
+            return super().invoke(ctx)
+        except BenchError as wrong:
+            if ctx.default_map is not None:  # there is a file
+                wrong.action = f"{wrong.action} {_set_in_files(wrong.message, words)}".rstrip()
+            raise
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, without importing any."""
         if incomplete.startswith("-"):
@@ -115,6 +125,15 @@ class Commands(click.Group):
         """Write the command list from the table, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _set_in_files(message: str, words: Sequence[str]) -> str:
+    from k8sbench.app import config
+    from k8sbench.cli import configuration
+
+    command = cli.get_command(click.Context(cli), words[0])
+    assert command is not None
+    return configuration.named_in(message, words[0], command, words[1:], config.files())
 
 
 class EveryCommand:
