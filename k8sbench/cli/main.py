@@ -20,7 +20,7 @@ import click
 from k8sbench import __version__
 from k8sbench.cli import completion
 from k8sbench.cli.terminal import color
-from k8sbench.cli.terminal.output import ReaderGone
+from k8sbench.cli.terminal.output import ReaderGone, folded
 from k8sbench.model.errors import BenchError, NotAvailableYet
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "watch": "Follow a run to its end and print its row.",
     "top": "Show what the GPUs of a run do now, and its throughput.",
     "logs": "Print the logs that a run left.",
-    "cancel": "End runs that go on.",
+    "cancel": "End runs that have not ended.",
     "delete": "Delete what runs have left on the cluster; their records and logs stay.",
     "collect": "Archive the logs of runs that are over, measure them and print their rows.",
     "measure": "Measure logs that exist already, from any source.",
@@ -195,7 +195,7 @@ def cli() -> None:
 
     \b
     k8sbench benchmarks                          what can be run
-    k8sbench submit deeplabv3p --replicas 2      run it; here, where there is no cluster
+    k8sbench submit deeplabv3p --replicas 2      run it; without a cluster, here
     k8sbench results                             the rows
     """
 
@@ -273,9 +273,9 @@ def _tell_help(wrong: click.ClickException) -> int:
 
 def _tell(message: str, action: str, code: int) -> int:
     try:
-        print(f"error: {message}", file=sys.stderr)
+        print(folded(f"error: {message}"), file=sys.stderr)
         if action:
-            print(f"  {action}", file=sys.stderr)
+            print(folded(f"  {action}"), file=sys.stderr)
         sys.stderr.flush()
     except OSError:
         # Where no message can be written, the exit code says it. Python would try once more at
