@@ -131,7 +131,7 @@ def test_a_pod_without_a_service_account_has_no_cluster(home: Path) -> None:
 
 
 def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
-    with pytest.raises(NoCluster, match=r"~/.kube/config does not exist, and this is no pod") as no:
+    with pytest.raises(NoCluster, match=r"~/.kube/config does not exist, and this is not a pod") as no:
         reached(home)
     assert no.value.exit_code == 6
     assert "--kubeconfig" in no.value.action

@@ -25,7 +25,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 class NoCluster(Unreachable):
-    """No cluster is configured: there is no kubeconfig, and this is no pod."""
+    """No cluster is configured: there is no kubeconfig, and this is not a pod."""
 
 
 def connect(
