@@ -32,20 +32,20 @@ COMMANDS: dict[str, str] = {
     "benchmarks": "List the catalog, or one benchmark with figures.",
     "submit": "Plan, run, measure and record a benchmark.",
     "render": "Print the manifest that submit would create.",
-    "list": "List the recorded runs, or all of a namespace.",
-    "status": "Say what became of a run.",
+    "list": "List the recorded runs, or all runs of a namespace.",
+    "status": "Show the state, plan and result of a run.",
     "watch": "Follow a run to its end and print its row.",
-    "top": "Show what the GPUs of a run do now, and its throughput.",
-    "logs": "Print the logs that a run left.",
+    "top": "Show the GPU metrics and the throughput of a run, live.",
+    "logs": "Print the logs of a run.",
     "cancel": "End runs that have not ended.",
-    "delete": "Delete what runs have left on the cluster; their records and logs stay.",
-    "collect": "Archive the logs of runs that are over, measure them and print their rows.",
-    "measure": "Measure logs that exist already, from any source.",
-    "import": "Record logs that exist already as runs, and print their rows.",
+    "delete": "Delete the objects of runs on the cluster; records and logs stay.",
+    "collect": "Archive the logs of ended runs, measure them and print their rows.",
+    "measure": "Measure existing logs, from any source.",
+    "import": "Record existing logs as runs, and print their rows.",
     "images": "List the image of each benchmark, and its GPUs.",
-    "results": "Print summary tables of what was measured.",
-    "explain": "Say what a figure was made of, or which lines a declared format reads.",
-    "compare": "Say whether two sides differ, by how much, and how sure that is.",
+    "results": "Print tables of the measured results.",
+    "explain": "Show how a figure was computed, or which lines a declared format matches.",
+    "compare": "Compare two sides: how much they differ, and how certain that is.",
     "baseline": "Save, list and remove runs that later ones are compared with.",
     "history": "Show a benchmark over its sets, and mark where its figure changed.",
     "nodes": "Run one case on each node of a pool, and name the slow nodes.",
@@ -53,8 +53,8 @@ COMMANDS: dict[str, str] = {
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; export, import and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
-    "config": "Say which value each option has, and where it is from.",
-    "completion": "Print what makes a shell complete k8sbench's words.",
+    "config": "Show the value of each option, and where it comes from.",
+    "completion": "Print the script with which a shell completes k8sbench's commands.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
@@ -191,7 +191,7 @@ def _from_files(name: str, command: click.Command, args: Sequence[str]) -> dict[
     help="Show the traceback of an error; anywhere on the line.",
 )
 def cli() -> None:
-    """Say how fast a training job really is: submit, watch, measure, report.
+    """Measure how fast training jobs run: submit, watch, measure, report.
 
     \b
     k8sbench benchmarks                          what can be run

@@ -32,12 +32,16 @@ from k8sbench.runs.following import FollowOptions
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only N of the nodes, drawn by the name of the set.",
+    help="Only N of the nodes; the name of the set determines which.",
 )
 @click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
 @access_options
-@click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
-@click.option("--resume", metavar="SET", help="Take up what goes on of a set, run what is missing.")
+@click.option("--set", "set_name", metavar="SET", help="Set to create or join; default: a new one.")
+@click.option(
+    "--resume",
+    metavar="SET",
+    help="Continue a set: follow its unfinished runs and start the missing ones.",
+)
 @click.option(
     "--parallel",
     type=click.IntRange(1, 1000),
@@ -45,7 +49,9 @@ from k8sbench.runs.following import FollowOptions
     metavar="N",
     help="Nodes at a time; default 1.",
 )
-@click.option("--wait", is_flag=True, help="Wait even for what cannot recover by itself.")
+@click.option(
+    "--wait", is_flag=True, help="Keep waiting for a job that cannot start without a change."
+)
 @click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end.")
 @accept_option
 @click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
@@ -67,9 +73,9 @@ def command(
 ) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
-    One run is pinned to each node. A node is slow where its throughput is far below the median of
-    the pool, or of what it was before; docs/nodes.md has the rule. Nothing is cordoned. Exit code:
-    0 no node is slow, 7 a node is slow or faulty, otherwise as submit.
+    One run is pinned to each node. A node is slow if its throughput is far below the median of the
+    pool, or below its own earlier throughput; docs/nodes.md has the rule. No node is cordoned. Exit
+    code: 0 no node is slow, 7 a node is slow or faulty, otherwise as submit.
 
     \b
     k8sbench nodes resnet50 --parallel 8               every node of the pool

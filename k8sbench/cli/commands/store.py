@@ -57,9 +57,9 @@ def info(form: str, where: str | None) -> None:
 @_form
 @store_option
 def check(form: str, where: str | None) -> int:
-    """Hold the database and the runs' folders against each other.
+    """Compare the database with the runs' folders.
 
-    Changes nothing. Exit code 1 if something is not as it should be.
+    Changes nothing. Exit code 1 if it finds a difference or damage.
     """
     report = stores.check(where, output.note)
     _print(report, form)
@@ -77,8 +77,8 @@ def check(form: str, where: str | None) -> int:
 def rebuild(form: str, where: str | None) -> None:
     """Update the database from the runs' folders.
 
-    Rows without a folder stay. A SQLite database that is gone or damaged is made anew. What was
-    there before is kept as a numbered copy. What cannot be read is reported and passed over.
+    Rows without a folder stay. A missing or damaged SQLite database is created again. The old
+    database is kept as a numbered copy. What cannot be read is reported and skipped.
     """
     report = stores.rebuild(where)
     _print(report, form)
@@ -93,10 +93,10 @@ def rebuild(form: str, where: str | None) -> None:
 @click.argument("file", metavar="FILE.tar.gz|-")
 @store_option
 def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
-    """Write whole runs to a file, or to stdout with "-".
+    """Write runs with all their files to a file, or to stdout with "-".
 
-    By default it is every run that is over and whose files are here. The file is there when it is
-    complete, and not before.
+    By default it writes every run that has ended and whose files are in this store. The file
+    appears only when it is complete.
     """
     if file == "-":
         if sys.stdout.isatty():
@@ -116,8 +116,8 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
 def import_(file: str, where: str | None) -> None:
     """Add the runs that another store has exported: all of them, or none.
 
-    A run that is here already stays as it is. If another run of that name is here, or the same with
-    other content, nothing is imported.
+    A run that is in the store already is not changed. If the store has another run of that name, or
+    the same one with other content, nothing is imported.
     """
     source = sys.stdin.buffer if file == "-" else Path(file)
     done = exchange.import_runs(source, where, output.note)
@@ -140,9 +140,9 @@ def remove(
     access: ClusterAccess,
     where: str | None,
 ) -> None:
-    """Remove runs that are over: their rows, logs and measurements.
+    """Remove ended runs: their rows, logs and measurements.
 
-    Runs that go on, and runs that still have a job on a cluster, are refused.
+    Runs that have not ended, and runs that still have a job on a cluster, are refused.
     """
 
     def confirm(found: Sequence[Run]) -> bool:

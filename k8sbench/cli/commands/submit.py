@@ -34,9 +34,15 @@ from k8sbench.runs.following import FollowOptions
 @click.command(cls=Grouped)
 @plan_options
 @access_options
-@click.option("--run-id", metavar="NAME", help="Name of the run; of one that exists: join it.")
-@click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: a new one.")
-@click.option("--resume", metavar="SET", help="Take up what goes on of a set, run what is missing.")
+@click.option(
+    "--run-id", metavar="NAME", help="Name of the run; an existing run of this name is joined."
+)
+@click.option("--set", "set_name", metavar="SET", help="Set to create or join; default: a new one.")
+@click.option(
+    "--resume",
+    metavar="SET",
+    help="Continue a set: follow its unfinished runs and start the missing ones.",
+)
 @click.option(
     "--parallel",
     type=click.IntRange(1, 1000),
@@ -45,7 +51,9 @@ from k8sbench.runs.following import FollowOptions
     help="Jobs at a time; default 1.",
 )
 @click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
-@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
+@click.option(
+    "--wait", is_flag=True, help="Keep waiting for a job that cannot start without a change."
+)
 @click.option("--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end.")
 @click.option(
     "--dry-run",
@@ -62,7 +70,7 @@ from k8sbench.runs.following import FollowOptions
     "--yes",
     "-y",
     is_flag=True,
-    help="Run the program of a file of one's own on this machine without a question.",
+    help="Run the program of a file of your own on this machine without asking.",
 )
 @accept_option
 @click.option("--store", metavar="FOLDER|URL", help="Store; default K8SBENCH_STORE.")
@@ -79,7 +87,7 @@ def command(
     """Plan, run, measure and record a benchmark.
 
     Prints the plan before anything starts and the measured row at the end. Ctrl-C ends local
-    processes; a job on a cluster goes on. Exit code: 0 measured and valid, 2 bad input, 3 job
+    processes; a job on a cluster continues. Exit code: 0 measured and valid, 2 bad input, 3 job
     failed, 4 timed out, 5 measured but rejected, 6 cluster not reachable, 130 interrupted.
 
     \b

@@ -16,7 +16,9 @@ from k8sbench.runs.following import FollowOptions
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--keep", is_flag=True, help="Leave job and pods on the cluster at the end.")
-@click.option("--wait", is_flag=True, help="Go on waiting for a job that cannot start.")
+@click.option(
+    "--wait", is_flag=True, help="Keep waiting for a job that cannot start without a change."
+)
 @rows_option
 @access_options
 @store_option
@@ -32,8 +34,8 @@ def command(
 ) -> int:
     """Follow a run to its end and print its row.
 
-    RUN is a run id or a unique beginning of one. A run that another k8sbench follows is watched by
-    its record. Ctrl-C leaves the run alone. Exit codes are those of submit.
+    RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
+    watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
     options = FollowOptions(keep=keep, wait=wait)
     with reporter.reporting() as progress:
