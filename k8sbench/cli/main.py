@@ -238,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return _tell(
                 f"The output cannot be written: {str(wrong.strerror).lower()}.",
-                "Free some room where it goes. What was recorded or created before stands.",
+                "Free some space there. What was recorded or created before is not lost.",
                 1,
             )
         return _tell(

@@ -42,10 +42,10 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
         return None
     option, seconds = param.opts[-1], times.seconds(value)
     if seconds is None:
-        raise UsageError(f"{option} {value!r} is no length of time.", f"Write {times.EXAMPLES}.")
+        raise UsageError(f"{option} {value!r} is not a length of time.", f"Write {times.EXAMPLES}.")
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UsageError(
-            f"{option} {value!r} is no usable length of time.", "Give more than 0s, up to 366d."
+            f"{option} {value!r} is not a usable length of time.", "Give more than 0s, up to 366d."
         )
     return seconds
 

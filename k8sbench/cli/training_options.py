@@ -48,7 +48,7 @@ class _Target(click.ParamType[Any]):
             return float(value)
         except ValueError:
             raise UsageError(
-                f"--target {value!r} is no percentage.", "Write it as 78.5, or none."
+                f"--target {value!r} is not a percentage.", "Write it as 78.5, or none."
             ) from None
 
 

@@ -126,7 +126,7 @@ OF_GROUPS: dict[str, str] = {
         "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case."
     ),
     "log-counted-twice": "Remove the copy with k8sbench store remove RUN.",
-    "repeat-collision": "Find out which run is which; k8sbench store rebuild numbers them anew.",
+    "repeat-collision": "Find out which run is which; k8sbench store rebuild numbers them again.",
     "mixed-plan": (
         "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them."
     ),

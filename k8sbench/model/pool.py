@@ -154,7 +154,7 @@ def amount(quantity: str) -> Decimal:
     """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` (of memory, in bytes) is 8589934592."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+        raise ValueError(f"{quantity!r} is not a Kubernetes quantity")
     return Decimal(match[1]) * _UNITS[match[2]]
 
 

@@ -103,7 +103,7 @@ def _lines(lines: LinesCounted) -> Iterator[Row]:
     yield 0, "Lines"
     each = counted(lines.counted, "training line", ("counts", "count"))
     if lines.read is None:
-        yield 1, f"{each}; the logs are not at hand"
+        yield 1, f"{each}; the logs are not available"
         return
     unused = counted(lines.unused or 0, "line", ("lies", "lie"))
     outside = f"; {unused} outside the window" if lines.unused else ""

@@ -114,7 +114,7 @@ def read(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
     try:
         found = msgspec.convert(given or {}, HttpConfig)
     except msgspec.ValidationError as error:
-        raise ConfigFault(f"{path} ({VARIABLE}) is no HTTP configuration: {error}.") from None
+        raise ConfigFault(f"{path} ({VARIABLE}) is not an HTTP configuration: {error}.") from None
     return found, folder
 
 

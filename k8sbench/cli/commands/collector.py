@@ -100,4 +100,6 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
             progress.note(f"Others read it at port {server.port}.")
             with leading:
                 controller.run(stop)
-        progress.note(f"{stop.cause}: the collector ends; what goes on is resumed when one begins.")
+        progress.note(
+            f"{stop.cause}: the collector ends; the next one continues with the unfinished runs."
+        )

@@ -31,7 +31,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
     found = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,4})?) ?%", value.strip())
     if found is None or not float(found[1]):
         raise UsageError(
-            f"--fail-on-regression {value!r} is no share.",
+            f"--fail-on-regression {value!r} is not a percentage.",
             "Write by how much B may be slower: 3% or 0.5%, above 0% and below 100%.",
         )
     return float(found[1]) / 100

@@ -97,7 +97,9 @@ def list_(form: str) -> None:
 def make_sample(access: ClusterAccess, **given: Any) -> int:
     """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
     if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
-        raise UsageError(f"--size {given['size']!r} is no size.", "Write HEIGHTxWIDTH, as 64x128.")
+        raise UsageError(
+            f"--size {given['size']!r} is not a size.", "Write HEIGHTxWIDTH, as 64x128."
+        )
     words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
     return _run("make-sample", words, access, **given)
 

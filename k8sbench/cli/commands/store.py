@@ -67,7 +67,7 @@ def check(form: str, where: str | None) -> int:
         found = f"{counted(len(report.findings), 'finding')} in {report.store}."
         output.note(f"{found} k8sbench store rebuild updates the database from the folders.")
         return 1
-    output.note(f"The store {report.store} is whole: {counted(report.runs, 'run')}.")
+    output.note(f"The store {report.store} has no damage: {counted(report.runs, 'run')}.")
     return 0
 
 
@@ -100,7 +100,9 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
     """
     if file == "-":
         if sys.stdout.isatty():
-            raise UsageError("An export is no text for a terminal.", "Name a file, or a pipe.")
+            raise UsageError(
+                "An export cannot be printed on a terminal.", "Name a file, or a pipe."
+            )
         with output.piped():
             count = exchange.export(runs, sys.stdout.buffer, where, output.note)
     elif not file.endswith((".tar.gz", ".tgz")):

@@ -209,7 +209,7 @@ def test_an_unknown_key_s_error_names_the_nearest_one(
         ("[submit]\nrepeats = [1, 2]", "2: repeats: It takes one value, not a list."),
         ("[submit]\nrepeats = true", "2: repeats: It takes text or a number."),
         ("[submit]\npreset = 'tiny'", "2: preset: 'tiny' is not one of 'full', 'smoke'."),
-        ("[submit]\ntimeout = 'soon'", "2: timeout: --timeout 'soon' is no length of time."),
+        ("[submit]\ntimeout = 'soon'", "2: timeout: --timeout 'soon' is not a length of time."),
         ("[submit]\nimage =", "It is not TOML: Invalid value"),
         ("amp = 1\namp = 2", "It is not TOML: Cannot overwrite a value"),
         ("['store remove']\nyes = true", "2: yes answers a question, which a file cannot."),

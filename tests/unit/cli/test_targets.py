@@ -67,7 +67,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
         {"server": NOWHERE, "user": {"client-certificate": "gone", "client-key": "gone"}},
         "gone, the client-certificate of",
     ),
-    "no YAML": ({"text": "a: ["}, "the kubeconfig is no YAML"),
+    "no YAML": ({"text": "a: ["}, "the kubeconfig is not YAML"),
     "no current context": ({"text": "contexts: [{name: a}]"}, "has no current context"),
     "empty": ({"text": ""}, "The kubeconfig ~/.kube/config names no cluster."),
     "as kubectl empties it": (
