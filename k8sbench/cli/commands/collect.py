@@ -58,7 +58,7 @@ def command(
     where: str | None,
     **asked: Any,
 ) -> int:
-    """Archive the logs of ended runs, measure them and print their rows.
+    """Archive, measure and print runs that have ended.
 
     It also carries out recorded requests to cancel or delete jobs. Jobs that were submitted from
     other stores are collected, too: their plan is in an annotation. The command can be repeated. A

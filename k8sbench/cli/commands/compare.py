@@ -62,7 +62,7 @@ def command(
     access: ClusterAccess,
     where: str | None,
 ) -> int:
-    """Compare two sides: how much they differ, and how certain that is.
+    """Compare two sides: how much they differ, and how surely.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
     them with commas between; "published" means the published figures. Write set:NAME if several

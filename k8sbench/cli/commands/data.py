@@ -56,7 +56,7 @@ _TASK = ("image", "secret", "node_pool", "pools_file")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, prepare, check and draw the data sets; convert start weights."""
+    """List, prepare, check and draw data sets; convert weights."""
 
 
 @command.command("list")

@@ -25,7 +25,7 @@ from k8sbench.report import explanation
 def command(
     target: str, log: str | None, accept: tuple[str, ...], form: str, where: str | None
 ) -> None:
-    """Show how a figure was computed, or which lines a declared format matches.
+    """Show how a figure was computed, or what a log format matches.
 
     For a run: the lines that count, the window and what was left out, each estimator's formula with
     its numbers, every reason with its evidence and what to do, and the published figures with the

@@ -36,7 +36,7 @@ def command(
     where: str | None,
     **wanted: Any,
 ) -> None:
-    """Show a benchmark over its sets, and mark where its figure changed.
+    """Show a benchmark over its sets, and mark its changes.
 
     One table for each case: its sets, oldest first, each with its median and interval. A change is
     marked if three to six sets from there on differ from those before by more than 1.5 % and an

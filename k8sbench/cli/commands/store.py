@@ -27,7 +27,7 @@ _form = form_option("table", "json")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Show, check or rebuild the store; export, import and remove runs."""
+    """Show, check or rebuild the store; move and remove runs."""
 
 
 @command.command()

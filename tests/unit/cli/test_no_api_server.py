@@ -60,7 +60,7 @@ ANSWERS: dict[str, tuple[Act, str]] = {
     ),
     "a page after the version": (version_alone(answer(200, PAGE)), "its answer is a web page"),
     "500 after the version": (version_alone(answer(500, b"")), "could not serve us (500"),
-    "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "no object of its API"),
+    "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "not an object of its API"),
 }
 COMMANDS = {
     "data": ("data", "check", "imagenet", "--data=pvc:data"),
