@@ -112,7 +112,7 @@ def _each(
     except StoreError as error:
         wrong = error
     left = [run for run in _found(texts, where, access) if run.run_id not in done]
-    note(f"warning: {wrong.message} What is asked for is done without a record.")
+    note(f"warning: {wrong.message} The request is carried out without a record.")
     for run in left:
         work_unrecorded(run)
     names = " ".join(run.run_id for run in left)

@@ -122,7 +122,7 @@ def requests(
     """Yield each single case that was asked for, with its number of repeats."""
     if selection.repeats is not None and not 1 <= selection.repeats <= MOST_REPEATS:
         raise UsageError(
-            f"--repeats {selection.repeats} is no number of runs.", f"Give 1 to {MOST_REPEATS}."
+            f"--repeats {selection.repeats} is not a number of runs.", f"Give 1 to {MOST_REPEATS}."
         )
     shaped = request.replicas is not None or request.gpus is not None
     if selection.case is not None and shaped:

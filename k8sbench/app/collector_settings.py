@@ -57,7 +57,7 @@ def load(file: str | None, given: Mapping[str, Any]) -> Settings:
         seconds = times.seconds(length)
         if not seconds:
             raise UsageError(
-                f"--keep-logs-for {length!r} is no length of time.", f"Write {times.EXAMPLES}."
+                f"--keep-logs-for {length!r} is not a length of time.", f"Write {times.EXAMPLES}."
             )
         values["keep_logs_for"] = seconds
     values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
@@ -67,6 +67,6 @@ def load(file: str | None, given: Mapping[str, Any]) -> Settings:
 
 def _problems(read: SettingsFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if read.keep_logs_for is not None and not times.seconds(read.keep_logs_for):
-        yield ("keepLogsFor",), f"is no length of time; write {times.EXAMPLES}"
+        yield ("keepLogsFor",), f"is not a length of time; write {times.EXAMPLES}"
     if read.namespaces is not None and not read.namespaces:
         yield ("namespaces",), "is empty; leave it out for the collector's own"

@@ -201,7 +201,7 @@ def _here(task: Task, stop: Stop, watched: _Watched) -> None:
         if stop.cause is not None:
             raise Interrupted(
                 f"{stop.cause}; the program on this machine was ended.",
-                "The same command goes on with what is there.",
+                "The same command continues with what is there.",
             )
 
 

@@ -32,7 +32,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
                 run_ids.append(run_id)
             elif texts:
                 raise UsageError(
-                    f"Run {run_id} is not over: it is {run.phase}.", "Export it when it is."
+                    f"Run {run_id} has not ended: it is {run.phase}.", "Export it when it is."
                 )
             else:
                 note(f"{run_id} is left out: {run.artifacts_missing or f'it is {run.phase}.'}")

@@ -221,7 +221,7 @@ def _value(rules: Sequence[Rule], file: str) -> Any:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text[:8]) >= 1 and len(text) < 8):
-        raise ValueError(f"{text!r} is no number of at least 1")
+        raise ValueError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 

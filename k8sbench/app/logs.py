@@ -199,7 +199,7 @@ class _Reader:
                     raise
                 if not is_noted:
                     tried = times.duration(AWAY_SECONDS)
-                    self.note(f"warning: {wrong.message} It is asked again for {tried}.")
+                    self.note(f"warning: {wrong.message} Trying again for {tried}.")
                 is_noted = True
                 time.sleep(COLLECTOR_SECONDS)
 

@@ -105,7 +105,7 @@ def _foreign_job(
     except BenchError as wrong:
         if access.named:
             raise
-        why = f"The cluster could not be asked: {wrong.message}"
+        why = f"The cluster could not be queried: {wrong.message}"
         raise NotFound(missing.message, f"{why} {missing.action}") from wrong
     known = store.ids()
     if any(run_id.startswith(text) for run_id in known):

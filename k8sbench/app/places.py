@@ -26,7 +26,7 @@ def check_here(plan: RunPlan) -> None:
         there = next(each for each in (folder, *folder.parents) if os.access(each, os.F_OK))
         if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
             raise UsageError(
-                f"--checkpoints {folder}: {there} is no folder that you may write to.",
+                f"--checkpoints {folder}: {there} is not a folder that you may write to.",
                 "Name another folder.",
             )
 

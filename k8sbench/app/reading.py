@@ -170,5 +170,7 @@ def _number(query: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         number = math.nan
     if number is not None and not math.isfinite(number):
-        raise UsageError(f"{name}={text!r} is no number.", "Give a number, of times Unix seconds.")
+        raise UsageError(
+            f"{name}={text!r} is not a number.", "Give a number, of times Unix seconds."
+        )
     return number

@@ -118,7 +118,9 @@ def keep_seconds(text: str) -> float:
     """Read for how long logs are kept."""
     seconds = times.seconds(text)
     if not seconds:
-        raise UsageError(f"{KEEP_OPTION} {text!r} is no length of time.", "Write 90d, 12w or 36h.")
+        raise UsageError(
+            f"{KEEP_OPTION} {text!r} is not a length of time.", "Write 90d, 12w or 36h."
+        )
     return seconds
 
 

@@ -40,7 +40,7 @@ def that_fit(
         note(f"Whether pool {pool.name} holds every case is not known: {wrong.message}")
         return tuple(planned)
     fitting: list[PlannedCase] = []
-    why = DoesNotFit("There is no case.")
+    why = DoesNotFit("There is not a case.")
     for case in planned:
         plan = case.draft
         room = capacity_checks.room(found, asked_of(case, api))
@@ -89,7 +89,7 @@ def resumed(
         missing = case.repeats - len(done) - len(open_runs)
         reporter.note(describe(case.draft))
         exist = "exists" if len(done) == 1 else "exist"
-        goes_on = f", {len(open_runs)} to be taken up" if open_runs else ""
+        goes_on = f", {len(open_runs)} to be followed" if open_runs else ""
         nothing = "" if missing or open_runs else ": nothing to do"
         reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
         finished += done

@@ -59,7 +59,7 @@ def for_submit(
         return _here(None, options, access)
     asked = options.backend == "kubernetes" or access.named
     if not asked and not connections.configured(access):
-        reason = "no cluster is configured: there is no ~/.kube/config, and this is no pod"
+        reason = "no cluster is configured: there is no ~/.kube/config, and this is not a pod"
         return _here(reason, options, access)
     from k8sbench.adapters.kubernetes.client import connection
 

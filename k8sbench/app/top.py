@@ -43,7 +43,7 @@ def top(options: TopOptions, note: Note, stop: Stop, show: Callable[[LiveMetrics
         run, recorded = lookup.look_up(store, options.run, options.access)
         if run.phase.final:
             raise UsageError(
-                f"Run {run.run_id} is over: it is {run.phase}. {run.history[-1].cause}",
+                f"Run {run.run_id} has ended: it is {run.phase}. {run.history[-1].cause}",
                 f"See what was measured with: k8sbench results {run.run_id}"
                 f" (--plot {run.run_id}.svg draws its GPU metrics)",
             )

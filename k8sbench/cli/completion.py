@@ -92,6 +92,7 @@ def answer(program: click.Command, instruction: str) -> int:
     """Answer a shell that has set :data:`VARIABLE`; returns the exit code."""
     from click.shell_completion import shell_complete
 
+    _register()
     return shell_complete(program, {}, "k8sbench", VARIABLE, instruction)
 
 
@@ -99,9 +100,46 @@ def script(program: click.Command, shell: str) -> str:
     """Return what a shell runs once, so that it asks from then on."""
     from click.shell_completion import get_completion_class
 
+    _register()
     kind = get_completion_class(shell)
     assert kind is not None
     return kind(program, {}, "k8sbench", VARIABLE).source()
+
+
+def _register() -> None:
+    """Have click complete ``--option=VALUE`` in each shell, which it does for none by itself."""
+    from click import shell_completion
+
+    class Bash(shell_completion.BashComplete):
+        def get_completion_args(self) -> tuple[list[str], str]:
+            args, incomplete = super().get_completion_args()
+            # bash takes the = for a word of its own, and replaces only what follows it.
+            return [word for word in args if word != "="], incomplete
+
+    class Zsh(shell_completion.ZshComplete):
+        def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+            return _whole_words(super().get_completions(args, incomplete), incomplete)
+
+    class Fish(shell_completion.FishComplete):
+        def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+            return _whole_words(super().get_completions(args, incomplete), incomplete)
+
+        def source(self) -> str:
+            # A description may hold commas.
+            return super().source().replace('string split ","', 'string split --max 1 ","')
+
+    for kind in (Bash, Zsh, Fish):
+        shell_completion.add_completion_class(kind)
+
+
+def _whole_words(items: list[CompletionItem[str]], incomplete: str) -> list[CompletionItem[str]]:
+    """Put ``--option=`` before values: zsh and fish replace the word as a whole."""
+    option, equals, _ = incomplete.partition("=")
+    if equals and option.startswith("--"):
+        for item in items:
+            if item.type == "plain":
+                item.value = f"{option}={item.value}"
+    return items
 
 
 def _runs_and_sets(where: str | None) -> Iterable[str]:

@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "color": "NO_COLOR",
 }
 """Option → the variable that counts where the option is not given, and that others read."""
+STANDS_FOR = {"NO_COLOR": "never"}
+"""Variable → the option's value where the variable is set, whatever is in it."""
 PATHS = (
     *("where", "store", "pools_file", "kubeconfig", "plot", "config"),
     *("data", "weights", "checkpoints"),
@@ -90,7 +92,7 @@ def check(files: Sequence[ConfigFile], commands: Commands) -> None:
             if isinstance(value, dict):
                 command = commands.find(name)
                 if command is None:
-                    raise _unknown(file, (name,), [*commands.names()], f"no command {name!r}")
+                    raise _unknown_table(file, name, [*commands.names()])
                 known = options(command)
                 for each in value:
                     _check_key(file, (name, each), known, f"k8sbench {name} has no option")
@@ -118,6 +120,18 @@ def _check_key(file: ConfigFile, keys: tuple[str, ...], known: Collection[str], 
         )
     if keys[-1] not in known:
         raise _unknown(file, keys, known, f"{what} {keys[-1]!r}")
+
+
+def _unknown_table(file: ConfigFile, name: str, known: Collection[str]) -> InputError:
+    below = ", ".join(f'["{each}"]' for each in known if each.startswith(f"{name} "))
+    return InputError(
+        f"Unknown key {name!r}: no command {name!r} has options.",
+        f"Name one of the tables {below}."
+        if below
+        else did_you_mean(name, known) + "A table has the name of a command.",
+        file=file.path,
+        line=file.line_of(name),
+    )
 
 
 def _unknown(
@@ -164,15 +178,16 @@ def settings(
         or Setting(
             key=option,
             param=str(param.name),
-            value=os.environ[by_environment[param.name]]
-            if param.name in by_environment
-            else _default(param),
-            source=f"environment {by_environment[param.name]}"
-            if param.name in by_environment
-            else "default",
+            value=_default(param) if variable is None else _in_environment(variable),
+            source="default" if variable is None else f"environment {variable}",
         )
         for option, param in options(command).items()
+        for variable in (by_environment.get(param.name),)
     ]
+
+
+def _in_environment(variable: str) -> str:
+    return STANDS_FOR.get(variable, os.environ[variable])
 
 
 def _default(param: click.Option) -> Any:
@@ -241,6 +256,25 @@ def _from_folder(value: str, file: ConfigFile) -> str:
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())
     return str(Path(file.path).parent / value)
+
+
+def named_in(
+    message: str,
+    name: str,
+    command: click.Command,
+    args: Sequence[str],
+    files: Sequence[ConfigFile],
+) -> str:
+    """Say where the options that an error names were set, if it was in a file; else nothing."""
+    if isinstance(command, click.Group):
+        below = command.commands.get(args[0]) if args else None
+        return named_in(message, f"{name} {args[0]}", below, args[1:], files) if below else ""
+    found = settings(name, command, files, _given(command, args))
+    return " ".join(
+        f"--{each.key} is set in {each.source}."
+        for each in found
+        if each.is_given and re.search(rf"--{re.escape(each.key)}(?![\w-])", message)
+    )
 
 
 def default_map(

@@ -21,7 +21,7 @@ import click
 from k8sbench import __version__
 from k8sbench.cli import completion
 from k8sbench.cli.terminal import color
-from k8sbench.cli.terminal.output import ReaderGone
+from k8sbench.cli.terminal.output import ReaderGone, folded
 from k8sbench.model.errors import BenchError, NotAvailableYet
 
 if TYPE_CHECKING:
@@ -33,29 +33,29 @@ COMMANDS: dict[str, str] = {
     "benchmarks": "List the catalog, or one benchmark with figures.",
     "submit": "Plan, run, measure and record a benchmark.",
     "render": "Print the manifest that submit would create.",
-    "list": "List the recorded runs, or all of a namespace.",
-    "status": "Say what became of a run.",
+    "list": "List the recorded runs, or all runs of a namespace.",
+    "status": "Show the state, plan and result of a run.",
     "watch": "Follow a run to its end and print its row.",
-    "top": "Show what the GPUs of a run do now, and its throughput.",
-    "logs": "Print the logs that a run left.",
-    "cancel": "End runs that go on.",
-    "delete": "Delete what runs have left on the cluster; their records and logs stay.",
-    "collect": "Archive the logs of runs that are over, measure them and print their rows.",
-    "measure": "Measure logs that exist already, from any source.",
-    "import": "Record logs that exist already as runs, and print their rows.",
+    "top": "Show the GPU metrics and the throughput of a run, live.",
+    "logs": "Print the logs of a run.",
+    "cancel": "Cancel runs that have not ended.",
+    "delete": "Delete the objects of runs on the cluster.",
+    "collect": "Archive, measure and print runs that have ended.",
+    "measure": "Measure existing logs, from any source.",
+    "import": "Record existing logs as runs, and print their rows.",
     "images": "List the image of each benchmark, and its GPUs.",
-    "results": "Print summary tables of what was measured.",
-    "explain": "Say what a figure was made of, or which lines a declared format reads.",
-    "compare": "Say whether two sides differ, by how much, and how sure that is.",
+    "results": "Print tables of the measured results.",
+    "explain": "Show how a figure was computed, or what a log format matches.",
+    "compare": "Compare two sides: how much they differ, and how surely.",
     "baseline": "Save, list and remove runs that later ones are compared with.",
-    "history": "Show a benchmark over its sets, and mark where its figure changed.",
+    "history": "Show a benchmark over its sets, and mark its changes.",
     "nodes": "Run one case on each node of a pool, and name the slow nodes.",
-    "data": "List, prepare, check and draw the data sets; convert start weights.",
+    "data": "List, prepare, check and draw data sets; convert weights.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
-    "store": "Show, check or rebuild the store; export, import and remove runs.",
+    "store": "Show, check or rebuild the store; move and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
-    "config": "Say which value each option has, and where it is from.",
-    "completion": "Print what makes a shell complete k8sbench's words.",
+    "config": "Show the value of each option, and where it comes from.",
+    "completion": "Print the completion script of a shell.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 
@@ -100,6 +100,16 @@ class Commands(click.Group):
             ctx.default_map = _from_files(name, command, rest)
         return found
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error that names an option says in which file it was set."""
+        words = [*ctx._protected_args, *ctx.args]  # as click itself puts them together
+        try:
+            return super().invoke(ctx)
+        except BenchError as wrong:
+            if ctx.default_map is not None:  # there is a file
+                wrong.action = f"{wrong.action} {_set_in_files(wrong.message, words)}".rstrip()
+            raise
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, without importing any."""
         if incomplete.startswith("-"):
@@ -116,6 +126,15 @@ class Commands(click.Group):
         """Write the command list from the table, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _set_in_files(message: str, words: Sequence[str]) -> str:
+    from k8sbench.app import config
+    from k8sbench.cli import configuration
+
+    command = cli.get_command(click.Context(cli), words[0])
+    assert command is not None
+    return configuration.named_in(message, words[0], command, words[1:], config.files())
 
 
 class EveryCommand:
@@ -173,11 +192,11 @@ def _from_files(name: str, command: click.Command, args: Sequence[str]) -> dict[
     help="Show the traceback of an error; anywhere on the line.",
 )
 def cli() -> None:
-    """Say how fast a training job really is: submit, watch, measure, report.
+    """Measure how fast training jobs run: submit, watch, measure, report.
 
     \b
     k8sbench benchmarks                          what can be run
-    k8sbench submit deeplabv3p --replicas 2      run it; here, where there is no cluster
+    k8sbench submit deeplabv3p --replicas 2      run it; without a cluster, here
     k8sbench results                             the rows
     """
 
@@ -221,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return _tell(
                 f"The output cannot be written: {str(wrong.strerror).lower()}.",
-                "Free some room where it goes. What was recorded or created before stands.",
+                "Free some space there. What was recorded or created before is not lost.",
                 1,
             )
         if isinstance(wrong, FileNotFoundError) and _is_folder_gone():
@@ -266,9 +285,9 @@ def _tell_help(wrong: click.ClickException) -> int:
 
 def _tell(message: str, action: str, code: int) -> int:
     try:
-        print(f"error: {message}", file=sys.stderr)
+        print(folded(f"error: {message}"), file=sys.stderr)
         if action:
-            print(f"  {action}", file=sys.stderr)
+            print(folded(f"  {action}"), file=sys.stderr)
         sys.stderr.flush()
     except OSError:
         # Where no message can be written, the exit code says it. Python would try once more at

@@ -42,10 +42,10 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
         return None
     option, seconds = param.opts[-1], times.seconds(value)
     if seconds is None:
-        raise UsageError(f"{option} {value!r} is no length of time.", f"Write {times.EXAMPLES}.")
+        raise UsageError(f"{option} {value!r} is not a length of time.", f"Write {times.EXAMPLES}.")
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UsageError(
-            f"{option} {value!r} is no usable length of time.", "Give more than 0s, up to 366d."
+            f"{option} {value!r} is not a usable length of time.", "Give more than 0s, up to 366d."
         )
     return seconds
 
@@ -57,7 +57,7 @@ _ACCESS: tuple[Callable[[Any], Any], ...] = (
 )
 _SHAPES: tuple[Callable[[Any], Any], ...] = (
     click.option("--replicas", type=int, metavar="N", help="Nodes; default 1."),
-    click.option("--case", metavar="NxG", help="Replicas and GPUs in one, as 4x8."),
+    click.option("--case", metavar="NxG", help="Replicas and GPUs per replica together, as 4x8."),
     click.option("--all-cases", is_flag=True, help="Every case of the catalog that fits."),
 )
 """Those of submit and render alone."""
@@ -90,7 +90,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="N",
         help="Measured iterations; with --mode train: its length.",
     ),
-    click.option("--warmup", type=int, metavar="N", help="Iterations left out before them."),
+    click.option(
+        "--warmup", type=int, metavar="N", help="Iterations before these that are not measured."
+    ),
     click.option(
         "--repeats",
         type=int,
@@ -106,7 +108,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--data",
         default="synthetic",
         metavar="synthetic|synthetic-host|PATH|pvc:NAME[/SUB]",
-        help="Where samples come from: made once on the device (default), made by loader processes,"
+        help="Source of the samples: made once on the device (default), made by loader processes,"
         " or read from a folder of this machine or of a volume claim.",
     ),
     click.option(
@@ -114,11 +116,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "speed_options",
         multiple=True,
         metavar="NAME[=VALUE]",
-        help="Option of k8sbench's trainer that changes speed alone, such as channels-last,"
+        help="Option of k8sbench's trainer that changes only the speed, such as channels-last,"
         " compile, cudnn-benchmark=false or workers=8; may be repeated.",
     ),
     click.option("--image", metavar="NAME:TAG", help="Container image."),
-    click.option("--image-registry", metavar="HOST/PATH", help="Where images/ were pushed to."),
+    click.option(
+        "--image-registry",
+        metavar="HOST/PATH",
+        help="Registry and path of your own images (docs/images.md).",
+    ),
     click.option(
         "--image-pull-secret",
         "pull_secrets",
@@ -126,7 +132,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="NAME",
         help="Secret to pull the image with, instead of the pool's; may be repeated.",
     ),
-    click.option("--node-pool", metavar="NAME", help="Node pool; default: the pools file's."),
+    click.option("--node-pool", metavar="NAME", help="Node pool; default: that of the pools file."),
     click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
     click.option("--queue", metavar="NAME", help="Kueue queue; the job starts suspended."),
     click.option("--gang", is_flag=True, help="Start all replicas together or none."),
@@ -186,21 +192,30 @@ store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER|URL",
-    help="Store; default K8SBENCH_STORE, else the user's data folder. For results, compare,"
-    " history, baseline list, list, status and logs also cluster: the collector's.",
+    help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
+    "history, baseline list, list, status and logs also take cluster: the collector's store.",
 )
 accept_option = click.option(
-    "--accept", multiple=True, metavar="REASON", help="Overrule a rejection by its id; marked."
+    "--accept",
+    multiple=True,
+    metavar="REASON",
+    help="Overrule a rejection by its id; the row is marked.",
 )
 wait_option = click.option(
-    "--wait", is_flag=True, help="Go on waiting for a job that cannot start."
+    "--wait", is_flag=True, help="Keep waiting for a job that cannot start without a change."
 )
 keep_option = click.option(
     "--keep", is_flag=True, help="Leave jobs and pods on the cluster at the end."
 )
 _SET: tuple[Callable[[Any], Any], ...] = (
-    click.option("--set", "set_name", metavar="SET", help="Set to open or join; default: new."),
-    click.option("--resume", metavar="SET", help="Take up what goes on of a set, run the rest."),
+    click.option(
+        "--set", "set_name", metavar="SET", help="Set to create or join; default: a new one."
+    ),
+    click.option(
+        "--resume",
+        metavar="SET",
+        help="Continue a set: follow its unfinished runs and start the missing ones.",
+    ),
     click.option(
         "--parallel",
         type=click.IntRange(1, 1000),
@@ -219,7 +234,8 @@ prometheus_option = click.option(
     metavar="URL|auto|none",
     default=metric_sources.AUTO,
     callback=lambda _, __, value: metric_sources.checked(value),
-    help="Where GPU metrics are; default K8SBENCH_PROMETHEUS, else auto: found in the cluster.",
+    help="Prometheus with GPU metrics; default K8SBENCH_PROMETHEUS, else auto: found in the "
+    "cluster.",
 )
 rows_option = form_option(
     *formats.offered("table", "wide", "markdown", "flat", "document", "names"),

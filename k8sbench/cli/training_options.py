@@ -48,7 +48,7 @@ class _Target(click.ParamType[Any]):
             return float(value)
         except ValueError:
             raise UsageError(
-                f"--target {value!r} is no percentage.", "Write it as 78.5, or none."
+                f"--target {value!r} is not a percentage.", "Write it as 78.5, or none."
             ) from None
 
 
@@ -59,19 +59,19 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--mode",
         type=click.Choice(["throughput", "train"]),
         default="throughput",
-        help="What to run for: a window of steps (default), or a training that is evaluated.",
+        help="What to measure: a window of steps (default), or a training with evaluations.",
     ),
     _option(
         "--weights",
         metavar="FILE|pvc:NAME/FILE",
-        help="Start weights, as .npz; default: from scratch. In both modes.",
+        help="Start weights, as .npz, in both modes; default: from scratch.",
     ),
     _option("--epochs", type=int, metavar="N", help="Length in epochs; default: the catalog's."),
     _option(
         "--evaluate-every",
         type=int,
         metavar="N",
-        help="Epochs or iterations, as the length; default: the catalog's.",
+        help="Interval, in the unit of the length; default: the catalog's.",
     ),
     _option(
         "--target",
@@ -79,18 +79,18 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="X|none",
         help="Percent at which the run ends; default: the benchmark's.",
     ),
-    _option("--to-the-end", is_flag=True, help="Train on after the target was reached."),
+    _option("--to-the-end", is_flag=True, help="Continue to train after the target is reached."),
     _option(
         "--checkpoints",
         metavar="DIR|pvc:NAME[/SUB]",
-        help="Where each run keeps checkpoints in a folder of its own; default: nowhere.",
+        help="Folder below which each run keeps its checkpoints; default: none are kept.",
     ),
     _option(
         "--max-restarts",
         type=int,
         metavar="N",
-        help="How often a job that failed goes on from its checkpoint; default 3, without"
-        " --checkpoints 0.",
+        help="How often a failed job continues from its checkpoint; default 3, or 0 without "
+        "--checkpoints.",
     ),
 )
 

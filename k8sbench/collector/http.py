@@ -145,7 +145,9 @@ class Server:
     def __init__(self, listen: str, app: Starlette) -> None:
         host, colon, port = listen.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
-            raise UsageError(f"--listen {listen!r} is no address.", "Write :8080 or 10.0.0.1:8080.")
+            raise UsageError(
+                f"--listen {listen!r} is not an address.", "Write :8080 or 10.0.0.1:8080."
+            )
         config = uvicorn.Config(
             app,
             host=host.strip("[]"),

@@ -11,7 +11,7 @@ OF_RUNS: dict[str, str] = {
         "The lines were edited, or the batch or the number of GPUs was not the one given: "
         "correct these, or get the original log."
     ),
-    "batch-size": "Give the batch that really ran with --batch-size.",
+    "batch-size": "Give the batch that the run really had with --batch-size.",
     "batch-unknown": "Give it with --batch-size.",
     "clock-mismatch": (
         "One of the two was edited: get the original log. Where the message names a factor, "
@@ -22,20 +22,22 @@ OF_RUNS: dict[str, str] = {
     "gpu-count": "Give the number that the job really had.",
     "gpu-in-use": "End it, or give other GPUs with CUDA_VISIBLE_DEVICES, and repeat the run.",
     "gpu-shared": (
-        "Run it on GPUs of its own: no time-slicing, nothing beside Kubernetes on the node."
+        "Run it on GPUs that nothing else uses: no time-slicing, and no programs outside "
+        "Kubernetes on the node."
     ),
     "gpu-throttled": (
-        "Mend the node's cooling or power, or leave it out of the pool; then run it again."
+        "Correct the node's cooling or power supply, or remove the node from the pool; then "
+        "run it again."
     ),
     "iterations-back": "Measure each run's log alone; pieces of one run are given with --one-run.",
     "iterations-missing": "Get the complete log.",
-    "job-changed": "Submit what is wanted, instead of changing a job.",
-    "loss-not-finite": "Find out why; such a run computes something else.",
+    "job-changed": "Submit a new job instead of changing one.",
+    "loss-not-finite": "Find the cause; a run with such a loss does not do the same work.",
     "machine-busy": "Wait until the machine is idle, and repeat the run.",
     "machine-shared": "Repeat the run alone.",
     "metrics-at-odds": (
-        "Find out which is of another run: the log, or the GPUs that the exporter ascribes to "
-        "the pods. `--prometheus none` leaves Prometheus out."
+        "Find out which of the two belongs to another run: the log, or the GPUs that the "
+        "exporter assigns to the pods. `--prometheus none` ignores Prometheus."
     ),
     "mixed-devices": "Choose a node pool of one GPU model.",
     "nothing-measured": (
@@ -43,9 +45,9 @@ OF_RUNS: dict[str, str] = {
         "than the plan names. `k8sbench explain FILE.yaml LOG` shows how near the lines come to "
         "a format of your own."
     ),
-    "other-benchmark": "Measure it as what it is.",
+    "other-benchmark": "Name the benchmark that the log belongs to.",
     "parameters": "Check the model's options; another model is another benchmark.",
-    "precision": "Give the precision that really ran.",
+    "precision": "Give the precision that the run really had.",
     "precision-without-effect": (
         "Use a device and a framework whose AMP works; the figure is one of fp32."
     ),
@@ -61,42 +63,43 @@ OF_RUNS: dict[str, str] = {
     "trainer-count": "Give the logs of all replicas, or find out which rank did not start.",
     "two-runs": "Measure each run's log alone.",
     "unread-number": "Correct the pattern, or have the program print plain numbers.",
-    "airank-accuracy": "Use the program's.",
+    "airank-accuracy": "Use the accuracies of the program's evaluations.",
     "airank-clock": "Do not use the AI-Rank times without the original log.",
     "airank-ips": "Use the throughput measured here.",
     "airank-target": "Give the benchmark, so that the target is known.",
     "batch-unverified": "Make sure that the run had this batch.",
-    "clock-jump": "Nothing.",
+    "clock-jump": "Nothing to do.",
     "clocks-apart": (
-        "Find out what passed between the lines: evaluations, checkpoints, the begin of an "
+        "Find out what happened between the lines: evaluations, checkpoints, the start of an "
         "epoch; for PLSC v1 the wait for data."
     ),
-    "ends-early": "Nothing for a throughput; accuracy and time to train need the whole run.",
+    "ends-early": "Nothing to do for a throughput; accuracy and time to train need the whole run.",
     "gpu-clocks": (
         "Look at the power limit, the application clocks and the cooling of that GPU's node."
     ),
     "gpus-unverified": (
-        "Make sure that the job had as many; the figure is proportional to it for some families."
+        "Make sure that the job had this number of GPUs; for some log families the figure is "
+        "proportional to it."
     ),
     "incomplete-log": (
         "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if "
         "the missing lines matter."
     ),
     "loader-stall": (
-        "The figure is one of the data pipeline: more loader workers, faster storage, or "
+        "The data pipeline limits the figure: use more loader workers, faster storage or "
         "synthetic data."
     ),
-    "long-lines": "Nothing where they are progress bars or dumps.",
+    "long-lines": "Nothing to do if they are progress bars or dumps.",
     "model-unverified": "Make sure that it is the benchmark's model.",
-    "precision-unverified": "Make sure that the run computed in it.",
+    "precision-unverified": "Make sure that the run had this precision.",
     "printed-running-mean": (
         "Use the figure that the message names; all others are means of running means."
     ),
-    "repeated-lines": "Nothing; a rank's own file would be cleaner.",
+    "repeated-lines": "Nothing to do; the log of one rank alone has no repeated lines.",
     "restarted": "Compare time_weighted_steady, which leaves the record after each restart out.",
     "running-mean-coarse": "Log less often, so that a record covers more iterations.",
     "sampled-steps": "Give `--warmup 0`: the headline is then of all steps.",
-    "summary-only": "Nothing; the other estimators do not exist for such a log.",
+    "summary-only": "Nothing to do; such a log has no other estimators.",
     "unsteady": (
         "Look at the records that are left out of time_weighted_steady; compare by one estimator."
     ),
@@ -105,10 +108,11 @@ OF_RUNS: dict[str, str] = {
         "Look at the files that the log names: k8sbench data check reads all of a folder or claim."
     ),
     "checkpoint-failed": (
-        "Make room where the checkpoints lie: after a restart the run goes on from an older one."
+        "Free space where the checkpoints are kept: after a restart the run continues from an "
+        "older one."
     ),
     "xid-error": (
-        "Look the number up in NVIDIA's list of XID errors; many mean that the GPU is to be "
+        "Look the number up in NVIDIA's list of XID errors; many mean that the GPU must be "
         "reset or replaced."
     ),
 }
@@ -123,7 +127,7 @@ OF_GROUPS: dict[str, str] = {
         "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case."
     ),
     "log-counted-twice": "Remove the copy with k8sbench store remove RUN.",
-    "repeat-collision": "Find out which run is which; k8sbench store rebuild numbers them anew.",
+    "repeat-collision": "Find out which run is which; k8sbench store rebuild numbers them again.",
     "mixed-plan": (
         "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them."
     ),
@@ -134,13 +138,16 @@ OF_GROUPS: dict[str, str] = {
     "mixed-framework": "Use one image for all repeats.",
     "mixed-data": "Give all repeats the same files: k8sbench data check names what is missing.",
     "mixed-weights": "Start all repeats from the same file, or all from scratch.",
-    "mixed-estimator": "Log as often in all repeats, so that all have figures by one estimator.",
+    "mixed-estimator": (
+        "Use the same log interval in all repeats, so that all have figures by one estimator."
+    ),
     "above-peak": "Check batch, GPUs and model: the figure is more than the GPU can do.",
     "outlier": (
-        "Repeat the case until a clear majority agrees, and look at what the outlier ran beside."
+        "Repeat the case until a clear majority agrees, and find out what else ran beside the "
+        "outlier."
     ),
     "efficiency-above-limit": "Repeat both cases: one of the two is wrong.",
-    "rising-efficiency": "Repeat the case of fewer GPUs: something slowed it.",
+    "rising-efficiency": "Repeat the case with fewer GPUs: something slowed it down.",
     "wide-interval": "Run more repeats.",
 }
 """Id → what to do, of the reasons that several runs of one case give."""

@@ -132,7 +132,7 @@ def parse_case(text: str) -> tuple[int, int]:
     """Read ``4x8`` as (replicas, GPUs per replica)."""
     match = _CASE.match(text.strip())
     if not match:
-        raise UsageError(f"{text!r} is no case.", "Write replicas x GPUs per replica, as 4x8.")
+        raise UsageError(f"{text!r} is not a case.", "Write replicas x GPUs per replica, as 4x8.")
     return int(match[1]), int(match[2])
 
 

@@ -24,11 +24,11 @@ class LinesCounted(msgspec.Struct, frozen=True, kw_only=True):
     """The training lines behind a run's figures."""
 
     read: int | None
-    """Training lines of the rank that counts; None where the logs are not at hand."""
+    """Training lines of the rank that counts; None where the logs are not available."""
     counted: int
     """Those in the window."""
     first: Place | None
-    """The first of those; None where the logs are not at hand."""
+    """The first of those; None where the logs are not available."""
     last: Place | None
     unused: int | None
     """Training lines outside the window: of the warm-up, or after its end."""

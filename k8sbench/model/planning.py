@@ -287,8 +287,8 @@ def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
         command, batches = case.variant.command, case.variant.batch_size
         if request.precision not in batches and not any("{precision}" in w for w in command):
             raise UsageError(
-                f"The command of {case.label} runs {' and '.join(batches)} whatever is asked for,"
-                f" and {request.precision} is asked for.",
+                f"The command of {case.label} always runs {' and '.join(batches)}, and"
+                f" {request.precision} was requested.",
                 f"Ask for --precision {next(iter(batches))}, or use {{precision}} in the command.",
             )
         return command

@@ -92,13 +92,13 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gpus_per_node: Annotated[int, msgspec.Meta(ge=0, le=64)]
     """Also the default of ``--gpus``."""
     gpu_model: Text | None
-    """As the driver names it (``Tesla V100-SXM2-16GB``); null for a pool of no GPUs."""
+    """As the driver names it (``Tesla V100-SXM2-16GB``); null for a pool without GPUs."""
     gpu_resource: LabelKey = "nvidia.com/gpu"
     """Extended resource that a pod asks for, one per GPU."""
     selector: dict[LabelKey, LabelValue] = {}
     """Node labels that a node must have."""
     tolerations: tuple[Toleration, ...] = ()
-    """Taints of the nodes that the pods bear."""
+    """Taints of the nodes that the pods tolerate."""
     cpu_per_gpu: Quantity = "4"
     """CPU cores of a pod, per GPU."""
     memory_per_gpu: Quantity = "32Gi"
@@ -125,7 +125,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ipc_lock: bool = False
     """Add IPC_LOCK without RDMA devices; leaves the restricted Pod Security Standard."""
     note: Text | None = None
-    """What to know or to adapt."""
+    """Remark: what to know, or what to adapt."""
 
 
 class PoolsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,7 +134,7 @@ class PoolsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pools: tuple[NodePool, ...]
     """The pools, each with a name of its own."""
     default: PoolName | None = None
-    """The pool that runs without ``--node-pool`` get; not needed where there is one alone."""
+    """The pool of runs without ``--node-pool``; not needed if there is only one."""
 
 
 CPU_POOL = NodePool(
@@ -154,7 +154,7 @@ def amount(quantity: str) -> Decimal:
     """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` (of memory, in bytes) is 8589934592."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+        raise ValueError(f"{quantity!r} is not a Kubernetes quantity")
     return Decimal(match[1]) * _UNITS[match[2]]
 
 

@@ -37,7 +37,7 @@ def data(case: Case) -> str:
         )
     if not (is_path(asked) or asked.startswith("pvc:")):
         raise UsageError(
-            f"--data {asked!r} is no source of samples.", f"Write {' or '.join(OWN_DATA)}."
+            f"--data {asked!r} is not a source of samples.", f"Write {' or '.join(OWN_DATA)}."
         )
     return _place(case, "--data", asked)
 
@@ -51,7 +51,7 @@ def weights(case: Case) -> str | None:
     found = _place(case, "--weights", asked, "/FILE")
     if not found.endswith(".npz"):
         raise UsageError(
-            f"--weights {asked} is no .npz file.",
+            f"--weights {asked} is not an .npz file.",
             "Convert published weights first: docs/training.md.",
         )
     return found
@@ -131,5 +131,5 @@ def _place(case: Case, option: str, text: str, below: str = "[/SUB]") -> str:
             f"Put it on a PersistentVolumeClaim and give {option} pvc:NAME{below}.",
         )
     if not text.startswith("/") or "\0" in text:
-        raise UsageError(f"{option} {text!r} is no absolute path.", "Begin it with '/'.")
+        raise UsageError(f"{option} {text!r} is not an absolute path.", "Begin it with '/'.")
     return f"path:{text}"

@@ -95,32 +95,32 @@ class Train(_Strict, frozen=True, kw_only=True):
     """How the published program trains to an accuracy: ``--mode train``."""
 
     length: PositiveInt
-    """How long in all."""
+    """The whole length, in ``unit``."""
     unit: LengthUnit
     """What ``length`` and ``evaluate_every`` count: iterations or epochs."""
     evaluate_every: Cadence
-    """So often, on one GPU and on several; and at the end."""
+    """Interval between evaluations, on one GPU and on several; the end is always evaluated."""
     metric: Text
-    """What an evaluation is judged by, as the trainer names it: ``mIoU``."""
+    """Metric of the evaluation, as the trainer names it: ``mIoU``."""
     rule: Text
     """Whose values these are, in words."""
     start: Text | None = None
     """The published weights that the report starts from; without it: from scratch."""
     args: dict[OptionName, str | int | float | bool] = {}
-    """Options of the trainer in this mode alone; they overrule the variant's ``args``."""
+    """Options of the trainer in this mode alone; they override the variant's ``args``."""
 
 
 class SmokeTrain(_Strict, frozen=True, kw_only=True):
-    """A training that a machine without a GPU ends within minutes."""
+    """A training that a machine without a GPU finishes within minutes."""
 
     length: PositiveInt
-    """How long in all."""
+    """The whole length, in ``unit``."""
     unit: LengthUnit
     """What ``length`` and ``evaluate_every`` count: iterations or epochs."""
     evaluate_every: PositiveInt
-    """So often, and at the end."""
+    """Interval between evaluations; the end is always evaluated."""
     args: dict[OptionName, str | int | float | bool] = {}
-    """Options of the trainer that make it smaller yet; they overrule those of ``smoke``."""
+    """Options of the trainer that make it even smaller; they override those of ``smoke``."""
 
 
 class Smoke(_Strict, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class Smoke(_Strict, frozen=True, kw_only=True):
     log_interval: PositiveInt = 1
     """Iterations per log line."""
     args: dict[OptionName, str | int | float | bool] = {}
-    """Options of the trainer that make it small; they overrule the variant's ``args``."""
+    """Options of the trainer that make it small; they override the variant's ``args``."""
     train: SmokeTrain | None = None
     """The same for ``--mode train``."""
 
@@ -301,7 +301,7 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """
 
     name: Name
-    """What results call the format."""
+    """Name of the format in results."""
     unit: Text
     """What ``rate`` counts per second, as the log says it."""
     per: Literal["job", "card"]
@@ -361,7 +361,7 @@ class Variant(_Strict, frozen=True, kw_only=True):
     command: Command = ()
     """The user's own program (``impl: user``), with the placeholders of ``upstream``'s."""
     image: Text | None = None
-    """Image of the user's own program; ``--image`` overrules it."""
+    """Image of the user's own program; ``--image`` overrides it."""
     env: dict[EnvName, str] = {}
     """Environment variables of the program."""
     local: bool = False

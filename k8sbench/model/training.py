@@ -86,7 +86,7 @@ def max_restarts(case: Case) -> int:
     request = case.request
     if request.max_restarts and request.checkpoints is None:
         raise UsageError(
-            "--max-restarts without --checkpoints would begin anew each time.",
+            "--max-restarts without --checkpoints would start from the beginning each time.",
             "Say where checkpoints are kept, or leave it out.",
         )
     default = RESTARTS if request.checkpoints is not None else 0
@@ -180,7 +180,7 @@ def _target(case: Case, size: Preset) -> float | None:
     if asked is not None:
         if not 0 < asked <= 100:
             raise UsageError(
-                f"--target {asked:g} is no percentage.", "Give more than 0, up to 100."
+                f"--target {asked:g} is not a percentage.", "Give more than 0, up to 100."
             )
         return asked
     # What a full training reaches says nothing of a small one.

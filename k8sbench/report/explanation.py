@@ -89,8 +89,8 @@ def _lines(lines: LinesCounted) -> Iterator[Row]:
     yield 0, "Lines"
     each = counted(lines.counted, "training line", ("counts", "count"))
     if lines.read is None:
-        # A log that holds none is at hand: a note says what it is.
-        yield 1, f"{each}; the logs are not at hand" if lines.counted else each
+        # A log without a training line is available: a note says what it is.
+        yield 1, f"{each}; the logs are not available" if lines.counted else each
         return
     unused = counted(lines.unused or 0, "line", ("lies", "lie"))
     outside = f"; {unused} outside the window" if lines.unused else ""

@@ -152,7 +152,7 @@ def sentences(found: NodesDocument) -> Iterator[str]:
         if row.node in found.to_cordon:
             yield f"{row.node} is {row.state}: {' '.join([*row.why, *_slow_gpus(row)])}"
     if found.to_cordon:
-        yield "Look at these nodes, and keep pods away from them (nothing was cordoned) with:"
+        yield "Check these nodes. To keep pods away from them (nothing was cordoned yet):"
         yield f"  kubectl cordon {' '.join(found.to_cordon)}"
     elif any(held.limit is not None for held in found.limits):
         yield f"No node {'that was measured ' if lacking else ''}is slow or faulty."

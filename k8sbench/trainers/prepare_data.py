@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("failed", text=failed.text, action=failed.action, code=failed.code)
         return failed.code
     except OSError as error:
-        action = "The same command goes on with what is there."
+        action = "The same command continues with what is there."
         if error.errno in {28, 122}:
             action = f"Make room or enlarge the volume. {action}"
         why = f"{error.filename or given.folder}: {error.strerror}."

@@ -316,7 +316,7 @@ def test_a_job_that_was_changed_after_its_end_is_deleted_by_one_request(
     version = namespace.get("pytorchjob", plan.run_id)["metadata"]["resourceVersion"]
     # Where another job is followed, too, the watch goes on.
     port.until(lambda _: port.cluster._last[plan.run_id].version == version)
-    asked = port.cluster.api.requests
+    asked = port.cluster.api.sender.requests
     before = asked["get pytorchjobs"]
     port.cluster.remove(plan.run_id)
     assert (asked["delete pytorchjobs"], asked["get pytorchjobs"] - before) == (1, 0)

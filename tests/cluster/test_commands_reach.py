@@ -76,7 +76,7 @@ def test_a_cluster_that_does_not_answer_is_an_error_where_it_was_asked_for(shell
     listed = shell.run("list", "--namespace=x", code=6, KUBECONFIG=dead(shell))
     assert "of context test cannot be reached: connection refused." in listed.err
     nowhere = shell.run("status", "nope", code=2, KUBECONFIG=dead(shell))
-    assert "The cluster could not be asked: The API server https://127.0.0.1:" in nowhere.err
+    assert "The cluster could not be queried: The API server https://127.0.0.1:" in nowhere.err
 
 
 def test_credentials_that_are_not_accepted_start_no_run_on_this_machine(shell: Shell) -> None:

@@ -293,7 +293,9 @@ def test_gpus_that_our_own_jobs_hold_are_counted(namespace: Namespace, doctor: D
 def test_nodes_without_a_device_plugin(
     own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
 ) -> None:
-    assert "No node is of pool a100" in doctor(namespace, "--node-pool=a100").messages("nodes")[0]
+    assert (
+        "No node belongs to pool a100" in doctor(namespace, "--node-pool=a100").messages("nodes")[0]
+    )
     (node,) = nodes.fake_nodes(1)
     node["metadata"]["name"] = "a100-0"
     node["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-A100-SXM4-80GB"

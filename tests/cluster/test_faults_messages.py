@@ -77,7 +77,7 @@ def test_a_job_without_its_label_is_left_alone_and_that_is_said(own_shell: Shell
     own_shell.submit("bare", "--node-pool=nowhere", "--detach")
     label = ("label", "--overwrite", "pytorchjob/bare")
     own_shell.namespace.kubectl(*label, "k8sbench.io/run-")
-    bare = f"the PyTorchJob bare in namespace {own_shell.namespace.name} does not bear the label"
+    bare = f"the PyTorchJob bare in namespace {own_shell.namespace.name} does not have the label"
     assert f"warning: {bare} k8sbench.io/run=bare; " in own_shell.run("status", "bare").err
     for command in ("cancel", "delete"):
         began = time.monotonic()

@@ -16,8 +16,8 @@ from tests.harness.cluster.namespace import Namespace
 
 FINALIZER = "test.example/hold"
 KEPT = (
-    f"its deletion was asked for and waits for the finalizer {FINALIZER}; the job and its pods"
-    " stay until whoever set that takes it off."
+    f"its deletion was requested and waits for the finalizer {FINALIZER}; the job and its pods "
+    f"stay until that is removed."
 )
 
 

@@ -141,4 +141,4 @@ def test_without_a_source_there_is_nothing_to_wait_for(own_shell: Shell) -> None
         done.ends()
     assert "GPU metrics" not in done.err
     measured = own_shell.json("status", "none")["measurement"]
-    assert measured["missing"]["gpu_metrics"] == "No source of GPU metrics was asked."
+    assert measured["missing"]["gpu_metrics"] == "No source of GPU metrics was queried."

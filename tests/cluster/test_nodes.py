@@ -151,7 +151,7 @@ def test_a_selector_and_a_sample_choose_nodes_and_few_are_not_judged(checking: S
     assert {row["node"] for row in found["nodes"]} < {"rack-0", "rack-2", "rack-4"}
     assert {row["state"] for row in found["nodes"]} == {"not-judged"}
     assert found["limits"][0]["reason"].startswith("2 nodes were measured alike; fewer than 5")
-    assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is no label selector") == 1
+    assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is not a label selector") == 1
     none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
     assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none
 

@@ -201,7 +201,7 @@ def test_an_image_s_name_is_wrong(programs: Programs) -> None:
     container_of(job)["image"] = "Mine/None"
     programs.shell.namespace.create(job)
     with programs.shell.started("collect", "name", "--follow") as collect:
-        expected = Expected("image-name-invalid", "'Mine/None' is no image name", "lower case")
+        expected = Expected("image-name-invalid", "'Mine/None' is not an image name", "lower case")
         check(programs.shell, collect.ends(3), "name", expected)
 
 

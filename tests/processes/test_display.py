@@ -287,16 +287,20 @@ def test_however_much_is_printed_it_is_drawn_now_and_then(terminal: Terminal) ->
     assert terminal.raw.count("REPLICA") < 2000
 
 
-def test_what_is_printed_stays_as_it_is(terminal: Terminal) -> None:
+def test_a_note_is_broken_between_words_and_a_command_is_not(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'word ' * 50 + 'end'))")
-    terminal.see("end")
+    terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'a word ' * 20 + 'end'))")
+    terminal.do("tell.on_event(run(), note('next: k8sbench submit ' + 'word ' * 30 + 'last'))")
+    terminal.see("last")
     lines = terminal.end()
-    # Broken by the terminal alone, so that it can be copied in one piece.
+    first = next(number for number, line in enumerate(lines) if "[b][31ma word" in line)
+    assert lines[first + 1].endswith(" word end")
+    assert lines[first + 1].startswith("    ")
+    # A command is broken by the terminal alone, so that it can be copied in one piece.
     assert (
-        "".join(line.ljust(80) for line in lines)
+        "".join(line.ljust(80) for line in lines[first + 2 :])
         .rstrip()
-        .endswith("  [b][31m" + "word " * 50 + "end")
+        .endswith("  next: k8sbench submit " + "word " * 30 + "last")
     )
 
 

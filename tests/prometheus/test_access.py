@@ -120,7 +120,7 @@ def test_a_token_which_is_read_again_each_time(
         (f"authorization: {{token: {TOKEN}}}", "contains unknown field"),
         (f"authorization: {{credentials: [{TOKEN}]}}", "Expected `str"),
         (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold the token"),
-        (f"password: '{TOKEN}\nb: c: d", "is no YAML, line 2."),
+        (f"password: '{TOKEN}\nb: c: d", "is not YAML, line 2."),
         ("basic_auth: {username: ada, password_file: gone}", "gone cannot be read: no such file"),
     ],
 )

@@ -70,7 +70,7 @@ def _project() -> Path | None:
     except OSError:  # the working folder is gone
         return None
     above = (folder / NAME for folder in (here, *here.parents))
-    return next(filter(os.path.isfile, above), None)
+    return next(filter(os.path.lexists, above), None)  # an unreadable one is an error
 
 
 def _user(environ: Mapping[str, str]) -> Path | None:

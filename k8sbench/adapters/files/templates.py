@@ -33,7 +33,7 @@ def read() -> dict[str, str]:
         if files := sorted(folder.glob(f"*{SUFFIX}")):
             return {file.name: file.read_text(encoding="utf-8") for file in files}
     raise BenchError(
-        "This installation of k8sbench has no templates for manifests.", "Install it anew."
+        "This installation of k8sbench has no templates for manifests.", "Install it again."
     )
 
 

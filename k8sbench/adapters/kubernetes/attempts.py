@@ -73,7 +73,7 @@ def _delete(api: Api, kind: str, job: KubeObject, user: User | None) -> None:
     if user is not None and (why := sharing.keeper(api, kind, job, user)) is not None:
         raise EarlierAttempt(
             f"the job of the attempt before stays: {why}",
-            "It goes on when that has read its logs, or its mark has expired.",
+            "The run continues when that store has read its logs, or its mark has expired.",
         )
     path = kinds.path(kind, api.place.namespace, name_of(job))
     api.delete(path, uid=job["metadata"]["uid"], foreground=True)
@@ -104,7 +104,7 @@ def _raise_left(
         others = [one for one in finalizers if one != FOREGROUND]
         why = f": it has the finalizer {', '.join(others)}" if others else ""
         raise EarlierAttempt(
-            f"the job of the attempt before is not gone{why}.", "It goes on when that is."
+            f"the job of the attempt before is not gone{why}.", "The run continues when it is gone."
         )
     first, *more = sorted(pods, key=name_of)
     node = (first.get("spec") or {}).get("nodeName")
@@ -115,6 +115,6 @@ def _raise_left(
         ways = f"'kubectl delete node {node}', if it is lost for good, or {ways}"
     raise EarlierAttempt(
         f"{what} of the attempt before is not gone.",
-        f"It goes on when that is. {ways} takes it off the cluster, but only what is sure to run no"
-        " more may go so: two attempts would write the same checkpoints.",
+        f"The run continues when it is gone. {ways} removes it from the cluster; do that only "
+        f"if it certainly does not run any more: two attempts would write the same checkpoints.",
     )

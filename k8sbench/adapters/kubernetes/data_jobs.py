@@ -44,7 +44,7 @@ def check_claim(api: Api, name: str, *, writes: bool) -> None:
     try:
         claim = api.find(kinds.path("PersistentVolumeClaim", namespace, name))
         if claim is not None and "spec" not in claim:
-            raise ApiFault(None, faults.NOT_KUBERNETES, "its answer is no object of its API")
+            raise ApiFault(None, faults.NOT_KUBERNETES, "its answer is not an object of its API")
     except ApiFault as fault:
         raise api.explained(fault, f"claim {name} be read") from fault
     if claim is None:
@@ -146,7 +146,7 @@ def follow(api: Api, name: str) -> Iterator[str | Note]:
             if job is None:
                 raise JobFailed(
                     f"The Job {name} was deleted before its end was seen.",
-                    "The same command creates it again and goes on with what is there.",
+                    "The same command creates it again and continues with what is there.",
                 )
             path = kinds.path("Pod", api.place.namespace)
             pods, _ = api.list(path, labels=f"{LABEL}={name}")
@@ -284,7 +284,7 @@ def _check_end(name: str, condition: KubeObject, pod: KubeObject | None) -> None
     if condition.get("reason") == "DeadlineExceeded":
         raise TimedOut(
             f"The Job {name} took longer than it may.",
-            "The same command goes on with what is there; --timeout gives it more time.",
+            "The same command continues with what is there; --timeout gives it more time.",
         )
     ends = [state["terminated"] for state in _states(pod or {}) if "terminated" in state]
     if ends and ends[0]["exitCode"] in {2, 3}:
@@ -294,5 +294,5 @@ def _check_end(name: str, condition: KubeObject, pod: KubeObject | None) -> None
         why = f"its program ended with exit code {ends[0]['exitCode']} ({ends[0].get('reason')})"
     raise JobFailed(
         f"The Job {name} failed: {why}.",
-        "The lines above are its log; the same command goes on with what is there.",
+        "The lines above are its log; the same command continues with what is there.",
     )

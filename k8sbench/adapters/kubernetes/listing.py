@@ -60,8 +60,8 @@ def _unlabelled(kind: str, run_id: str, namespace: str) -> str:
     label = f"{RUN_LABEL}={run_id}"
     command = f"kubectl -n {namespace} label {KINDS[kind].singular} {run_id} {label}"
     return (
-        f"the {kind} {run_id} in namespace {namespace} does not bear the label {label}; it may be"
-        f" someone else's, and is left alone. If it is the run's, label it: '{command}'."
+        f"the {kind} {run_id} in namespace {namespace} does not have the label {label}; it may "
+        f"be someone else's, and is not changed. If it is the run's, label it: '{command}'."
     )
 
 

@@ -21,6 +21,7 @@ def labelled(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequenc
     except ApiFault as fault:
         if fault.status == 400 and selector:
             raise UsageError(
-                f"-l {selector!r} is no label selector.", "Write it as for kubectl: rack=7,zone!=b."
+                f"-l {selector!r} is not a label selector.",
+                "Write it as for kubectl: rack=7,zone!=b.",
             ) from fault
         raise api.explained(fault, "the nodes be listed") from fault

@@ -218,7 +218,7 @@ def _tried(query: Callable[[], T]) -> T | Unknown:
             return Unknown(f"no answer: {text}")
         return Unknown(f"{text} ({fault.status})")
     except (KeyError, TypeError, AttributeError):
-        return Unknown("the answer is no object of Kubernetes' API")
+        return Unknown("the answer is not an object of Kubernetes' API")
 
 
 def _find(api: Api, path: str) -> KubeObject | Unknown | None:

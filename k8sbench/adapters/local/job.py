@@ -220,7 +220,7 @@ class LocalJob:
         if lines and replica.phase is Phase.STARTING:
             self._report_state(replica, Phase.RUNNING, "")
             if replica is self.replicas[0]:
-                self._move(Phase.RUNNING, f"{replica.name} has begun to write.")
+                self._move(Phase.RUNNING, f"{replica.name} has started to print.")
         for text in lines:
             line = LogLine(replica=replica.name, at=now, text=text)
             self._events.append(JobEvent(run_id=self.name, line=line))

@@ -38,8 +38,8 @@ KEPT_SECONDS = 900.0
 FIND_SECONDS = 300.0
 """Until exporters are looked for again."""
 NOT_READ = (
-    "No DCGM exporter was asked: that is done while k8sbench follows the run, and they keep"
-    " nothing."
+    "No DCGM exporter was read: they are read only while k8sbench follows the run, and keep no "
+    "history."
 )
 _LABELS = frozenset(
     {"__name__", "gpu", "modelName", "GPU_I_ID", "GPU_I_PROFILE", *UUID_LABELS, *HOST_LABELS}
@@ -199,7 +199,7 @@ class DcgmSource:
                     return
                 node.forget(self._clock() - KEPT_SECONDS)
             if attribution.short(name) in self._scraped():
-                node.why = f"No DCGM exporter was asked: Prometheus has GPU metrics of {name}."
+                node.why = f"No DCGM exporter was read: Prometheus has GPU metrics of {name}."
                 continue
             try:
                 there, why = self._beside(name)

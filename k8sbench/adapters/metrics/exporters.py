@@ -118,7 +118,7 @@ def read(text: str) -> Iterator[Sample]:
                 if name in FIELDS:
                     yield Sample({"__name__": name, **sample.labels}, sample.value)
     except (ValueError, KeyError, IndexError) as error:
-        raise ExporterFault("its answer is no exposition of metrics") from error
+        raise ExporterFault("its answer is not a metrics page") from error
 
 
 def _listed(api: Api, namespace: str | None) -> tuple[KubeObject, ...]:

@@ -110,11 +110,11 @@ def read(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", line {mark.line + 1}"
-        raise ConfigFault(f"{path} ({VARIABLE}) is no YAML{where}.") from None
+        raise ConfigFault(f"{path} ({VARIABLE}) is not YAML{where}.") from None
     try:
         found = msgspec.convert(given or {}, HttpConfig)
     except msgspec.ValidationError as error:
-        raise ConfigFault(f"{path} ({VARIABLE}) is no HTTP configuration: {error}.") from None
+        raise ConfigFault(f"{path} ({VARIABLE}) is not an HTTP configuration: {error}.") from None
     return found, folder
 
 

@@ -31,7 +31,7 @@ MOST = 3600
 FIRST_SECONDS = 10.0
 """For the first samples of a run, after it was followed: a driver may take seconds to start."""
 _METRICS = tuple(metric for metric in METRICS if metric.nvml)
-_NOT_FOLLOWED = "NVML was not asked: that is done while k8sbench follows the run."
+_NOT_FOLLOWED = "NVML was not read: it is read only while k8sbench follows the run."
 
 
 class NvmlSource:

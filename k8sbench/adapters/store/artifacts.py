@@ -161,7 +161,7 @@ class RunFolder:
         """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
         data = disk.read(self.path / RUN_FILE)
         if data is None:
-            raise StoreError(f"{self.path} holds no {RUN_FILE}.", "It is no folder of a run.")
+            raise StoreError(f"{self.path} holds no {RUN_FILE}.", "It is not the folder of a run.")
         record = decoded(data, RunRecord, str(self.path / RUN_FILE))
         if record.plan.run_id != self.path.name:
             raise StoreError(

@@ -288,7 +288,7 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
         # SQLITE_ERROR: a table or a column is not there.
         return DamagedDatabase(
             f"The database of the store {folder} is damaged: {wrong}.",
-            f"Nothing is lost: every run has its folder. Make it anew with: "
+            f"Nothing is lost: every run has its folder. Create it again with: "
             f"{rebuild_command(folder)}",
         )
     kind = NotWritable if unwritable else StoreError

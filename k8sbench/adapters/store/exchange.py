@@ -162,7 +162,7 @@ def _files(folder: Path, note: Callable[[str], None]) -> list[str]:
             if _OWN.fullmatch(name) and path.is_file() and not path.is_symlink():
                 found.append(name)
             else:
-                note(f"warning: {path} is left out: it is no file of k8sbench.")
+                note(f"warning: {path} is left out: it is not a file of k8sbench.")
     return sorted(found)
 
 
@@ -374,7 +374,7 @@ def _checked_run(folder: RunFolder, shown: str) -> Run:
         ) from wrong
     if problems or not run.phase.final:
         raise InputError(
-            f"Run {run.run_id} is damaged, or was not over.", "Export it again.", file=shown
+            f"Run {run.run_id} is damaged, or had not ended.", "Export it again.", file=shown
         )
     return run
 

@@ -73,7 +73,7 @@ def open_store(
         if any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")):
             raise StoreError(
                 f"There are runs in {root / artifacts.RUNS}, but their database is gone.",
-                f"Make it anew from them with: {database.rebuild_command(root)}",
+                f"Create it again from them with: {database.rebuild_command(root)}",
             )
         if not create:
             return SqlStore(database.open_memory(str(root)), root, absent=True)

@@ -130,7 +130,7 @@ def check(store: SqlStore) -> StoreReport:
                 Finding(id="no-row", path=where, message="The database lacks this run.")
             )
         elif row is not None and merged(row, kept) != row:
-            message = "The folder knows more than the database, or its plan is another."
+            message = "The folder has newer information than the database, or another plan."
             if kept.phase is not row.phase:
                 message = f"The database says {row.phase}, the folder says {kept.phase}."
             findings.append(Finding(id="row-differs", path=where, message=message))

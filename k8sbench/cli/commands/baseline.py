@@ -29,8 +29,8 @@ def command() -> None:
 def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> None:
     """Keep runs under a name.
 
-    Of what is named the runs are kept that count, with plan and measurement: the baseline stays as
-    it is when they are removed or measured anew.
+    It keeps a copy of the runs that count, with plan and measurement: the baseline does not change
+    when the runs are removed or measured again.
     """
     made = baselines.save(name, what, where, output.note, replace=replace, at=time.time())
     cases = len({run.plan.case for run in made.runs})

@@ -71,7 +71,7 @@ FIGURES = (
 def command(name: str | None, form: str) -> None:
     """List the catalog, or one benchmark with figures.
 
-    A path in the place of a name shows a file of your own; docs/catalog.md tells how to write one.
+    A path instead of a name shows a file of your own; docs/catalog.md says how to write one.
     """
     if name is None:
         _list(catalog.benchmarks(), form)

@@ -16,10 +16,10 @@ from k8sbench.cli.terminal import reporter
 @access_options
 @store_option
 def command(runs: tuple[str, ...], access: ClusterAccess, where: str | None) -> None:
-    """End runs that go on.
+    """Cancel runs that have not ended.
 
     The job is deleted from the cluster when its logs are archived; a local run's processes are
-    ended by the k8sbench that started them. A run that is over stays as it is.
+    ended by the k8sbench that started them. A run that has ended is not changed.
     """
     with reporter.reporting() as progress:
         cancel.cancel(runs, where, access, progress, SignalStop())

@@ -38,7 +38,8 @@ from k8sbench.runs.records import FEW
     "-f",
     "--follow",
     is_flag=True,
-    help="Wait for those that are not over; with --all also for new ones, until Ctrl-C or SIGTERM.",
+    help="Wait for runs that have not ended; with --all also for new ones, until Ctrl-C or "
+    "SIGTERM.",
 )
 @keep_option
 @wait_option
@@ -57,13 +58,13 @@ def command(
     where: str | None,
     **asked: Any,
 ) -> int:
-    """Archive the logs of runs that are over, measure them and print their rows.
+    """Archive, measure and print runs that have ended.
 
-    Cancels and deletes what could not be before. Works with nothing but the cluster: jobs of other
-    people's stores are collected from their own annotations. Again is harmless. A run that cannot
-    be collected is reported and passed over. Ctrl-C leaves the jobs alone. With --all --follow it
-    goes on with new jobs until it is stopped, and prints the rows then. Exit codes are those
-    of submit.
+    It also carries out recorded requests to cancel or delete jobs. Jobs that were submitted from
+    other stores are collected, too: their plan is in an annotation. The command can be repeated. A
+    run that cannot be collected is reported and skipped. Ctrl-C does not change the jobs. With
+    --all --follow it also follows new jobs until it is stopped, and then prints the rows. Exit
+    codes are those of submit.
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")

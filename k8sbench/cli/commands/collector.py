@@ -48,36 +48,36 @@ from k8sbench.model.errors import UsageError
     "--keep-logs-for",
     envvar="K8SBENCH_KEEP_LOGS_FOR",
     metavar="TIME",
-    help="Delete the logs of runs that ended so long ago (90d); default: never.",
+    help="Delete the logs of runs that ended longer ago (90d); default: never.",
 )
 @click.option(
     "--lease",
     envvar="K8SBENCH_LEASE",
     metavar="NAME",
     default="dlperf-collector",
-    help="Lease of which one collector is the holder; default dlperf-collector.",
+    help="Name of the Lease, which one collector holds; default dlperf-collector.",
 )
 @click.option(
     "--listen",
     envvar="K8SBENCH_LISTEN",
     metavar="[ADDRESS]:PORT",
     default=":8080",
-    help="Where others read what it has; default :8080.",
+    help="Address of its HTTP server; default :8080.",
 )
 @click.option(
     "--config",
     envvar="K8SBENCH_CONFIG",
     metavar="FILE",
-    help="YAML with namespaces, store, prometheus, baseline, keepLogsFor; read anew when it"
-    " changes.",
+    help="YAML with namespaces, store, prometheus, baseline, keepLogsFor; read again when it "
+    "changes.",
 )
 def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
     """Collect every run of some namespaces, until SIGTERM.
 
     Follows each k8sbench job as it appears, archives its logs and GPU metrics, measures and records
-    it, and then deletes the job, unless it is to be kept or somebody follows it still. Of several
-    collectors one holds the Lease and the others wait. Flags come before the environment, and that
-    before the file.
+    it, and then deletes the job, unless it is to be kept or another process still follows it. If
+    there are several collectors, one holds the Lease and the others wait. A flag overrides the
+    environment, which overrides the file.
     """
     try:
         from k8sbench.collector import http, metrics
@@ -100,4 +100,6 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
             progress.note(f"Others read it at port {server.port}.")
             with leading:
                 controller.run(stop)
-        progress.note(f"{stop.cause}: the collector ends; what goes on is resumed when one begins.")
+        progress.note(
+            f"{stop.cause}: the collector ends; the next one continues with the unfinished runs."
+        )

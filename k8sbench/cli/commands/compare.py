@@ -31,7 +31,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
     found = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,4})?) ?%", value.strip())
     if found is None or not float(found[1]):
         raise UsageError(
-            f"--fail-on-regression {value!r} is no share.",
+            f"--fail-on-regression {value!r} is not a percentage.",
             "Write by how much B may be slower: 3% or 0.5%, above 0% and below 100%.",
         )
     return float(found[1]) / 100
@@ -48,7 +48,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
     callback=_limit,
     help="Exit code 7 if B is slower than A by more than this (3%), and separated from it.",
 )
-@duration_option("--wait", "wait_s", "Wait so long at most until every run of B is measured.")
+@duration_option("--wait", "wait_s", "Wait until every run of B is measured, at most this long.")
 @accept_option
 @access_options
 @store_option
@@ -62,13 +62,13 @@ def command(
     access: ClusterAccess,
     where: str | None,
 ) -> int:
-    """Say whether two sides differ, by how much, and how sure that is.
+    """Compare two sides: how much they differ, and how surely.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
-    them with commas between; "published" is the published figures. Write set:NAME where a name
-    stands for several things. For each case it prints the ratio with its interval, an exact test,
-    and in words what so few runs show and what they cannot; below, what differs besides the
-    figures. Unequal things have no ratio.
+    them with commas between; "published" means the published figures. Write set:NAME if several
+    things have that name. For each case it prints the ratio with its interval, an exact test, and
+    in words what this number of runs can show and what it cannot; below, the other differences.
+    Cases that are not comparable have no ratio.
     """
     scope = Scope(where=where, access=access, accept=accept)
 

@@ -13,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print what makes a shell complete k8sbench's words.
+    """Print the completion script of a shell.
 
     Commands, options and their values, and the names of runs, sets, benchmarks, node pools and
     reasons. docs/configuration.md says where each shell reads it.

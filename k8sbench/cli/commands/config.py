@@ -41,18 +41,18 @@ class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.group()
 def command() -> None:
-    """Say which value each option has, and where it is from."""
+    """Show the value of each option, and where it comes from."""
 
 
 @command.command()
 @click.argument("words", metavar="[COMMAND]...", nargs=-1)
 @form_option("table", "json")
 def show(words: Sequence[str], form: str) -> None:
-    """Print the value of every option, and where it is from.
+    """Print the value of every option, and where it comes from.
 
-    A flag comes before the environment, that before k8sbench.toml in the working folder or the
-    nearest above, then k8sbench/k8sbench.toml in the user's configuration folder, and the default.
-    With COMMAND only the options of that.
+    The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
+    nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder, the default.
+    With COMMAND it prints only the options of that command.
     """
     files, commands = config.files(), main.EveryCommand()
     configuration.check(files, commands)

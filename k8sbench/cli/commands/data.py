@@ -56,13 +56,13 @@ _TASK = ("image", "secret", "node_pool", "pools_file")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, prepare, check and draw the data sets; convert start weights."""
+    """List, prepare, check and draw data sets; convert weights."""
 
 
 @command.command("list")
 @form_option("table", "json", "name")
 def list_(form: str) -> None:
-    """List the data sets: what is in them, their form, and where they are had."""
+    """List the data sets: their contents, their form, and where to get them."""
     found = data.listed()
     if form == "json":
         output.write_json(found)
@@ -88,14 +88,18 @@ def list_(form: str) -> None:
 @command.command("make-sample")
 @click.argument("name", metavar="NAME")
 @click.argument("place", metavar="DIR|pvc:NAME[/SUB]")
-@click.option("--pictures", type=click.IntRange(2, 10_000), metavar="N", help="To train on.")
-@click.option("--size", metavar="HxW", help="Of a picture, as 64x128.")
+@click.option(
+    "--pictures", type=click.IntRange(2, 10_000), metavar="N", help="Number of training pictures."
+)
+@click.option("--size", metavar="HxW", help="Size of a picture, as 64x128.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
 @_job_options
 def make_sample(access: ClusterAccess, **given: Any) -> int:
     """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
     if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
-        raise UsageError(f"--size {given['size']!r} is no size.", "Write HEIGHTxWIDTH, as 64x128.")
+        raise UsageError(
+            f"--size {given['size']!r} is not a size.", "Write HEIGHTxWIDTH, as 64x128."
+        )
     words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
     return _run("make-sample", words, access, **given)
 
@@ -106,9 +110,9 @@ def make_sample(access: ClusterAccess, **given: Any) -> int:
 @click.option("--deep", is_flag=True, help="Decode every file.")
 @_job_options
 def check(access: ClusterAccess, **given: Any) -> int:
-    """Say what a folder or a claim lacks, by name.
+    """List the files that are missing in a folder or a claim.
 
-    Exit code 0 where all is there, 2 where something is missing.
+    Exit code 0 if the set is complete, 2 if something is missing.
     """
     return _run("check", ["--deep"] if given["deep"] else [], access, **given)
 
@@ -117,15 +121,17 @@ def check(access: ClusterAccess, **given: Any) -> int:
 @click.argument("name", metavar="NAME")
 @_place
 @click.option("--url", "urls", multiple=True, metavar="URL", help="Archive; may be repeated.")
-@click.option("--md5", "md5s", multiple=True, metavar="HEX", help="Of each URL, in their order.")
+@click.option(
+    "--md5", "md5s", multiple=True, metavar="HEX", help="MD5 of each URL, in their order."
+)
 @click.option("--sha256", "sha256s", multiple=True, metavar="HEX", help="The same.")
 @click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
 @_job_options
 def prepare(access: ClusterAccess, **given: Any) -> int:
     """Fetch and unpack archives into a folder or a claim, and check what is there.
 
-    What was cut off is gone on with by the same command. On a cluster a Job does it: Ctrl-C leaves
-    that alone, and the same command follows it again. Exit code 2 where something is missing.
+    After an interruption the same command continues. On a cluster a Job does the work: after Ctrl-C
+    the Job continues, and the same command follows it again. Exit code 2 if something is missing.
     """
     words = [f"--url={url}" for url in given["urls"]]
     words += [f"--{name}={each}" for name in ("md5", "sha256") for each in given[f"{name}s"]]
@@ -138,7 +144,7 @@ def prepare(access: ClusterAccess, **given: Any) -> int:
 def convert(source: str, target: str) -> None:
     """Convert published weights to a file that --weights takes.
 
-    Taken are open-mmlab's resnet50_v1c (.pth), torchvision's resnet50 (.pth) and PaddleClas'
+    It converts open-mmlab's resnet50_v1c (.pth), torchvision's resnet50 (.pth) and PaddleClas'
     ResNet50_vd_ssld (.pdparams).
     """
     made = data.convert(source, target, SignalStop())

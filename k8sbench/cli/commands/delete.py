@@ -16,9 +16,10 @@ from k8sbench.cli.terminal import reporter
 @access_options
 @store_option
 def command(runs: tuple[str, ...], access: ClusterAccess, where: str | None) -> None:
-    """Delete what runs have left on the cluster; their records and logs stay.
+    """Delete the objects of runs on the cluster.
 
-    A run that goes on is cancelled first. Only what k8sbench created is deleted.
+    A run that has not ended is cancelled first. Only what k8sbench created is deleted. The records
+    and logs in the store stay.
     """
     with reporter.reporting() as progress:
         cancel.delete(runs, where, access, progress, SignalStop())

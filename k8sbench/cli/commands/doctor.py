@@ -33,12 +33,12 @@ BANDWIDTH = (
 
 @click.command()
 @access_options
-@click.option("--node-pool", metavar="NAME", help="Node pool; default: the pools file's.")
+@click.option("--node-pool", metavar="NAME", help="Node pool; default: that of the pools file.")
 @click.option("--pools", "pools_file", metavar="FILE", help="Pools file.")
 @click.option(
     "--framework",
     type=click.Choice(["pytorch", "paddle"]),
-    help="What must be able to run; default: either.",
+    help="Framework that must be able to run; default: either.",
 )
 @click.option(
     "--replicas", type=click.IntRange(1), metavar="N", help="Nodes; default 1, all with --nccl."
@@ -54,11 +54,14 @@ BANDWIDTH = (
 @click.option("--queue", metavar="NAME", help="Kueue queue that must be usable.")
 @click.option("--gang", is_flag=True, help="Gangs must be possible.")
 @prometheus_option
-@click.option("--nccl", is_flag=True, help="Then measure an all-reduce over the pool's nodes.")
+@click.option(
+    "--nccl", is_flag=True, help="After the checks measure an all-reduce over the pool's nodes."
+)
 @click.option(
     "--init-template",
     is_flag=True,
-    help="Print an init container for the operator that passes the restricted profile, and end.",
+    help="Print an init container template for the operator that the restricted profile "
+    "allows, and exit.",
 )
 @form_option("table", "json")
 def command(
@@ -68,9 +71,9 @@ def command(
 ) -> int:
     """Say whether a cluster is ready, and if not, what to do.
 
-    Asks the cluster and changes nothing on it. Exit code: 0 ready, perhaps with warnings; 6 for
-    any failure. With --nccl it then runs a job that measures how fast the nodes talk, and deletes
-    it; exit code 3 where that fails.
+    It only reads from the cluster. Exit code: 0 ready, perhaps with warnings; 6 for any failure.
+    With --nccl it then runs a job that measures the bandwidth between the nodes, and deletes it;
+    exit code 3 if that fails.
     """
     if init_template:
         output.write(doctor.init_template())

@@ -25,13 +25,13 @@ from k8sbench.report import explanation
 def command(
     target: str, log: str | None, accept: tuple[str, ...], form: str, where: str | None
 ) -> None:
-    """Say what a figure was made of, or which lines a declared format reads.
+    """Show how a figure was computed, or what a log format matches.
 
-    Of a run: the lines that count, the window and what was left out, each estimator's formula with
-    its numbers, every reason with its evidence and what to do, and all of them beside the published
-    figures, with the rule that gives these. Of a group (its id is in results -o wide): the same of
-    its runs, median, interval and speedup. Of a benchmark's file and a LOG: the lines that each of
-    its expressions matches, and, of one that matches none, the lines that come nearest.
+    For a run: the lines that count, the window and what was left out, each estimator's formula with
+    its numbers, every reason with its evidence and what to do, and the published figures with the
+    estimator that reproduces them. For a group (results -o wide shows its id): its runs, median,
+    interval and speedup. For a benchmark's file and a LOG: the lines that each expression matches,
+    or, if it matches none, the lines that nearly match.
 
     \b
     k8sbench explain resnet50-261120-081500-x7k2qd

@@ -36,11 +36,11 @@ def command(
     where: str | None,
     **wanted: Any,
 ) -> None:
-    """Show a benchmark over its sets, and mark where its figure changed.
+    """Show a benchmark over its sets, and mark its changes.
 
     One table for each case: its sets, oldest first, each with its median and interval. A change is
-    marked where three to six sets from there on differ from those before by more than 1.5 % and an
-    exact test has p ≤ 1 %: one odd set is none.
+    marked if three to six sets from there on differ from those before by more than 1.5 % and an
+    exact test has p ≤ 1 %. A single unusual set is not marked.
     """
     plot_form = None if plot is None else plot_file.form_of(plot)
     scope = Scope(where=where, access=access, accept=accept)

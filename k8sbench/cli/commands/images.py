@@ -73,14 +73,14 @@ UNKNOWN = "An image of the benchmark's own: k8sbench does not know what is in it
 @click.command()
 @click.argument("benchmark", metavar="[BENCHMARK|FILE]", required=False)
 @click.option(
-    "--image-registry", metavar="HOST/PATH", help="List the images of images/, pushed to there."
+    "--image-registry", metavar="HOST/PATH", help="List your own images in this registry."
 )
 @form_option("table", "json", "name")
 def command(benchmark: str | None, image_registry: str | None, form: str) -> None:
     """List the image of each benchmark, and its GPUs.
 
-    These are the images that k8sbench's own trainers run in. GPUS names those of data centres that
-    the framework in the image has kernels for; on others it fails at its first step.
+    These are the images in which k8sbench's own trainers run. GPUS names the data centre GPUs for
+    which the framework in the image has kernels; on other GPUs a run fails at its first step.
     """
     table = catalog.images()
     found = [catalog.benchmark(benchmark)] if benchmark else catalog.benchmarks()

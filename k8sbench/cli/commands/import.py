@@ -23,25 +23,25 @@ MEASURE = ("benchmark", "family", "framework", "variant", "warmup", "one_run", "
 
 @click.command()
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
-@click.option("--benchmark", metavar="NAME|FILE", help="Benchmark that the logs are of.")
+@click.option("--benchmark", metavar="NAME|FILE", help="Benchmark to which the logs belong.")
 @click.option(
     "--format",
     "family",
     type=click.Choice([AUTO, *NAMES]),
-    help="Log family, where no benchmark is meant; auto: recognised in each log.",
+    help="Log family, without a benchmark; auto: recognised in each log.",
 )
 @click.option(
     "--gpus",
     metavar="[PATH=]N",
     multiple=True,
-    help="GPUs of the whole job, of logs that do not state them; repeatable. PATH is a file, a"
+    help="GPUs of the whole job, for logs that do not state them; repeatable. PATH is a file, a"
     " folder or a pattern such as '*gpu8*'.",
 )
 @click.option(
     "--case",
     metavar="[PATH=]RxG",
     multiple=True,
-    help="Nodes and GPUs of each, as 4x8, where nothing else tells the nodes; repeatable.",
+    help="Nodes and GPUs per node, as 4x8, if nothing else states the nodes; repeatable.",
 )
 @click.option(
     "--batch-size",
@@ -53,18 +53,19 @@ MEASURE = ("benchmark", "family", "framework", "variant", "warmup", "one_run", "
     "--precision",
     metavar=f"[PATH=]{'|'.join(PRECISIONS)}",
     multiple=True,
-    help="Precision that was asked; repeatable.",
+    help="Precision that was requested; repeatable.",
 )
-@click.option("--gpu-model", metavar="NAME", help="GPU of logs that do not state it.")
+@click.option("--gpu-model", metavar="NAME", help="GPU model, for logs that do not state it.")
 @click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework.")
 @click.option("--variant", metavar="NAME", help="Variant of the benchmark.")
 @click.option(
     "--warmup",
     metavar="ITERATIONS",
     type=click.IntRange(min=0),
-    help="Iterations left out; default: the benchmark's, our own logs' own, else none.",
+    help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
+    "else 0.",
 )
-@click.option("--one-run", is_flag=True, help="All logs are one run's: its ranks or its pieces.")
+@click.option("--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts.")
 @click.option("--set", "set_name", metavar="NAME", help="Set of the runs; default: a new one.")
 @click.option(
     "--skip-unreadable", is_flag=True, help="Leave out, and name, logs that cannot be measured."
@@ -73,13 +74,13 @@ MEASURE = ("benchmark", "family", "framework", "variant", "warmup", "one_run", "
 @rows_option
 @store_option
 def command(logs: tuple[str, ...], form: str, where: str | None, **asked: Any) -> int:
-    """Record logs that exist already as runs, and print their rows.
+    """Record existing logs as runs, and print their rows.
 
     LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input. Each log
-    is a repeat of its case: GPUs, batch and precision are what the log states, what the
-    benchmark's file reads in it, or what is given here. All logs are recorded, or none; a copy
-    of another log, or of one that is in the store already, is named. Again is harmless: with --set
-    the runs of the same logs are left as they are.
+    becomes a repeat of its case: GPUs, batch and precision are read from the log, by the
+    expressions of the benchmark's file too, or given by options. All logs are recorded, or none; a
+    copy of another log, or of one that is in the store already, is named. The command can be
+    repeated: with --set the runs of the same logs are not changed.
 
     \b
     k8sbench import logs/ --benchmark mine.yaml --set march --gpu-model "Tesla V100-SXM2-16GB"

@@ -66,14 +66,13 @@ def command(
     where: str | None,
     **wanted: Any,
 ) -> None:
-    """List the recorded runs, or all of a namespace.
+    """List the recorded runs, or all runs of a namespace.
 
-    Oldest first, each with its throughput, or why it has none. A run whose process was killed is
-    listed as Lost; one that went on on a cluster without a k8sbench that follows it, as the cluster
-    says it is now. With -n, --context or --kubeconfig only the runs of that namespace are listed,
-    and beside the recorded ones those that other people have submitted. The runs of a collector in
-    the namespace follow within two seconds, with their source; --store cluster lists only those,
-    and fails without a collector.
+    Oldest first, each with its throughput, or the reason why it has none. A run whose process was
+    killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
+    -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
+    other people have submitted. The runs of a collector in the namespace follow within two seconds,
+    with their source; --store cluster lists only those, and fails without a collector.
     """
     shown = False
 

@@ -17,9 +17,11 @@ from k8sbench.cli.terminal import output
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--replica", metavar="NAME", help="Only this replica: master-0, worker-1, …")
-@click.option("--timestamps", is_flag=True, help="Begin each line with the time it came.")
-@since_option("Only lines that came since: 30m, 2026-11-20T08:15Z, …")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option(
+    "--timestamps", is_flag=True, help="Begin each line with the time at which it was received."
+)
+@since_option("Only lines received since: 30m, 2026-11-20T08:15Z, …")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the run has ended.")
 @access_options
 @store_option
 def command(
@@ -28,13 +30,14 @@ def command(
     where: str | None,
     **asked: Any,
 ) -> None:
-    """Print the logs that a run left.
+    """Print the logs of a run.
 
-    RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
-    the cluster alone. Several replicas are printed in the order of time, each line after its
-    replica's name. The lines of a run on a cluster that no process of this store follows come from
-    there; with -f they are archived, too, and the run is closed at its end. Those of a run that a
-    collector in the namespace has closed come from it; --store cluster asks only it.
+    RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
+    store, on the cluster. Lines of several replicas are printed in the order of time, each after
+    its replica's name. If no process of this store follows a run on a cluster, its lines are read
+    from the cluster; with -f they are also archived, and the run is measured at its end. If a
+    collector in the namespace has finished the run, its lines are read from the collector; --store
+    cluster asks only the collector.
     """
     options = LogOptions(store=where, **asked)
     with output.piped():

@@ -36,26 +36,29 @@ WIDEST = 100
 
 @click.command()
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
-@click.option("--benchmark", metavar="NAME|FILE", help="Benchmark that the logs are of.")
+@click.option("--benchmark", metavar="NAME|FILE", help="Benchmark to which the logs belong.")
 @click.option(
     "--format",
     "family",
     type=click.Choice([AUTO, *NAMES]),
-    help="Log family, where no benchmark is meant: there is no plan to differ from then. auto:"
-    " recognised in each log.",
+    help="Log family, without a benchmark and so without a plan to compare with. auto: "
+    "recognised in each log.",
 )
 @click.option("--gpus", type=click.IntRange(min=1), help="GPUs of the whole job.")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Samples per GPU and step.")
 @click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework.")
 @click.option("--variant", metavar="NAME", help="Variant of the benchmark.")
-@click.option("--precision", type=click.Choice(list(PRECISIONS)), help="Precision that was asked.")
+@click.option(
+    "--precision", type=click.Choice(list(PRECISIONS)), help="Precision that was requested."
+)
 @click.option(
     "--warmup",
     metavar="ITERATIONS",
     type=click.IntRange(min=0),
-    help="Iterations left out; default: the benchmark's, our own logs' own, else none.",
+    help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
+    "else 0.",
 )
-@click.option("--one-run", is_flag=True, help="All logs are one run's: its ranks or its pieces.")
+@click.option("--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts.")
 @accept_option
 @click.option(
     "--record",
@@ -71,7 +74,7 @@ def command(
     where: str | None,
     **asked: Any,
 ) -> int:
-    """Measure logs that exist already, from any source.
+    """Measure existing logs, from any source.
 
     LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input.
 

@@ -32,7 +32,7 @@ from k8sbench.runs.following import FollowOptions
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only N of the nodes, drawn by the name of the set.",
+    help="Only N of the nodes; the name of the set determines which.",
 )
 @click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
 @access_options
@@ -55,9 +55,9 @@ def command(
 ) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
-    One run is pinned to each node. A node is slow where its throughput is far below the median of
-    the pool, or of what it was before; docs/nodes.md has the rule. Nothing is cordoned. Exit code:
-    0 no node is slow, 7 a node is slow or faulty, otherwise as submit.
+    One run is pinned to each node. A node is slow if its throughput is far below the median of the
+    pool, or below its own earlier throughput; docs/nodes.md has the rule. No node is cordoned. Exit
+    code: 0 no node is slow, 7 a node is slow or faulty, otherwise as submit.
 
     \b
     k8sbench nodes resnet50 --parallel 8               every node of the pool

@@ -48,7 +48,9 @@ class Form(click.Choice[str]):
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
 @click.option("--all", "every", is_flag=True, help="All sets of each case, not only the latest.")
 @since_option("All sets with a run created since: 2h, 3d, 2026-11-20, …")
-@click.option("--published", is_flag=True, help="Put the published figures beside ours.")
+@click.option(
+    "--published", is_flag=True, help="Show the published figures beside those of the rows."
+)
 @accept_option
 @click.option(
     "--plot", metavar="FILE", help="Also draw the rows: .svg, .png or .pdf; needs [report]."
@@ -57,7 +59,7 @@ class Form(click.Choice[str]):
     "--lang",
     type=click.Choice(["en", "zh"]),
     default="en",
-    help="Language of the titles; for people's formats.",
+    help="Language of the titles, for table, wide, markdown and html.",
 )
 @access_options
 @store_option
@@ -71,12 +73,12 @@ def command(
     access: ClusterAccess,
     **wanted: Any,
 ) -> None:
-    """Print summary tables of what was measured.
+    """Print tables of the measured results.
 
-    One row per case: the median of its valid runs, of the latest set; with RUN (ids, or unique
-    beginnings of them) the rows that these runs are part of. A figure that is not there is –, and a
-    footnote says why. The runs of a collector in the namespace follow within two seconds, with
-    their source; --store cluster prints only those, and fails without a collector.
+    One row per case: the median of its valid runs in the latest set; with RUN (ids, or unique
+    beginnings of them) the rows of these runs. A missing figure is –, and a footnote says why. The
+    runs of a collector in the namespace follow within two seconds, with their source; --store
+    cluster prints only those, and fails without a collector.
     """
     plot_form = None if plot is None else plot_file.form_of(plot)
     if lang != "en" and not formats.FORMATS[form].for_people:

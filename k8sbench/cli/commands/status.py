@@ -43,12 +43,13 @@ REPLICAS = (
 @access_options
 @store_option
 def command(run: str, form: str, access: ClusterAccess, where: str | None) -> None:
-    """Say what became of a run.
+    """Show the state, plan and result of a run.
 
-    RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
-    the cluster alone. Of a run that goes on on a cluster it also says how its job is there now, and
-    of one that a collector in the namespace has closed what that has; --store cluster asks only it.
-    The exit code is 0 whatever became of it.
+    RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
+    store, on the cluster. For an unfinished run on a cluster it also shows the present state of its
+    job, and for a run that a collector in the namespace has finished what the collector has
+    recorded; --store cluster asks only the collector. The exit code does not depend on the run's
+    state: it is 0.
     """
     status = app.status(run, where, access, output.note)
     write = {"json": output.write_json, "yaml": output.write_yaml}.get(form, _print)

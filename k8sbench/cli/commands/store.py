@@ -27,7 +27,7 @@ _form = form_option("table", "json")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Show, check or rebuild the store; export, import and remove runs."""
+    """Show, check or rebuild the store; move and remove runs."""
 
 
 @command.command()
@@ -57,9 +57,9 @@ def info(form: str, where: str | None) -> None:
 @_form
 @store_option
 def check(form: str, where: str | None) -> int:
-    """Hold the database and the runs' folders against each other.
+    """Compare the database with the runs' folders.
 
-    Changes nothing. Exit code 1 if something is not as it should be.
+    Changes nothing. Exit code 1 if it finds a difference or damage.
     """
     report = stores.check(where, output.note)
     _print(report, form)
@@ -67,7 +67,7 @@ def check(form: str, where: str | None) -> int:
         found = f"{counted(len(report.findings), 'finding')} in {report.store}."
         output.note(f"{found} k8sbench store rebuild updates the database from the folders.")
         return 1
-    output.note(f"The store {report.store} is whole: {counted(report.runs, 'run')}.")
+    output.note(f"The store {report.store} has no damage: {counted(report.runs, 'run')}.")
     return 0
 
 
@@ -77,8 +77,8 @@ def check(form: str, where: str | None) -> int:
 def rebuild(form: str, where: str | None) -> None:
     """Update the database from the runs' folders.
 
-    Rows without a folder stay. A SQLite database that is gone or damaged is made anew. What was
-    there before is kept as a numbered copy. What cannot be read is reported and passed over.
+    Rows without a folder stay. A missing or damaged SQLite database is created again. The old
+    database is kept as a numbered copy. What cannot be read is reported and skipped.
     """
     report = stores.rebuild(where)
     _print(report, form)
@@ -93,14 +93,16 @@ def rebuild(form: str, where: str | None) -> None:
 @click.argument("file", metavar="FILE.tar.gz|-")
 @store_option
 def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
-    """Write whole runs to a file, or to stdout with "-".
+    """Write runs with all their files to a file, or to stdout with "-".
 
-    By default it is every run that is over and whose files are here. The file is there when it is
-    complete, and not before.
+    By default it writes every run that has ended and whose files are in this store. The file
+    appears only when it is complete.
     """
     if file == "-":
         if sys.stdout.isatty():
-            raise UsageError("An export is no text for a terminal.", "Name a file, or a pipe.")
+            raise UsageError(
+                "An export cannot be printed on a terminal.", "Name a file, or a pipe."
+            )
         with output.piped():
             count = exchange.export(runs, sys.stdout.buffer, where, output.note)
     elif not file.endswith((".tar.gz", ".tgz")):
@@ -116,8 +118,8 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
 def import_(file: str, where: str | None) -> None:
     """Add the runs that another store has exported: all of them, or none.
 
-    A run that is here already stays as it is. If another run of that name is here, or the same with
-    other content, nothing is imported.
+    A run that is in the store already is not changed. If the store has another run of that name, or
+    the same one with other content, nothing is imported.
     """
     source = sys.stdin.buffer if file == "-" else Path(file)
     done = exchange.import_runs(source, where, output.note)
@@ -140,9 +142,9 @@ def remove(
     access: ClusterAccess,
     where: str | None,
 ) -> None:
-    """Remove runs that are over: their rows, logs and measurements.
+    """Remove ended runs: their rows, logs and measurements.
 
-    Runs that go on, and runs that still have a job on a cluster, are refused.
+    Runs that have not ended, and runs that still have a job on a cluster, are refused.
     """
 
     def confirm(found: Sequence[Run]) -> bool:

@@ -34,7 +34,9 @@ from k8sbench.runs.following import FollowOptions
 @click.command(cls=Grouped)
 @plan_options
 @access_options
-@click.option("--run-id", metavar="NAME", help="Name of the run; of one that exists: join it.")
+@click.option(
+    "--run-id", metavar="NAME", help="Name of the run; an existing run of this name is joined."
+)
 @set_options
 @click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
 @click.option(
@@ -52,7 +54,7 @@ from k8sbench.runs.following import FollowOptions
     "--yes",
     "-y",
     is_flag=True,
-    help="Run the program of a file of one's own on this machine without a question.",
+    help="Run the program of a file of your own on this machine without asking.",
 )
 @rows_option
 @prometheus_option
@@ -67,7 +69,7 @@ def command(
     """Plan, run, measure and record a benchmark.
 
     Prints the plan before anything starts and the measured row at the end. Ctrl-C ends local
-    processes; a job on a cluster goes on. Exit code: 0 measured and valid, 2 bad input, 3 job
+    processes; a job on a cluster continues. Exit code: 0 measured and valid, 2 bad input, 3 job
     failed, 4 timed out, 5 measured but rejected, 6 cluster not reachable, 130 interrupted.
 
     \b

@@ -95,11 +95,11 @@ COLUMNS = (
 @store_option
 @prometheus_option
 def command(form: str, where: str | None, **asked: Any) -> None:
-    """Show what the GPUs of a run do now, and its throughput.
+    """Show the GPU metrics and the throughput of a run, live.
 
-    RUN is a run id or a unique beginning of one, in the store or, submitted from another store, on
-    the cluster alone. It ends with the run; Ctrl-C leaves the run alone. A metric that no source
-    gives is -, and a note says why.
+    RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
+    store, on the cluster. The command ends with the run; Ctrl-C does not change the run. A metric
+    without a source is -, and a note says why.
     """
     once = asked.pop("once") or form != "table"
     options = TopOptions(store=where, once=once, **asked)

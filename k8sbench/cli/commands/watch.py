@@ -39,8 +39,8 @@ def command(
 ) -> int:
     """Follow a run to its end and print its row.
 
-    RUN is a run id or a unique beginning of one. A run that another k8sbench follows is watched by
-    its record. Ctrl-C leaves the run alone. Exit codes are those of submit.
+    RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
+    watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
     options = FollowOptions(keep=keep, wait=wait)
     with reporter.reporting() as progress:

@@ -13,7 +13,7 @@ import threading
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from k8sbench.cli.terminal import color, drawing
+from k8sbench.cli.terminal import color, drawing, output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.cli.terminal.redrawing import Redrawing
 from k8sbench.cli.terminal.suspending import Suspending
@@ -101,13 +101,13 @@ class Display(Progress):
                 live.stop()
             self._suspending.end()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, whole: bool = False) -> None:
         """Print one line above the drawing."""
         if self._live is None:
-            super().note(text)
+            super().note(text, whole=whole)
         else:
             with self._lock:
-                self._lines.append(clean(text))
+                self._lines.append(clean(text) if whole else output.folded(clean(text)))
 
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""

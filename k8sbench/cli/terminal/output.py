@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +24,10 @@ import msgspec
 
 from k8sbench.cli.terminal import color
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column, clean, plain_table
+from k8sbench.report.text_table import Column, clean, plain_table, wrapped
 
+COMMAND = re.compile(r"(?:^|[:'(] ?)(?:k8sbench|kubectl|helm) [a-z-]")
+"""Where a line has a command that people copy."""
 ABSENT = "-"
 """A cell without a value. Never 0, never empty."""
 
@@ -32,9 +36,24 @@ class ReaderGone(Exception):
     """The reader of our output has closed the pipe (``| head``)."""
 
 
-def note(text: str) -> None:
-    """Write a line that is not data to stderr."""
-    write(text + "\n", sys.stderr)
+def note(text: str, *, whole: bool = False) -> None:
+    """Write a line that is not data to stderr; ``whole``: never broken, as lines of logs are."""
+    write((text if whole else folded(text)) + "\n", sys.stderr)
+
+
+def folded(text: str) -> str:
+    """Break text between words where stderr is a terminal, unless it has a command to be copied."""
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):  # no terminal, or closed
+        return text
+    if not width or COMMAND.search(text):
+        return text
+    return "\n".join(wrapped(line, width, indent=_indent(line)) for line in text.split("\n"))
+
+
+def _indent(line: str) -> str:
+    return " " * (len(line) - len(line.lstrip()) + 2)
 
 
 def agreed(question: str) -> bool:

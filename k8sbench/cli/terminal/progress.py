@@ -117,9 +117,9 @@ class Progress:
         else:
             self._left.add(run.run_id)
 
-    def note(self, text: str) -> None:
-        """Print one line."""
-        output.note(clean(text))
+    def note(self, text: str, *, whole: bool = False) -> None:
+        """Print one line; on a terminal it is broken between words, unless it is ``whole``."""
+        output.note(clean(text), whole=whole)
 
     def close(self) -> None:
         """Restore the terminal; idempotent. Later reports are printed as lines."""
@@ -149,8 +149,9 @@ class Progress:
             self._several |= len(self._runs) > 1
         return self._runs[run.run_id]
 
-    def _print(self, live: LiveRun, text: str) -> None:
-        self.note(f"  [{live.run_id}] {text}" if self._several else f"  {text}")
+    def _print(self, live: LiveRun, text: str, *, whole: bool = False) -> None:
+        text = f"  [{live.run_id}] {text}" if self._several else f"  {text}"
+        self.note(text, whole=whole)
 
     def _print_tails(self, live: LiveRun) -> None:
         failed = live.failed()
@@ -159,7 +160,7 @@ class Progress:
             if printed is not None:
                 self._print(live, f"last lines of {replica}:")
                 for text in printed.tail:
-                    self._print(live, f"  {text}")
+                    self._print(live, f"  {text}", whole=True)
         more = len(failed) - MOST_TAILS
         what = f"last lines of {more} more" if more > 0 else "all lines"
         self._print(live, f"{what}: k8sbench logs {live.run_id}")

@@ -24,17 +24,17 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 ACTIONS: Mapping[str, str] = {
     # The job has no pods.
-    "suspended": "Let it go on with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
+    "suspended": "Resume it with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
     ' --patch={{"spec":{{"runPolicy":{{"suspend":false}}}}}}\', or cancel it.',
     "queued": "Wait for its turn; 'kubectl -n {namespace} describe workloads' shows the queue's"
     " reason.",
     "queue-unusable": "Name a queue that is active with --queue: 'kubectl -n {namespace} get"
     " localqueues' lists them; without any, Kueue is not set up here.",
-    "operator-down": "Ask who runs the cluster to start the training operator; 'k8sbench doctor'"
-    " looks at it.",
+    "operator-down": "Ask the cluster's administrator to start the training operator; 'k8sbench"
+    " doctor' checks it.",
     "operator-slow": "Wait, or have the operator started with --kube-api-qps=400"
-    " --kube-api-burst=800 --controller-threads=8: its defaults bring up about one job of 4 pods a"
-    " second.",
+    " --kube-api-burst=800 --controller-threads=8: by default it creates the pods of about one job"
+    " of 4 pods a second.",
     "quota-exceeded": "Wait for other jobs of the namespace to end, ask for fewer GPUs, or ask for"
     " a larger quota: 'kubectl -n {namespace} describe quota'.",
     "pod-security": "Use a node pool without host network, RDMA or IPC_LOCK (--node-pool), or a"
@@ -43,9 +43,9 @@ ACTIONS: Mapping[str, str] = {
     " prints given to the operator (docs/doctor.md shows how), or use a namespace that does not"
     " enforce a Pod Security Standard.",
     "pod-invalid": "Correct what the sentence names in the pool or the manifest, and submit again.",
-    "admission-denied": "Ask who runs the cluster about the rule that the sentence names, or"
+    "admission-denied": "Ask the cluster's administrator about the rule that the sentence names, or"
     " choose another pool with --node-pool.",
-    "name-in-use": "Wait: they go within half a minute; a new run id avoids it.",
+    "name-in-use": "Wait: they are gone within half a minute; a new run id avoids this.",
     # Pods have no node.
     "no-node-fits": "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
     "request-too-large": "Ask for less with --gpus, or choose a pool of larger nodes with"
@@ -54,7 +54,7 @@ ACTIONS: Mapping[str, str] = {
     " get nodes --show-labels' shows what there is.",
     "taint-not-tolerated": "Add the taint to the pool's tolerations, or choose another pool with"
     " --node-pool.",
-    "nodes-not-ready": "Wait, or ask who runs the cluster: 'kubectl get nodes'.",
+    "nodes-not-ready": "Wait, or ask the cluster's administrator: 'kubectl get nodes'.",
     "half-placed": "Wait for other jobs to end, or cancel it, as it keeps GPUs from others; on a"
     " cluster with a gang scheduler --gang places all replicas or none.",
     "blocked-by-other-job": "Cancel one of them ('k8sbench cancel {rival}'), or submit with --gang"
@@ -81,9 +81,9 @@ ACTIONS: Mapping[str, str] = {
     "init-failed": "Look at the master first, then at the cluster's DNS: 'kubectl -n {namespace}"
     " logs {pod} -c init-pytorch'.",
     "config-missing": "Create it in namespace {namespace}, or submit again if it was deleted.",
-    "mount-failed": "Ask who runs the cluster about the volume, or choose another with --data;"
-    " 'kubectl -n {namespace} describe pod {pod}' shows all of it.",
-    "node-cannot-start": "Ask who runs the cluster to look at node {node}.",
+    "mount-failed": "Ask the cluster's administrator about the volume, or choose another with"
+    " --data; 'kubectl -n {namespace} describe pod {pod}' shows all of it.",
+    "node-cannot-start": "Ask the cluster's administrator to look at node {node}.",
     "start-error": "Check that the image holds the command, and is of the right framework.",
     # Replicas that ran.
     "replica-failed": "Read its log: 'k8sbench logs {job} --replica {replica}'.",
@@ -91,22 +91,22 @@ ACTIONS: Mapping[str, str] = {
     " submit again.",
     "oom": "Give the pool more memory_per_gpu, or use a smaller --batch-size or fewer loader"
     " workers.",
-    "evicted": "Mend what the sentence names, or keep to other nodes; then submit again.",
+    "evicted": "Correct what the sentence names, or use other nodes; then submit again.",
     "preempted": "Give the pool a priority_class, or submit again when the cluster is quieter.",
-    "node-lost": "Submit again; 'kubectl describe node {node}' shows what became of it.",
-    "pod-deleted": "Submit again; the cluster's audit log knows who did it.",
+    "node-lost": "Submit again; 'kubectl describe node {node}' shows what happened to it.",
+    "pod-deleted": "Submit again; the cluster's audit log shows who did it.",
     "replica-replaced": "Cancel it ('k8sbench cancel {job}') and submit again: the figures would"
     " not be those of one run, if it ends at all.",
     "job-changed": "Cancel it ('k8sbench cancel {job}') and submit what is wanted: a run whose job"
     " was changed is rejected.",
     "restart-loop": "Cancel it ('k8sbench cancel {job}') and read the log of {replica};"
     " restartPolicy Never ends at the first failure.",
-    "backoff-limit": "Leave backoffLimit out of the manifest: it costs the logs that were not read"
-    " yet.",
-    "deadline": "Use --timeout in its place: k8sbench reads the logs first.",
+    "backoff-limit": "Leave backoffLimit out of the manifest: with it, logs that were not read yet"
+    " are lost.",
+    "deadline": "Use --timeout instead: k8sbench reads the logs first.",
     "job-failed": "'kubectl -n {namespace} describe {kind} {job}' shows what is left.",
     "job-deleted": "Submit again, unless another store has collected it (k8sbench results there);"
-    " the cluster's audit log knows who deleted it.",
+    " the cluster's audit log shows who deleted it.",
     "cancelled": "Submit again if that was not wanted.",
 }
 """What to do about each cause; ``{name}`` stands for a name of the job at hand."""

@@ -92,7 +92,7 @@ def image(
         return found("init-image-not-pullable", text)
     head = f"{one.name} cannot pull the image {name}"
     if reason == "InvalidImageName":
-        return found("image-name-invalid", f"{name!r} is no image name: {quoted(message)}.")
+        return found("image-name-invalid", f"{name!r} is not an image name: {quoted(message)}.")
     if reason == "ErrImageNeverPull":
         text = f"{head}: it is not on node {one.node}, and imagePullPolicy is Never."
         return found("image-not-found", text)

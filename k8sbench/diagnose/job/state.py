@@ -131,8 +131,8 @@ def kept_by(job: KubeObject) -> str | None:
     if not finalizers or "deletionTimestamp" not in metadata:
         return None
     return (
-        f"its deletion was asked for and waits for the finalizer {', '.join(finalizers)}; the job"
-        " and its pods stay until whoever set that takes it off."
+        f"its deletion was requested and waits for the finalizer {', '.join(finalizers)}; the "
+        f"job and its pods stay until that is removed."
     )
 
 

@@ -94,7 +94,7 @@ def limit_range(facts: Facts, asked: Asked) -> Iterator[Line]:
     wants = _replica(asked)
     wrong = [
         f"LimitRange {name_of(found)} takes {side} {bound} of {resource} for a {one['type']}, and"
-        f" {_plain(wants[resource])} would be asked for"
+        f" {_plain(wants[resource])} would be requested"
         for found in facts.limit_ranges
         for one in (found.get("spec") or {}).get("limits") or ()
         if one.get("type") in ("Container", "Pod")
@@ -107,8 +107,8 @@ def limit_range(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield failure(
             "limit-range",
             f"No pod would be created: {'; '.join(wrong)}.",
-            "Take another number of GPUs per replica (--gpus) or another pool (--node-pool), or ask"
-            " who runs the namespace for other limits.",
+            "Take another number of GPUs per replica (--gpus) or another pool (--node-pool), "
+            "or ask the namespace's administrator for other limits.",
         )
     else:
         yield ok("limit-range", f"No limit range of {asked.namespace} forbids the pods.")
@@ -124,7 +124,7 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
     if not facts.nodes:
         yield failure(
             "nodes",
-            f"No node is of pool {pool.name} ({labels}).",
+            f"No node belongs to pool {pool.name} ({labels}).",
             "Choose another with --node-pool, or describe your nodes in a pools file"
             " (--pools); 'kubectl get nodes --show-labels' shows theirs.",
         )
@@ -138,8 +138,8 @@ def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
         yield failure(
             "nodes",
             f"{ready}: {', '.join(away)}.",
-            "Bring a node back ('kubectl describe node' says why it is away), or mend the"
-            " pool's tolerations.",
+            "Bring a node back ('kubectl describe node' says why it is away), or correct the "
+            "pool's tolerations.",
         )
         return
     yield Line(

@@ -15,7 +15,7 @@ def unseen(identifier: str, what: str, unknown: Unknown) -> Line:
     return warning(
         identifier,
         f"Not looked at: {what} ({unknown.why}).",
-        "Ask somebody who may look, or go on without.",
+        "Ask somebody with this permission, or continue without it.",
     )
 
 
@@ -24,8 +24,8 @@ def unknown(identifier: str, what: str, unknown: Unknown) -> Line:
     return failure(
         identifier,
         f"Not known: {what} ({unknown.why}).",
-        "Every user of a cluster may ask this. Check the server and the credentials of the"
-        " kubeconfig, and what stands in between.",
+        "Every user of a cluster may read this. Check the server and the credentials of the "
+        "kubeconfig, and any proxy in between.",
     )
 
 

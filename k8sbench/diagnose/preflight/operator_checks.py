@@ -87,7 +87,7 @@ def _webhook_answer(kind: str, refusal: Refusal | None) -> Line:
     return warning(
         check,
         f"Whether the operator is alive could not be tried with a {kind}: {_message(refusal)}.",
-        "Look at the operator's Deployment, or mend what refused the try.",
+        "Look at the operator's Deployment, or correct what refused the dry run.",
     )
 
 
@@ -158,8 +158,9 @@ def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
     rate = operator.JOBS_PER_SECOND * qps / operator.QPS
     yield warning(
         "operator-rate",
-        f"The operator may ask the API server for little ({flags}): it brings up about"
-        f" {rate:.1f} jobs of 4 pods per second, and tells their states late.",
+        f"The operator may send few requests to the API server ({flags}): it creates the pods "
+        f"of about"
+        f" {rate:.1f} jobs of 4 pods per second, and reports their states late.",
         "For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
         " --controller-threads=8.",
     )
@@ -182,7 +183,7 @@ def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
         " docs/doctor.md says how."
     )
     if isinstance(facts.operator, Unknown) or facts.operator is None:
-        why = "the operator's Deployment was not to be seen"
+        why = "the operator's Deployment could not be read"
     elif isinstance(facts.init_template, Unknown):
         why = facts.init_template.why
     else:

@@ -54,7 +54,7 @@ def _queue(facts: Facts, asked: Asked, groups: Mapping[str, Any]) -> Iterator[Li
             yield failure(
                 "queue",
                 f"The queue {name} admits nothing: {active.get('message', '')}",
-                "Ask whoever keeps its ClusterQueue.",
+                "Ask the administrator of its ClusterQueue.",
             )
         else:
             yield ok("queue", f"The queue {name} is there.")

@@ -167,7 +167,7 @@ def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, floa
             found[name] = (max if name == "memory_used" else statistics.median)(values)
         elif counted:
             why, on_cpu = counted[0].measured.missing, counted[0].run.plan.device == "cpu"
-            otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
+            otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was queried"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
     return found
 

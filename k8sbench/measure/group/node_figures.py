@@ -121,7 +121,7 @@ def _gpus(runs: Sequence[Run]) -> NodeGpus:
     with_metrics = [one for one in measured if one.gpu_metrics is not None]
     if not with_metrics:
         why = measured[-1].missing.get("gpu_metrics") if measured else None
-        text = why or "No source of GPU metrics was asked."
+        text = why or "No source of GPU metrics was queried."
         return NodeGpus(
             missing=dict.fromkeys(OF_GPUS, text if measured else "It was not measured.")
         )

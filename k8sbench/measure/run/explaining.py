@@ -90,7 +90,7 @@ def training(found: Measurement, log: LogFacts | None) -> TrainingExplained | No
     goal = time_to_train.of_log(log, found.target) if log is not None else None
     begun = log.airank.begun if log is not None else None
     reached, best = (goal.reached, goal.best) if goal is not None else (None, None)
-    text = found.missing.get("time_to_train_s", "the logs are not at hand")
+    text = found.missing.get("time_to_train_s", "the logs are not available")
     if found.time_to_train_s is not None:
         text = f"{found.time_to_train_s:.3f} s from test_begin to the evaluation that reached it"
         if begun is not None and begun.stamp is not None and reached is not None:

@@ -40,7 +40,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         yield from _steadiness(case, case.series)
     yield from summaries.of_run(case)
     for name, (unreadable, place, count) in case.log.unread.items():
-        text = f"{name} matches {unreadable!r}, which is no number ({_times(count)})."
+        text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
         yield reason("unread-number", text, [place], severity=None if decides else "warn")
     yield from clocks.reasons(case.log.clocks)

@@ -103,7 +103,7 @@ def _check_declared(log: LogFacts, declared: LogFormat) -> None:
     """A declared format that reads no record, although there seem to be some, is wrong."""
     for name, (text, place, _) in log.unread.items():
         raise InputError(
-            f"{name} matches {text!r}, which is no number.",
+            f"{name} matches {text!r}, which is not a number.",
             f"Correct the patterns of {declared.name}, or print plain numbers.",
             file=place.file,
             line=place.line,
@@ -199,7 +199,7 @@ def of_log(log: LogFacts) -> Measurement:
         missing["steady"] = "No line's time is known."
     device = log.fact("device") or (None if gpu_model is None else "cuda")
     missing["gpu_metrics"] = (
-        "No GPU was used." if device == "cpu" else "No source of GPU metrics was asked."
+        "No GPU was used." if device == "cpu" else "No source of GPU metrics was queried."
     )
     found = Measurement(
         files=tuple(log.files),

@@ -245,7 +245,7 @@ def test_quantities_are_read_as_kubernetes_reads_them(quantity: str, number: str
 
 @pytest.mark.parametrize("text", ["", "x", "8GB", "8 Gi", "1i", "-1", "+1", "1e", "Gi", "1K", "٣"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no Kubernetes quantity"):
+    with pytest.raises(ValueError, match="not a Kubernetes quantity"):
         amount(text)
 
 

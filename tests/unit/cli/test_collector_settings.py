@@ -51,7 +51,7 @@ def test_a_file_without_a_key_says_nothing(file: Path, text: str) -> None:
     ("text", "wrong"),
     [
         ("storage: /data\n", "config.yaml:1: "),
-        ("prometheus: none\nkeepLogsFor: soon\n", "config.yaml:2: keepLogsFor is no length"),
+        ("prometheus: none\nkeepLogsFor: soon\n", "config.yaml:2: keepLogsFor is not a length"),
         ("namespaces: []\n", "config.yaml:1: namespaces is empty"),
         ("prometheus: nowhere\n", "--prometheus is neither auto nor none nor an address"),
     ],

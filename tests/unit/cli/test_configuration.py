@@ -172,7 +172,7 @@ def _sample(key: str, param: click.Option) -> str:
         ("[submit]\nrepeats = 1\nrepaets = 5\n", 3, "k8sbench submit has no option 'repaets'"),
         ("[sumbit]\nrepeats = 5\n", 1, "no command 'sumbit'"),
         ("submit = {repeats = 5, gpu = 1}\n", 1, "k8sbench submit has no option 'gpu'"),
-        ("[store]\nkeep-logs-for = '3d'\n", 1, "no command 'store'"),
+        ("[store]\nkeep-logs-for = '3d'\n", 1, "no command 'store' has options"),
         ("[submit]\nlang = 'zh'\n", 2, "k8sbench submit has no option 'lang'"),
     ],
 )
@@ -209,7 +209,7 @@ def test_an_unknown_key_s_error_names_the_nearest_one(
         ("[submit]\nrepeats = [1, 2]", "2: repeats: It takes one value, not a list."),
         ("[submit]\nrepeats = true", "2: repeats: It takes text or a number."),
         ("[submit]\npreset = 'tiny'", "2: preset: 'tiny' is not one of 'full', 'smoke'."),
-        ("[submit]\ntimeout = 'soon'", "2: timeout: --timeout 'soon' is no length of time."),
+        ("[submit]\ntimeout = 'soon'", "2: timeout: --timeout 'soon' is not a length of time."),
         ("[submit]\nimage =", "It is not TOML: Invalid value"),
         ("amp = 1\namp = 2", "It is not TOML: Cannot overwrite a value"),
         ("['store remove']\nyes = true", "2: yes answers a question, which a file cannot."),
@@ -222,6 +222,49 @@ def test_a_wrong_value_is_an_error_with_its_file_and_line(
     err = refused(capsys)
     assert err.startswith(f"error: {file}:")
     assert message in err
+
+
+def test_a_table_of_a_command_that_has_others_below_it_is_an_error_that_names_them(
+    project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project("[baseline]\nstore = 'here'\n")
+    tables = '["baseline save"], ["baseline list"], ["baseline remove"]'
+    assert f"Name one of the tables {tables}." in refused(capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[render]\niterations = 0", ("render", "resnet50", "--gpus", "1")),
+        ("['store prune']\nkeep-logs-for = 'x'", ("store", "prune")),
+    ],
+)
+def test_an_error_that_names_an_option_says_in_which_file_it_was_set(
+    project: Write, capsys: pytest.CaptureFixture[str], text: str, words: tuple[str, ...]
+) -> None:
+    file = project(text)
+    assert f"{file}:2" in refused(capsys, *words)
+    option = text.splitlines()[1].partition(" ")[0]
+    assert str(file) not in refused(capsys, *words, f"--{option}", "-1")
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
+    project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = pathlib.Path(project("amp = true\n"))
+    file.unlink()
+    file.symlink_to("nowhere")
+    assert f"error: {file}: The configuration file cannot be read" in refused(capsys, "list")
+    file.unlink()
+    file.mkdir()
+    assert "is a directory" in refused(capsys, "list")
+
+
+def test_no_color_is_shown_as_the_option_s_value(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert shown("list")["color"] == ("never", "environment NO_COLOR")
 
 
 def test_a_value_that_suits_some_commands_alone_is_to_be_written_in_their_table(

@@ -82,7 +82,7 @@ def test_what_cannot_be_prepared_is_refused(
 
 def test_sizes_that_are_none_are_refused(tmp_path: Path, capsys: Any) -> None:
     _, err = run(capsys, "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2)
-    assert "--size '12' is no size" in err
+    assert "--size '12' is not a size" in err
 
 
 def test_a_file_that_is_no_weights_is_refused(tmp_path: Path, capsys: Any) -> None:

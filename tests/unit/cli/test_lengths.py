@@ -35,7 +35,7 @@ def test_both_refuse_the_same_with_the_same_examples(
     examples = "Write 90s, 15m, 2h, 1h30m or 3d"
     assert timeout(text) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"error: --timeout {text!r} is no length of time.\n  {examples}.")
+    assert err.startswith(f"error: --timeout {text!r} is not a length of time.\n  {examples}.")
     assert since(text) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"error: --since {text!r} is neither a length of time nor a date.")

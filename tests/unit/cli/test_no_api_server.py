@@ -53,28 +53,37 @@ ANSWERS: dict[str, tuple[Act, str]] = {
     "403 of a proxy": (saying(answer(403, b"Forbidden")), "does not let "),
     "403 to everything": (saying(answer(403, FORBIDDEN)), "does not let "),
     "401": (saying(answer(401, b"")), "does not accept these credentials"),
-    "a login page": (saying(answer(200, PAGE)), "no API server of Kubernetes: its answer is a web"),
+    "a login page": (saying(answer(200, PAGE)), "not a Kubernetes API server: its answer is a web"),
     "sent to a login": (
         saying(answer(302, b"", Location="https://sso.example/login?state=1")),
-        "no API server of Kubernetes: it sends us on to https://sso.example/login",
+        "not a Kubernetes API server: it sends us on to https://sso.example/login",
     ),
-    "other JSON": (saying(answer(200, b'{"a": 1}')), "no API server of Kubernetes: its answer is"),
-    "a list": (saying(answer(200, b"[]")), "no API server of Kubernetes: its answer is no object"),
-    "null": (saying(answer(200, b"null")), "no API server of Kubernetes: its answer is no object"),
+    "other JSON": (saying(answer(200, b'{"a": 1}')), "not a Kubernetes API server: its answer is"),
+    "a list": (
+        saying(answer(200, b"[]")),
+        "not a Kubernetes API server: its answer is not an object",
+    ),
+    "null": (
+        saying(answer(200, b"null")),
+        "not a Kubernetes API server: its answer is not an object",
+    ),
     "404": (saying(answer(404, b"404 page not found")), "it answers 404 to the request for its"),
     "410": (
         saying(answer(410, b'{"kind":"Status","code":410,"reason":"Gone","message":"gone"}')),
-        "no API server of Kubernetes: it answers 410",
+        "not a Kubernetes API server: it answers 410",
     ),
-    "a version that is none": (saying(answer(200, b'{"gitVersion": 3}')), "no object of its API"),
+    "a version that is none": (
+        saying(answer(200, b'{"gitVersion": 3}')),
+        "not an object of its API",
+    ),
     "an answer without an end": (endless, "did not answer in time"),
     "a page after the version": (version_alone(answer(200, PAGE)), "its answer is a web page"),
     "500 after the version": (version_alone(answer(500, b"")), "could not serve us (500"),
     "no metadata after the version": (
         version_alone(answer(201, b'{"kind": "ConfigMap"}')),
-        "no object of its API",
+        "not an object of its API",
     ),
-    "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "no object of its API"),
+    "JSON after the version": (version_alone(answer(200, b'{"a": 1}')), "not an object of its API"),
 }
 COMMANDS = {
     "data": ("data", "check", "imagenet", "--data=pvc:data"),

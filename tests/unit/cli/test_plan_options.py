@@ -50,7 +50,7 @@ def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(
         (("--data", "/no/such/folder"), "there is no folder /no/such/folder"),
         (("--weights", "/no/such.npz"), "there is no file /no/such.npz"),
         (("--checkpoints", "/tmp"), "--checkpoints is for --mode train"),
-        (("--target", "high"), "no percentage"),
+        (("--target", "high"), "not a percentage"),
         (("--data", "synthetik"), "Write synthetic or synthetic-host"),
         (("--speed-option", "worker=2"), "Did you mean workers?"),
         (("--speed-option", "workers"), "Write workers=8"),
@@ -93,9 +93,9 @@ def test_paths_are_made_absolute_and_reach_the_trainer(
     ("options", "says"),
     [
         (("--data=start.npz",), "start.npz is no folder that you may read"),
-        (("--weights=pictures",), "is no .npz file"),
+        (("--weights=pictures",), "is not an .npz file"),
         (("--weights=pictures.npz",), "there is no file"),
-        (("--checkpoints=start.npz/kept",), "start.npz is no folder that you may write to"),
+        (("--checkpoints=start.npz/kept",), "start.npz is not a folder that you may write to"),
         (("--epochs=1", "--iterations=9"), "both say how long to train"),
     ],
 )

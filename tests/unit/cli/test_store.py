@@ -57,7 +57,7 @@ def test_a_whole_store_is_said_to_be_whole(
     assert main(["store", "check"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == f"The store {root} is whole: 2 runs.\n"
+    assert err == f"The store {root} has no damage: 2 runs.\n"
 
 
 def test_findings_exit_1_and_say_what_to_do(

@@ -93,7 +93,7 @@ def test_without_names_it_is_every_run_that_is_over(
     ("words", "says"),
     [
         (["one"], "names no file for an export"),
-        (["going", "x.tar.gz"], "going is not over"),
+        (["going", "x.tar.gz"], "going has not ended"),
         (["nothing", "x.tar.gz"], "no run 'nothing'"),
         (["--store", "empty", "x.tar.gz"], "nothing to export"),
     ],

@@ -67,7 +67,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
         {"server": NOWHERE, "user": {"client-certificate": "gone", "client-key": "gone"}},
         "gone, the client-certificate of",
     ),
-    "no YAML": ({"text": "a: ["}, "the kubeconfig is no YAML"),
+    "no YAML": ({"text": "a: ["}, "the kubeconfig is not YAML"),
     "no current context": ({"text": "contexts: [{name: a}]"}, "has no current context"),
     "empty": ({"text": ""}, "The kubeconfig ~/.kube/config names no cluster."),
     "as kubectl empties it": (
@@ -125,7 +125,7 @@ def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(
     # Which then rejects what only a cluster can do.
     assert submit() == 2
     assert "this run is local (" in (err := capsys.readouterr().err)
-    assert "; no cluster is configured: there is no ~/.kube/config, and this is no pod" in err
+    assert "; no cluster is configured: there is no ~/.kube/config, and this is not a pod" in err
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ def test_a_run_that_is_over_points_to_its_results(
     end()
     assert main(["top", "seg-1"]) == 2
     err = capsys.readouterr().err
-    assert "Run seg-1 is over: it is Succeeded. All ended with 0." in err
+    assert "Run seg-1 has ended: it is Succeeded. All ended with 0." in err
     assert "k8sbench results seg-1 (--plot seg-1.svg" in err
 
 

@@ -160,10 +160,9 @@ def test_a_collector_that_is_away_for_a_while_loses_no_line(
 
     sink = follow(monkeypatch, away, lambda: None, lambda: None, back)
     assert sink.lines == ["master-0: one"]
-    (note,) = [note for note in sink.notes if "asked again" in note]
+    (note,) = [note for note in sink.notes if "Trying again" in note]
     assert note == (
-        "warning: The collector cannot be read: The collector does not answer."
-        " It is asked again for 2m."
+        "warning: The collector cannot be read: The collector does not answer. Trying again for 2m."
     )
 
 

@@ -137,9 +137,9 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
         ("/api/v1/runs/seg-1/artifacts/../../../k8sbench.db", 404, ""),
         ("/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/k8sbench.db", 404, ""),
         ("/api/v1/runs/seg-1/artifacts//etc/passwd", 404, "no artifact '/etc/passwd'"),
-        ("/api/v1/runs?since=yesterday", 400, "since='yesterday' is no number."),
-        ("/api/v1/runs?limit=nan", 400, "limit='nan' is no number."),
-        ("/api/v1/runs?limit=inf", 400, "limit='inf' is no number."),
+        ("/api/v1/runs?since=yesterday", 400, "since='yesterday' is not a number."),
+        ("/api/v1/runs?limit=nan", 400, "limit='nan' is not a number."),
+        ("/api/v1/runs?limit=inf", 400, "limit='inf' is not a number."),
         ("/api/v1/runs?phase=Done", 400, "There is no phase 'Done'."),
         ("/api/v2/runs", 404, ""),
     ],
@@ -192,7 +192,7 @@ def test_a_store_that_cannot_be_read_is_503(get: Get, state: State, tmp_path: Pa
 
 def test_an_address_that_cannot_be_used_is_an_error(state: State) -> None:
     app = http.application(state, Metrics().registry)
-    with pytest.raises(UsageError, match="is no address"):
+    with pytest.raises(UsageError, match="is not an address"):
         http.Server("8080", app)
     with http.Server("127.0.0.1:0", app) as first:
         taken = http.Server(f"127.0.0.1:{first.port}", app)

@@ -194,7 +194,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         "operator-rate",
         "warning",
-        "--controller-threads=1): it brings up about 1.2 jobs of 4 pods per second",
+        "--controller-threads=1): it creates the pods of about 1.2 jobs of 4 pods per second",
     ),
     (
         "a slower one",
@@ -274,7 +274,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         "limit-range",
         "failure",
-        "takes at least 16 of nvidia.com/gpu for a Pod, and 8 would be asked for",
+        "takes at least 16 of nvidia.com/gpu for a Pod, and 8 would be requested",
     ),
     (
         "limit ranges that admit the pods, or are about other things",

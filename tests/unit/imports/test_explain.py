@@ -233,7 +233,7 @@ def test_a_rejected_run_says_why_with_evidence_and_what_to_do(
     (why,) = (each for each in found["reasons"] if each["severity"] == "reject")
     assert why["id"] == "batch-size"
     assert why["evidence"][0]["file"] == "a.txt"
-    assert why["action"] == "Give the batch that really ran with --batch-size."
+    assert why["action"] == "Give the batch that the run really had with --batch-size."
     assert main(["explain", name]) == 0
     out = capsys.readouterr().out
     assert "a.txt:4: Per-GPU Batch Size 64" in out

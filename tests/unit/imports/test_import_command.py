@@ -270,10 +270,10 @@ def test_a_case_says_how_many_nodes_there_were(place: Path, capsys: Captured) ->
     ("words", "says"),
     [
         (["--gpus", "nowhere=8"], "no log is nowhere, lies below it or fits it"),
-        (["--gpus", "0"], "'0' is no number of at least 1"),
-        (["--gpus", "n8=x"], "'x' is no number of at least 1"),
+        (["--gpus", "0"], "'0' is not a number of at least 1"),
+        (["--gpus", "n8=x"], "'x' is not a number of at least 1"),
         (["--precision", "n8=fp8"], "'fp8' is none of fp32, amp, fp16, bf16"),
-        (["--case", "4by8"], "'4by8' is no case"),
+        (["--case", "4by8"], "'4by8' is not a case"),
         (["--case", "2x8", "--gpus", "8"], "--case 2x8 and --gpus 8 differ"),
         ([], "does not state how many GPUs the job had"),
         (["--gpus", "32"], "does not state on how many nodes its 32 GPUs were"),

@@ -102,7 +102,10 @@ def test_a_client_s_that_the_server_does_not_accept(
     ("changes", "sentence"),
     [
         ({"client-key": "gone.pem"}, "gone.pem, the client-key of .* cannot be read: no such file"),
-        ({"client-key-data": "bm8="}, "our client certificate cannot be used: it is no certificat"),
+        (
+            {"client-key-data": "bm8="},
+            "our client certificate cannot be used: it is not a certificat",
+        ),
         ({"client-key": "other/key.pem"}, "cannot be used: the key is another certificate's"),
     ],
 )

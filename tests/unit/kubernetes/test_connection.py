@@ -131,7 +131,9 @@ def test_a_pod_without_a_service_account_has_no_cluster(home: Path) -> None:
 
 
 def test_without_any_cluster_it_says_what_was_looked_for(home: Path) -> None:
-    with pytest.raises(NoCluster, match=r"~/.kube/config does not exist, and this is no pod") as no:
+    with pytest.raises(
+        NoCluster, match=r"~/.kube/config does not exist, and this is not a pod"
+    ) as no:
         reached(home)
     assert no.value.exit_code == 6
     assert "--kubeconfig" in no.value.action
@@ -162,9 +164,9 @@ def test_without_a_current_context_one_must_be_named(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a: [", r"config:\d: the kubeconfig is no YAML: "),
-        ("- a\n- b\n", "this is no kubeconfig"),
-        ("contexts: {a: b}\n", "this is no kubeconfig"),
+        ("a: [", r"config:\d: the kubeconfig is not YAML: "),
+        ("- a\n- b\n", "this is not a kubeconfig"),
+        ("contexts: {a: b}\n", "this is not a kubeconfig"),
         ("current-context: a\n", "has no context a, which is its current context"),
         (CONTEXT, "context a names the cluster 'x', which is not there"),
         (f"{CONTEXT}clusters: [{{name: x}}]\n", "the cluster x of context a has no server"),

@@ -245,9 +245,9 @@ def test_closing_ends_a_plugin_that_is_waited_for(tmp_path: Path) -> None:
         ({"tokenFile": "gone"}, "gone, the tokenFile of .*config, cannot be read: no such file"),
         ({"client-certificate": "gone"}, "gone, the client-certificate of .*cannot be read"),
         ({"client-key": "."}, "the client-key of .*cannot be read: is a directory"),
-        ({"client-key-data": "a"}, "client-key-data is no base64"),
-        ({"client-certificate-data": "###"}, "client-certificate-data is no base64"),
-        ({"token": "a\nb"}, "The token of user me of .* is no token"),
+        ({"client-key-data": "a"}, "client-key-data is not base64"),
+        ({"client-certificate-data": "###"}, "client-certificate-data is not base64"),
+        ({"token": "a\nb"}, "The token of user me of .* is not a token"),
     ],
 )
 def test_what_a_user_s_entry_lacks_is_named(

@@ -459,7 +459,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "image-name-invalid": [
         Example(
             seen=pulling("couldn't parse image name: must be lowercase", "InvalidImageName"),
-            words="'registry.example.com/a:1' is no image name",
+            words="'registry.example.com/a:1' is not an image name",
             unrecoverable=True,
             phase=Phase.PULLING,
         )

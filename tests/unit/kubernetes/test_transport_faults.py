@@ -46,7 +46,7 @@ def wait(connection: socket.socket) -> None:
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-NO_HTTP = "its answer is no HTTP"
+NO_HTTP = "its answer is not HTTP"
 BROKEN_OFF = "it closed the connection before the end of its answer"
 PLAIN: dict[str, tuple[Act, str]] = {
     "dropped": (saying(b""), "it closed the connection without an answer"),
@@ -114,9 +114,9 @@ def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None
     [
         ("https://nosuch.invalid", r"its name cannot be resolved \(.+\)"),
         ("https://127.0.0.1:1", "connection refused"),
-        ("https://127.0.0.1:abc", "its address is no URL of a server"),
-        ("ftp://a.example", "its address is no URL of a server"),
-        ("https://a..example", "its address is no URL of a server"),
+        ("https://127.0.0.1:abc", "its address is not the URL of a server"),
+        ("ftp://a.example", "its address is not the URL of a server"),
+        ("https://a..example", "its address is not the URL of a server"),
     ],
 )
 def test_an_address_without_a_server(tmp_path: Path, server: str, message: str) -> None:

@@ -78,7 +78,7 @@ def completed(
     found = measurement(
         steady=SteadyPart(started_at=START, ended_at=END),
         environment=environment or {},
-        missing={"gpu_metrics": "No source of GPU metrics was asked."},
+        missing={"gpu_metrics": "No source of GPU metrics was queried."},
         **{"gpu_model": None, **changes},
     )
     wanted = Wanted(run_id="seg-1", namespace="bench", nodes={}, start=START, end=END)

@@ -220,7 +220,7 @@ def test_the_data_set_by_the_steps_of_an_epoch_is_the_jobs_batch(
     known: dict[str, Any] = {"format": "tsm", "gpus": gpus, "batch_size": 16}
     found = ids(measured([head, *lines], **known))
     assert [each for each in found if each == MISMATCH] == expected
-    # A hash is no size.
+    # A hash is not a size.
     hashed = [head.replace(str(samples), "37724b19b6e5d41f"), *lines]
     assert MISMATCH not in ids(measured(hashed, **known))
 

@@ -49,7 +49,7 @@ def measured(*words: str) -> int:
 
 def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
     assert command.get_short_help_str(limit=200) == COMMANDS["measure"]
-    assert COMMANDS["measure"] == "Measure logs that exist already, from any source."
+    assert COMMANDS["measure"] == "Measure existing logs, from any source."
 
 
 def test_json_is_a_list_with_one_object_per_log(

@@ -435,7 +435,7 @@ def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
     if runs:
         assert plan().command[-1] == command[-1].format(precision=precision)
     else:
-        with pytest.raises(UsageError, match="runs fp32 whatever is asked for"):
+        with pytest.raises(UsageError, match="always runs fp32"):
             plan()
 
 

@@ -246,17 +246,17 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
         ({"evaluate_every": 0}, "--evaluate-every 0 is out of range"),
         ({"max_restarts": 101}, "--max-restarts 101 is out of range"),
         ({"max_restarts": 1}, "--max-restarts without --checkpoints"),
-        ({"target": 101.0}, "--target 101 is no percentage"),
-        ({"target": 0.0}, "--target 0 is no percentage"),
-        ({"target": float("nan")}, "--target nan is no percentage"),
+        ({"target": 101.0}, "--target 101 is not a percentage"),
+        ({"target": 0.0}, "--target 0 is not a percentage"),
+        ({"target": float("nan")}, "--target nan is not a percentage"),
         ({"data": "/mnt/streets"}, "--data /mnt/streets: a path of the nodes"),
         ({"weights": "/mnt/a.npz"}, "--weights /mnt/a.npz: a path of the nodes"),
         ({"checkpoints": "/mnt"}, "--checkpoints /mnt: a path of the nodes"),
         ({"data": "pvc:A"}, "--data 'pvc:A' names no volume claim"),
         ({"data": "pvc:a/../b"}, "names no volume claim"),
-        ({"data": ""}, "--data '' is no source of samples"),
+        ({"data": ""}, "--data '' is not a source of samples"),
         ({"weights": "pvc:w"}, "--weights 'pvc:w' names no volume claim"),
-        ({"weights": "pvc:w/a.pth"}, "--weights pvc:w/a.pth is no .npz file"),
+        ({"weights": "pvc:w/a.pth"}, "--weights pvc:w/a.pth is not an .npz file"),
         ({"framework": "paddle"}, "The catalog does not say how seg (ps) trains"),
         ({"impl": "upstream", "image": "a:1"}, "has no words for seg (mm) of upstream"),
     ],
@@ -290,7 +290,7 @@ def test_options_of_a_training_are_refused_without_one(asked: dict[str, Any]) ->
 def test_claims_are_for_clusters_and_paths_absolute_here() -> None:
     with pytest.raises(UsageError, match="is a volume of a cluster, and this run is local"):
         trained(LAPTOP, data=DATA)
-    with pytest.raises(UsageError, match="no absolute path"):
+    with pytest.raises(UsageError, match="not an absolute path"):
         trained(LAPTOP, data="streets")
 
 

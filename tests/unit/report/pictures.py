@@ -55,6 +55,7 @@ def live_view() -> str:
         file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="standard"
     )
     console.print(drawing.one_run(live, NOW + 58, WIDTH, 24))
+    console.print()  # the picture's clip would cut what is below the last base line
     return console.export_svg(
         title="k8sbench submit resnet50 --replicas 4",
         theme=THEME,

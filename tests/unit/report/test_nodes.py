@@ -70,7 +70,7 @@ def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocumen
             " slower than in july, where the pool changed by +0.0%; the limit is 3.0% beyond that."
             " Its GPU 1 ran at 1110 MHz, another at 1290 MHz."
         ),
-        "Look at these nodes, and keep pods away from them (nothing was cordoned) with:",
+        "Check these nodes. To keep pods away from them (nothing was cordoned yet):",
         "  kubectl cordon gpu-4",
         "Not measured, and so not judged: gpu-5.",
     ]

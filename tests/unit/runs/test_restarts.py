@@ -41,7 +41,7 @@ FAILED = at(Phase.FAILED, KILLED, "replica-failed")
 ENDED = at(Phase.SUCCEEDED)
 CANCEL = Wish(kind="cancel", at=30.0, cause="Cancelled.", cause_id="cancelled")
 POD = "pod mine-worker-1 on node n1 of the attempt before is not gone."
-LEFT = EarlierAttempt(POD, "It goes on when that is.")
+LEFT = EarlierAttempt(POD, "The run continues when it is gone.")
 AWAY = Unreachable("The API server does not answer.")
 
 
@@ -354,7 +354,7 @@ def test_pods_that_do_not_go_are_named_and_the_next_attempt_waits_for_them(store
     assert run.phase is Phase.SUCCEEDED
     (waiting,) = [step for step in run.history if step.cause_id == "restart-waits"]
     assert waiting.cause == f"Attempt 2 of 4 is not created yet: {POD}"
-    assert waiting.action == "It goes on when that is."
+    assert waiting.action == "The run continues when it is gone."
     assert reporter.reported.count("Created") == 2, "it is said once"
 
 

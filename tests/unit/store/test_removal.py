@@ -191,7 +191,7 @@ def test_logs_are_never_half_there(sqlite_store: SqlStore, event: str, path: str
 
 @pytest.mark.parametrize("text", ["90", "", "0d", "soon"])
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no length of time"):
+    with pytest.raises(UsageError, match="not a length of time"):
         app.keep_seconds(text)
 
 

@@ -346,7 +346,7 @@ def _decoded(answer: bytes) -> KubeObject:
 
 def _not_kubernetes(answer: bytes) -> ApiFault:
     is_page = answer.lstrip()[:1] == b"<"
-    what = "a web page, such as a login" if is_page else "no object of its API"
+    what = "a web page, such as a login" if is_page else "not an object of its API"
     return ApiFault(None, faults.NOT_KUBERNETES, f"its answer is {what}")
 
 

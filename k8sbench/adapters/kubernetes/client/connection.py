@@ -25,7 +25,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 class NoCluster(Unreachable):
-    """No cluster is configured: there is no kubeconfig, and this is no pod."""
+    """No cluster is configured: there is no kubeconfig, and this is not a pod."""
 
 
 def connect(
@@ -61,7 +61,7 @@ def connect(
             f"{missing}." if of_variable else f"The kubeconfig {missing}.",
             "Correct its path or its content, or name another with --kubeconfig or KUBECONFIG.",
         )
-    where = "pod has no service account" if is_pod else "is no pod of a cluster"
+    where = "pod has no service account" if is_pod else "is not a pod of a cluster"
     raise NoCluster(
         f"No cluster is configured: {missing}, and this {where}.",
         "Name a kubeconfig with --kubeconfig or KUBECONFIG.",

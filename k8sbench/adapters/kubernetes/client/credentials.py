@@ -151,7 +151,7 @@ def _bearer(token: str, whose: str) -> str:
     """Return the header of a token; rejects one that no header can hold."""
     if not token.isascii() or not token.isprintable() or " " in token:
         raise KubeconfigFault(
-            f"The token of {whose} is no token: it has characters that none has.",
+            f"The token of {whose} is not a token: it has characters that no token has.",
             "Sign in again, or correct the user's entry.",
         )
     return f"Bearer {token}"

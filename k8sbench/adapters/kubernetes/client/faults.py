@@ -34,7 +34,7 @@ CLIENT_CERTIFICATE = "ClientCertificate"
 LONG_WAIT_SECONDS = 5.0
 """A Retry-After of less is not worth saying."""
 ABSENT = "Absent"
-"""Reason of an ApiFault: no server is at the address, or it is no address."""
+"""Reason of an ApiFault: no server is at the address, or it is not an address."""
 
 NOT_KUBERNETES = "NotKubernetes"
 """Reason of an ApiFault: something else answers, such as the login page of a proxy."""
@@ -84,11 +84,11 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (ConnectionRefusedError, ABSENT, "connection refused"),
     (http.client.RemoteDisconnected, "", "it closed the connection without an answer"),
     (http.client.IncompleteRead, "", "it closed the connection before the end of its answer"),
-    (http.client.HTTPException, "", "its answer is no HTTP"),
-    (urllib3.exceptions.InvalidHeader, "", "its answer is no HTTP"),
+    (http.client.HTTPException, "", "its answer is not HTTP"),
+    (urllib3.exceptions.InvalidHeader, "", "its answer is not HTTP"),
     (urllib3.exceptions.DecodeError, "", "its answer cannot be decompressed"),
     (urllib3.exceptions.ProxySchemeUnknown, ABSENT, "this kind of proxy is not supported"),
-    (urllib3.exceptions.LocationValueError, ABSENT, "its address is no URL of a server"),
+    (urllib3.exceptions.LocationValueError, ABSENT, "its address is not the URL of a server"),
 )
 """Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
 _NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
@@ -172,7 +172,7 @@ _ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
     "api-not-trusted": (
         Unreachable,
         "The API server {server}{context} is not trusted; {message}.",
-        "Check certificate-authority in the kubeconfig: the cluster may have been made anew.",
+        "Check certificate-authority in the kubeconfig: the cluster may have been created again.",
     ),
     "api-certificate-dates": (
         Unreachable,
@@ -181,12 +181,12 @@ _ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
     ),
     "client-certificate": (
         Unreachable,
-        "The API server {server}{context} cannot be asked: our client certificate {message}.",
+        "The API server {server}{context} cannot be queried: our client certificate {message}.",
         "Sign in again or renew it; if this machine's clock is wrong, correct that first.",
     ),
     "not-kubernetes": (
         Unreachable,
-        "What answers at {server}{context} is no API server of Kubernetes: {message}.",
+        "What answers at {server}{context} is not a Kubernetes API server: {message}.",
         "Sign in where that leads, or correct the server in the kubeconfig or the proxy variables.",
     ),
     "forbidden-to-all": (
@@ -216,13 +216,13 @@ _ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
     ),
     "operator-missing": (
         Unreachable,
-        "The cluster knows no {kinds}: the training operator is not installed.",
+        "The cluster does not know {kinds}: the training operator is not installed.",
         "Have the training operator v1 (1.9) installed.",
     ),
     "trainer-v2-only": (
         Unreachable,
-        "The cluster has Kubeflow Trainer v2, which knows no {kinds}.",
-        "Have the training operator v1 (1.9) installed beside it; the two get along.",
+        "The cluster has Kubeflow Trainer v2, which does not know {kinds}.",
+        "Have the training operator v1 (1.9) installed beside it; the two can run side by side.",
     ),
     "namespace-missing": (
         UsageError,

@@ -145,7 +145,7 @@ class Kubeconfig:
                     for one in config.get(f"{kind}s") or ():
                         entries.setdefault(one["name"], (one.get(kind) or {}, path))
             except (TypeError, KeyError, AttributeError) as error:
-                raise KubeconfigFault(f"{path}: this is no kubeconfig.", _REPAIR) from error
+                raise KubeconfigFault(f"{path}: this is not a kubeconfig.", _REPAIR) from error
 
     @property
     def is_empty(self) -> bool:
@@ -215,7 +215,7 @@ def material(data: str | None, file: str | None, kubeconfig: Path, key: str) -> 
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except binascii.Error as error:
-            raise KubeconfigFault(f"{kubeconfig}: {key}-data is no base64.", _REPAIR) from error
+            raise KubeconfigFault(f"{kubeconfig}: {key}-data is not base64.", _REPAIR) from error
     return None if not file else read(kubeconfig.parent / file, f"the {key} of {kubeconfig}")
 
 
@@ -234,7 +234,7 @@ def _read(path: Path) -> Any:
     try:
         return yaml_text.load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is no text"
+        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is not text"
         raise KubeconfigFault(
             f"{path}: the kubeconfig cannot be read: {why}.",
             "Check its permissions, or name another with --kubeconfig.",
@@ -242,7 +242,9 @@ def _read(path: Path) -> Any:
     except yaml.YAMLError as error:
         line, problem = yaml_text.broken(error)
         where = f"{path}" if line is None else f"{path}:{line}"
-        raise KubeconfigFault(f"{where}: the kubeconfig is no YAML: {problem}.", _REPAIR) from error
+        raise KubeconfigFault(
+            f"{where}: the kubeconfig is not YAML: {problem}.", _REPAIR
+        ) from error
 
 
 def _listed(names: Iterable[str]) -> str:

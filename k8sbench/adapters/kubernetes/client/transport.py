@@ -118,5 +118,5 @@ def _openssl(error: Exception) -> str:
     reason = (error.reason if isinstance(error, ssl.SSLError) else None) or "PEM_LIB"
     return {
         "KEY_VALUES_MISMATCH": "the key is another certificate's",
-        "PEM_LIB": "it is no certificate with a key in PEM",
+        "PEM_LIB": "it is not a certificate with a key in PEM",
     }.get(reason, reason.replace("_", " ").lower())

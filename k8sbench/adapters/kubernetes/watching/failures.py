@@ -65,5 +65,5 @@ class WatchFailures:
         silent = f"report {what}" if len(self._kinds) < watched else "answer"
         return (
             f"The API server does not {silent} since {now - since:.0f} s ({fault.message});"
-            " retrying. What runs goes on meanwhile."
+            " retrying. Running jobs continue."
         )
