@@ -28,6 +28,9 @@ _CAPACITY = {
     "ephemeral-storage": "1Ti",
     "pods": "110",
 }
+AT_ONCE = 32
+"""Pods whose state kwok changes at a time. Each node of a cluster has a kubelet of its own; with
+kwok's 4 a thousand jobs wait for it."""
 _STAGES = ("node-initialize.yaml", "node-heartbeat.yaml", "pod-ready.yaml", "pod-delete.yaml")
 
 
@@ -69,17 +72,22 @@ def _node(name: str, gpus: int) -> dict[str, Any]:
 
 
 def write_rules(path: Path, programs: Programs, default_log: Path) -> Path:
-    """Write kwok's configuration: the stages, and the log of pods that have none of their own."""
+    """Write kwok's configuration: stages, options, the log of pods that have none of their own."""
     everything = {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "ClusterLogs",
         "metadata": {"name": "default"},
         "spec": {"logs": [{"logsFile": str(default_log), "follow": False}]},
     }
+    options = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "options": {"podPlayStageParallelism": AT_ONCE},
+    }
     own = Path(__file__).with_name("kwok") / "pod-finish.yaml"
     texts = [file.read_text() for file in (*map(programs.file, _STAGES), own)]
     # Their headers are written "---" and not: YAML reads an empty document between as nothing.
-    path.write_text("\n---\n".join([*texts, yaml.safe_dump(everything)]))
+    path.write_text("\n---\n".join([*texts, *map(yaml.safe_dump, (everything, options))]))
     return path
 
 
