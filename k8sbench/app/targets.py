@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +16,7 @@ from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.pool import CPU_POOL
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.pools import Published
+    from k8sbench.adapters.files.pools import LoadedPools, Published
     from k8sbench.adapters.kubernetes.client.api import Api
 
 ANSWER_SECONDS = 10.0
@@ -161,6 +162,31 @@ def cluster_pools(api: Api) -> Published | None:
 
     check_answers(api, asked=True)
     return published.pools(api)
+
+
+def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:
+    """Return the pools that ``submit`` chooses from, and why those of the cluster were not read.
+
+    None: they were, or there is no cluster, or a file comes first. A cluster that was named must
+    answer; raises :class:`BenchError`.
+    """
+    from k8sbench.adapters.files import pools
+
+    unread = []
+
+    def published() -> Published | None:
+        if not connections.configured(access):
+            return None
+        try:
+            with contextlib.closing(connections.connect(access)) as api:
+                return cluster_pools(api)
+        except Unreachable as wrong:
+            if access.named:
+                raise
+            unread.append(wrong.message)
+            return None
+
+    return pools.load(file, published=published), unread[0] if unread else None
 
 
 def _on(api: Api, options: TargetOptions, *, offline: bool) -> Target:

@@ -22,7 +22,7 @@ from k8sbench import __version__
 from k8sbench.cli import completion
 from k8sbench.cli.terminal import color
 from k8sbench.cli.terminal.output import ReaderGone, folded
-from k8sbench.model.errors import BenchError, NotAvailableYet
+from k8sbench.model.errors import BenchError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -44,6 +44,7 @@ COMMANDS: dict[str, str] = {
     "measure": "Measure existing logs, from any source.",
     "import": "Record existing logs as runs, and print their rows.",
     "images": "List the image of each benchmark, and its GPUs.",
+    "pools": "List the node pools that --node-pool names.",
     "results": "Print tables of the measured results.",
     "explain": "Show how a figure was computed, or what a log format matches.",
     "compare": "Compare two sides: how much they differ, and how surely.",
@@ -58,9 +59,6 @@ COMMANDS: dict[str, str] = {
     "completion": "Print the completion script of a shell.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
-
-PLANNED = ("pools",)
-"""Commands of the design that this version does not have: they say so instead of "no such"."""
 
 
 class Commands(click.Group):
@@ -83,10 +81,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, telling a planned one from a mistyped one."""
+        """Find the command; of a mistyped one the nearest is named."""
         name = args[0]
-        if name in PLANNED:
-            raise NotAvailableYet(f"'k8sbench {name}'", f"This version has: {', '.join(COMMANDS)}.")
         if name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" Commands: {', '.join(COMMANDS)}."

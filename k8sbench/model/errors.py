@@ -13,7 +13,6 @@ command that meets it. Adapters translate foreign errors into these and chain th
     │   ├── DoesNotFit         2   the pool or the machine is too small for the case
     │   ├── NoRoom             2   a quota that other jobs fill has no room for the job now
     │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
-    │   └── NotAvailableYet    2   designed, not built yet
     ├── StoreError             1   the store cannot be opened, read or written
     │   ├── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
     │   └── FilesElsewhere     1   the run is recorded, its files lie in another place
@@ -88,13 +87,6 @@ class PlanUnreadable(UsageError):
         action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete"
         super().__init__(why, f"{action} {run_id}")
         self.run_id = run_id
-
-
-class NotAvailableYet(UsageError):
-    """The design has it, this version does not. Never a silent half."""
-
-    def __init__(self, what: str, action: str = "") -> None:
-        super().__init__(f"{what} is not available yet.", action)
 
 
 class StoreError(BenchError):

@@ -1,6 +1,6 @@
 """A thousand jobs of four pods each, submitted, watched to their ends and collected by one process.
 
-    python tests/bench/scale.py [JOBS] [--run-for 20s] [--trainers] [--not-alone]
+    python tests/bench/scale.py [JOBS] [--run-for 20s] [--trainers] [--not-alone] [--apart]
 
 On a test cluster of its own (``tests/cluster``): real API server, scheduler and operator, fake
 nodes with room for all. The jobs go in by ``k8sbench submit --repeats N --parallel N``: those
@@ -12,7 +12,9 @@ the lag between a state on the wire, as a second process sees it there, and that
 whose logs are whole on disk then), and log lines that are missing or doubled. Before that the same
 jobs are created, and each is deleted when it has succeeded, as k8sbench does it, by a program that
 does nothing else, while the second process watches them, too: what the cluster alone needs for
-them; with ``--not-alone`` that is left out, and its limit. Exit code 1 if a limit is missed.
+them; with ``--not-alone`` that is left out, and its limit. On one machine k8sbench and the cluster
+take processors from each other; with ``--apart`` each has processors of its own in both halves, as
+they have machines of their own elsewhere. Exit code 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -60,20 +62,32 @@ def main() -> int:
     parser.add_argument("--run-for", default="20s", help="how long the pods run")
     parser.add_argument("--trainers", action="store_true", help="k8sbench's own, in a ConfigMap")
     parser.add_argument("--not-alone", action="store_true", help="only with k8sbench")
+    parser.add_argument(
+        "--apart", action="store_true", help="cluster and k8sbench share no processor"
+    )
     given = parser.parse_args()
+    processors = sorted(os.sched_getaffinity(0))
+    if given.apart and len(processors) < 2:
+        parser.error("--apart takes two processors or more")
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # each part is read as soon as it is known
     if (reason := needs.missing()) is not None:
         print(f"skipped: {reason}")
         return 0
     nodes = math.ceil(given.jobs * REPLICAS / GPUS) + SPARE
-    with tempfile.TemporaryDirectory(prefix="k8sb-") as name, cluster(Path(name), nodes) as own:
+    half = len(processors) // 2 if given.apart else 0
+    with (
+        tempfile.TemporaryDirectory(prefix="k8sb-") as name,
+        cluster(Path(name), nodes, processors[half:]) as own,
+    ):
+        os.sched_setaffinity(0, processors[:half] or processors)
         return measure(own, Path(name), given)
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, count: int) -> Iterator[OwnCluster]:
-    """Start a cluster of so many large nodes, and end it."""
+def cluster(folder: Path, count: int, processors: Sequence[int]) -> Iterator[OwnCluster]:
+    """Start a cluster of so many large nodes on some processors, and end it."""
+    os.sched_setaffinity(0, processors)  # what a process starts has its processors
     options = bringup.Options(nodes=count, gpus=GPUS)
     own = bringup.start(folder / "k", options, say=lambda _: None)
     try:

@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+import yaml
 
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import RATE
@@ -222,3 +223,20 @@ def test_repeats_are_detached_and_collected_together(own_shell: Shell) -> None:
     done = own_shell.run("collect", *(run["run_id"] for run in runs), "--follow", code=5)
     assert " 0/3 " in done.out
     assert own_shell.on_cluster() == []
+
+
+def test_pools_lists_those_that_the_chart_publishes_in_the_namespace(shell: Shell) -> None:
+    published = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "dlperf-pools"},
+        "data": {"pools.yaml": shell.pools.read_text()},
+    }
+    shell.namespace.create(published)
+    listed = shell.run("pools", "--output=name", K8SBENCH_POOLS=None)
+    assert listed.out.split() == [
+        pool["name"] for pool in yaml.safe_load(shell.pools.read_text())["pools"]
+    ]
+    shown = shell.run("pools", K8SBENCH_POOLS=None)
+    assert f"pools from ConfigMap {shell.namespace.name}/dlperf-pools; default: " in shown.err
+    shell.namespace.kubectl("delete", "configmap/dlperf-pools")

@@ -10,6 +10,7 @@ import click
 from k8sbench.app import results
 from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import plot_file, rows
+from k8sbench.cli.form import form_option
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -18,31 +19,18 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import NotAvailableYet, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.report import formats
 from k8sbench.runs.reporting import Report, Wanted
 
 FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf", "page")
-PLANNED_FORMS = ("latex",)
 MOST_GPU_PLOTS = 6
 """Runs whose GPU metrics one picture shows."""
 
 
-class Form(click.Choice[str]):
-    """The formats; one that is planned answers "not available yet" instead of "no such"."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check the name."""
-        if value in PLANNED_FORMS:
-            raise NotAvailableYet(f"-o {value}", f"This version has: {', '.join(FORMS)}.")
-        return super().convert(value, param, ctx)
-
-
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option(
-    "-o", "--output", "form", type=Form(FORMS), default="table", help="Format of the rows."
-)
+@form_option(*FORMS, about="Format of the rows.")
 @click.option("--benchmark", metavar="NAME", help="Only this benchmark.")
 @click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")

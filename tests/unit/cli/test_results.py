@@ -148,15 +148,6 @@ def test_a_set_that_is_not_there_is_bad_input(fill: Fill, typed: Typed) -> None:
     assert "Latest sets: set-a." in err
 
 
-@pytest.mark.parametrize("words", [("-o", "latex")])
-def test_what_the_design_has_and_this_version_has_not_says_so(
-    words: tuple[str, ...], typed: Typed, where: pathlib.Path
-) -> None:
-    code, out, err = typed(*words)
-    assert (code, out) == (2, "")
-    assert "not available yet" in err
-
-
 @pytest.mark.parametrize(
     "words",
     [

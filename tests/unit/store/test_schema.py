@@ -23,6 +23,7 @@ from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.config import ShownSetting
 from k8sbench.cli.commands.images import ImageList
+from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
@@ -48,6 +49,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench images -o json": ImageList,
+    "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
     "k8sbench config show -o json": list[ShownSetting],
     "k8sbench store info -o json": StoreInfo,

@@ -1,0 +1,92 @@
+"""``k8sbench pools``: the node pools that a run can be placed on, and where they come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from k8sbench.app import targets
+from k8sbench.app.connections import ClusterAccess
+from k8sbench.cli.form import form_option
+from k8sbench.cli.options import access_options
+from k8sbench.cli.terminal import output
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.pool import NodePool
+from k8sbench.report.text_table import Column
+
+
+class PoolList(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``pools -o json`` prints."""
+
+    schema: int = SCHEMA
+    source: str
+    default: str | None
+    pools: tuple[NodePool, ...]
+
+
+COLUMNS = (
+    Column("POOL", whole=True),
+    Column("GPUS", right=True, whole=True),
+    Column("GPU MODEL"),
+    Column("CPU", right=True, whole=True),
+    Column("MEMORY", right=True, whole=True),
+    Column("SELECTOR"),
+)
+
+
+@click.command()
+@click.option("--pools", "pools_file", metavar="FILE", help="Pools file.")
+@access_options
+@form_option("table", "json", "yaml", "name", about="Format; yaml is a pools file.")
+def command(pools_file: str | None, access: ClusterAccess, form: str) -> None:
+    """List the node pools that --node-pool names.
+
+    They come from one pools file: that of --pools, of K8SBENCH_POOLS, of your configuration folder,
+    of the cluster's namespace, or the built-in one. GPUS is per node; CPU and MEMORY are per GPU.
+
+    \b
+    k8sbench pools -o yaml > pools.yaml      a file to adapt to your nodes
+    """
+    found, unread = targets.known_pools(pools_file, access)
+    if unread is not None:
+        output.note(f"warning: the pools of the cluster are not read: {unread}")
+    pools = tuple(found.pools.values())
+    if form == "json":
+        output.write_json(PoolList(source=found.source, default=found.default, pools=pools))
+    elif form == "yaml":
+        output.write_yaml({"default": found.default, "pools": [_written(pool) for pool in pools]})
+    elif form == "name":
+        output.write_names(found.pools)
+    else:
+        output.write_table(COLUMNS, [_cells(pool) for pool in pools])
+        chosen = found.default or "none: --node-pool is required"
+        output.note(f"pools from {found.source}; default: {chosen}")
+
+
+def _cells(pool: NodePool) -> list[str | None]:
+    labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items())
+    per_gpu = (pool.cpu_per_gpu, pool.memory_per_gpu)
+    return [pool.name, str(pool.gpus_per_node), pool.gpu_model, *per_gpu, labels or "any node"]
+
+
+def _written(pool: NodePool) -> dict[str, Any]:
+    """Write a pool as in a pools file: what must stand there, and what differs from the default."""
+    least = NodePool(name=pool.name, gpus_per_node=pool.gpus_per_node, gpu_model=pool.gpu_model)
+    required = {field.name for field in msgspec.structs.fields(NodePool) if field.required}
+    return {
+        name: _plain(value)
+        for name, value in msgspec.structs.asdict(pool).items()
+        if name in required or value != getattr(least, name)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Write a value without what is null in its parts."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    plain = msgspec.to_builtins(value)
+    if isinstance(plain, dict):
+        return {key: one for key, one in plain.items() if one is not None}
+    return plain

@@ -1,0 +1,120 @@
+"""``k8sbench pools``: which pools there are, and where they come from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from k8sbench.adapters.files import pools
+from k8sbench.cli.main import main
+from k8sbench.model.pool import NodePool, Rdma, Toleration
+from tests.unit.kubernetes import servers
+
+NOWHERE = "https://127.0.0.1:1"
+"""Where nobody listens."""
+FULL = NodePool(
+    name="full",
+    gpus_per_node=4,
+    gpu_model="Tesla T4",
+    selector={"example.com/pool": "full"},
+    tolerations=(Toleration(key="a", operator="Equal", value="b"), Toleration()),
+    rdma=Rdma(resource="rdma/hca"),
+    nccl_env={"NCCL_DEBUG": "INFO"},
+    ipc_lock=True,
+    note="a: b # c",
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "XDG_CONFIG_HOME", pools.VARIABLE)
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_table_names_each_pool_and_the_file_and_the_default(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["pools"]) == 0
+    out, err = capfd.readouterr()
+    header, *rows = out.splitlines()
+    assert header.split() == ["POOL", "GPUS", "GPU", "MODEL", "CPU", "MEMORY", "SELECTOR"]
+    assert [row.split()[0] for row in rows] == ["v100-16gb", "v100-32gb", "a100"]
+    assert "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB" in rows[0]
+    assert err == "pools from built-in; default: v100-32gb\n"
+
+
+def test_yaml_is_a_pools_file_of_the_same_pools(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pools", "-o", "yaml"]) == 0
+    own = tmp_path / "pools.yaml"
+    own.write_text(capfd.readouterr().out)
+    again, built_in = pools.load(str(own)), pools.load()
+    assert (again.pools, again.default) == (built_in.pools, built_in.default)
+    # Defaults are left out: a file is adapted, and later defaults hold for the rest.
+    assert "host_network" not in own.read_text()
+
+
+def test_every_key_of_a_pool_survives_being_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.yaml"
+    document = json.loads(msgspec.json.encode({"pools": [FULL]}))
+    own.write_text(yaml.safe_dump(document))
+    assert main(["pools", "--pools", str(own), "-o", "yaml"]) == 0
+    own.write_text(capfd.readouterr().out)
+    assert pools.load(str(own)).pools == {"full": FULL}
+    assert "null" not in own.read_text()
+
+
+def test_json_and_names_hold_the_same_pools(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["pools", "-o", "json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert (found["source"], found["default"]) == ("built-in", "v100-32gb")
+    assert main(["pools", "-o", "name"]) == 0
+    names = capfd.readouterr().out.split()
+    assert [pool["name"] for pool in found["pools"]] == names == list(pools.load().pools)
+
+
+def test_several_pools_without_a_default_say_that_one_must_be_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.yaml"
+    listed = [{"name": name, "gpus_per_node": 1, "gpu_model": "T4"} for name in "ab"]
+    own.write_text(yaml.safe_dump({"pools": listed}))
+    assert main(["pools", "--pools", str(own)]) == 0
+    assert capfd.readouterr().err == f"pools from {own}; default: none: --node-pool is required\n"
+
+
+def test_a_file_that_is_missing_or_wrong_is_bad_input(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.yaml"
+    assert main(["pools", "--pools", str(own)]) == 2
+    own.write_text("pools: [{name: a}]")
+    assert main(["pools", "--pools", str(own)]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "gpus_per_node" in err
+
+
+def test_a_configured_cluster_that_does_not_answer_is_a_warning_unless_it_was_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / ".kube" / "config"
+    path.parent.mkdir()
+    servers.kubeconfig(path, server=NOWHERE)
+    assert main(["pools"]) == 0
+    out, err = capfd.readouterr()
+    assert "v100-16gb" in out
+    assert (
+        "warning: the pools of the cluster are not read: The API server https://127.0.0.1:1" in err
+    )
+    assert main(["pools", "--kubeconfig", str(path)]) == 6
+    assert "cannot be reached: connection refused" in capfd.readouterr().err
