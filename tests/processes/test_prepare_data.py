@@ -311,7 +311,7 @@ def test_ctrl_c_ends_the_program_of_this_machine_and_says_how_to_go_on(
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "the program on this machine was ended" in err
-    assert "The same command goes on" in err
+    assert "The same command continues with what is there." in err
     server.gate.set()
     done = subprocess.run(words, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
