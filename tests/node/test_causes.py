@@ -155,7 +155,7 @@ ENDINGS = {
     "pod": Expected("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again"),
     "job": Expected("job-deleted", "The job was deleted by someone else", "Submit again", "Lost"),
     "disk": Expected(
-        "evicted", f"exceeds the total limit of containers {DISK}", "keep to other nodes"
+        "evicted", f"exceeds the total limit of containers {DISK}", "use other nodes"
     ),
 }
 DISTURBED = {"evicted": evict, "pod": delete_pod, "job": delete_job}
