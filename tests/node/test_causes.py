@@ -154,9 +154,7 @@ ENDINGS = {
     "evicted": Expected("evicted", "master-0 was evicted on node node-0: ", "submit again"),
     "pod": Expected("pod-deleted", "The pod of master-0 was deleted while it ran.", "Submit again"),
     "job": Expected("job-deleted", "The job was deleted by someone else", "Submit again", "Lost"),
-    "disk": Expected(
-        "evicted", f"exceeds the total limit of containers {DISK}", "use other nodes"
-    ),
+    "disk": Expected("evicted", f"exceeds the total limit of containers {DISK}", "use other nodes"),
 }
 DISTURBED = {"evicted": evict, "pod": delete_pod, "job": delete_job}
 """What somebody does to a run that goes on."""
