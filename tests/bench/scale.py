@@ -76,18 +76,15 @@ def main() -> int:
         return 0
     nodes = math.ceil(given.jobs * REPLICAS / GPUS) + SPARE
     half = len(processors) // 2 if given.apart else 0
-    with (
-        tempfile.TemporaryDirectory(prefix="k8sb-") as name,
-        cluster(Path(name), nodes, processors[half:]) as own,
-    ):
+    os.sched_setaffinity(0, processors[half:])  # what is started from here on has these
+    with tempfile.TemporaryDirectory(prefix="k8sb-") as name, cluster(Path(name), nodes) as own:
         os.sched_setaffinity(0, processors[:half] or processors)
         return measure(own, Path(name), given)
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, count: int, processors: Sequence[int]) -> Iterator[OwnCluster]:
-    """Start a cluster of so many large nodes on some processors, and end it."""
-    os.sched_setaffinity(0, processors)  # what a process starts has its processors
+def cluster(folder: Path, count: int) -> Iterator[OwnCluster]:
+    """Start a cluster of so many large nodes, and end it."""
     options = bringup.Options(nodes=count, gpus=GPUS)
     own = bringup.start(folder / "k", options, say=lambda _: None)
     try:
