@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.trainers.torch_checks import sync_norm_differs
-from tests.trainers.torch_runs import ranks
+from tests.trainers.torch_runs import END, ranks
 
 pytestmark = pytest.mark.tier("frameworks")
 
@@ -41,14 +41,13 @@ for first, second in ((2 + here.place.rank, None), (2, 3)):
             norm(torch.zeros(batch, 4, 5, 5))
     except ValueError as refused:
         told.append(str(refused))
-here.close()
 print(json.dumps(told))
 """
 
 
 def test_unequal_batches_are_refused_and_not_averaged() -> None:
     """Between ranks, and from step to step."""
-    for text in ranks(["-c", UNEQUAL], 2):
+    for text in ranks(["-c", UNEQUAL + END], 2):
         assert json.loads(text.splitlines()[-1]) == [
             "ranks with unequal batches, of [50, 75] samples in batch norm",
             "batch norm began with 50 samples per rank, now 75",

@@ -15,6 +15,7 @@ import pytest
 from k8sbench.trainers.parts.events import CLOCK_FIELDS
 from tests.trainers.either_checks import learned
 from tests.trainers.torch_runs import (
+    END,
     Event,
     Job,
     alone,
@@ -360,7 +361,6 @@ told = {
     for other in ("torch", "one rank")
 }
 print(json.dumps({"type": ours["type"], **told}))
-here.close()
 """
 
 
@@ -374,7 +374,7 @@ def sync_norm_differs(
     wait for the device, after the first step, is an error.
     """
     found: dict[str, dict[str, float]] = {}
-    for text in ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout):
+    for text in ranks(["-c", SYNC_NORM + END, dtype, device, *options], 2, timeout=timeout):
         (line,) = (each for each in text.splitlines() if each.startswith("{"))
         told = json.loads(line)
         assert told.pop("type") == f"torch.{dtype}"
@@ -437,7 +437,6 @@ here.wait_for_all()
 about = here.environment()
 told = {name: about[name] for name in ("backend", "transport", "world_size", "nccl")}
 print("MET " + json.dumps({**told, "sum": sum.tolist(), "agreed": here.agree(7 + here.place.rank)}))
-here.close()
 """
 
 
@@ -447,7 +446,7 @@ def meeting(device: str, world_size: int, *options: str) -> list[dict[str, Any]]
         arguments = ["-c", MEETING, "--device", device, *options]
         printed = together(arguments, [rank_variables(0, 1, free_port())])
     else:
-        printed = ranks(["-c", MEETING, "--device", device, *options], world_size)
+        printed = ranks(["-c", MEETING + END, "--device", device, *options], world_size)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]
     return [json.loads(line.removeprefix("MET ")) for line in lines]
 

@@ -141,6 +141,15 @@ def rank_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
     }
 
 
+END = """
+here.close()
+from k8sbench.trainers.parts import ending
+ending.run(lambda: None)
+"""
+"""Ends a script of ranks as trainers end: PyTorch's own clean-up at the end of a process, after a
+backward pass, now and then aborts it ("terminate called without an active exception")."""
+
+
 def ranks(arguments: Sequence[str], world_size: int, *, timeout: float = 100.0) -> list[str]:
     """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
     port = free_port()
