@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing takes 5 ms in which Ctrl-C would end in a traceback
     from typing import Any, NoReturn
 
-GARBAGE = 100_000
+GARBAGE = 250_000
 """Objects made and not freed after which Python looks for garbage; its own default is 700."""
 
 
