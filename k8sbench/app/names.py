@@ -17,6 +17,13 @@ def sets(where: str | None) -> list[str]:
     return quick_look.sets(where)
 
 
+def baselines(where: str | None) -> list[str]:
+    """Return the names of a store's baselines, the one that was saved last first."""
+    from k8sbench.adapters.store import quick_look
+
+    return quick_look.baselines(where)
+
+
 def benchmarks() -> list[str]:
     """Return the names of the built-in benchmarks."""
     from k8sbench.adapters.files import catalog

@@ -64,6 +64,12 @@ def _sets(where: str | None) -> Iterable[str]:
     return names.sets(where)
 
 
+def _baselines(where: str | None) -> Iterable[str]:
+    from k8sbench.app import names
+
+    return names.baselines(where)
+
+
 def _benchmarks(_: str | None) -> Iterable[str]:
     from k8sbench.app import names
 
@@ -150,12 +156,14 @@ def _runs_and_sets(where: str | None) -> Iterable[str]:
 
 RUNS, SETS, BENCHMARKS = Names(_runs), Names(_sets), Names(_benchmarks, files=True)
 RUNS_AND_SETS = Names(_runs_and_sets)
+SIDES = Names(lambda where: (*_baselines(where), *_runs_and_sets(where)))
 FILES = Names(None, files=True)
 DATA_SETS = Names(_data_sets)
 _OF: dict[str, Names] = {
     **dict.fromkeys(("run", "runs", "run_id"), RUNS),
     **dict.fromkeys(("set_name", "resume", "against", "record"), SETS),
-    **dict.fromkeys(("a", "b", "what"), RUNS_AND_SETS),
+    **dict.fromkeys(("a", "b"), SIDES),
+    "what": RUNS_AND_SETS,
     "target": Names(_runs, files=True),
     "benchmark": BENCHMARKS,
     "node_pool": Names(_pools),
@@ -168,6 +176,7 @@ _OF: dict[str, Names] = {
 """Name of a parameter → what it takes, in every command."""
 _ELSEWHERE: dict[tuple[str, str], Names] = {
     ("benchmarks", "name"): BENCHMARKS,
+    **dict.fromkeys((("baseline save", "name"), ("baseline remove", "name")), Names(_baselines)),
     **dict.fromkeys((("submit", "store"), ("nodes", "store")), FILES),
     **{(f"data {word}", "name"): DATA_SETS for word in ("check", "prepare", "make-sample")},
     **{(f"data {word}", "place"): FILES for word in ("check", "prepare", "make-sample")},

@@ -233,7 +233,7 @@ def shape(case: Case, notes: list[str]) -> tuple[int, int]:
     if processes > there:
         raise DoesNotFit(
             f"--gpus {processes} is more than a node of pool {pool.name} has ({there}).",
-            "Give more --replicas instead, or another --node-pool.",
+            "Give fewer --gpus per replica, or another --node-pool.",
         )
     if not local and there % processes:
         notes.append(

@@ -153,18 +153,25 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """``valid``, ``running``, ``rejected`` (measured, but nothing counts) or ``failed``."""
+        """``valid``, ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all
+        runs were) or ``failed``.
+        """
         if self.spread is not None:
             return "valid"
         if self.in_progress:
             return "running"
-        measured = any(member.verdict is not None for member in self.members)
-        return "rejected" if measured else "failed"
+        if any(member.verdict is not None for member in self.members):
+            return "rejected"
+        is_cancelled = self._runs_with("run-cancelled") == len(self.members)
+        return "cancelled" if is_cancelled else "failed"
 
     @property
     def in_progress(self) -> int:
         """Number of runs that have not ended."""
-        return sum(any(r.id == "run-in-progress" for r in m.reasons) for m in self.members)
+        return self._runs_with("run-in-progress")
+
+    def _runs_with(self, reason: str) -> int:
+        return sum(any(one.id == reason for one in run.reasons) for run in self.members)
 
     @property
     def smoke(self) -> bool:

@@ -29,6 +29,11 @@ def sets(where: str | None) -> list[str]:
     return _names(where, newest)
 
 
+def baselines(where: str | None) -> list[str]:
+    """Return the names of the baselines, the one that was saved last first."""
+    return _names(where, "SELECT name FROM baselines ORDER BY saved_at DESC, name LIMIT ?")
+
+
 def _names(where: str | None, query: str) -> list[str]:
     folder = place(where)
     if not isinstance(folder, Path):

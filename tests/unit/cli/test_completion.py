@@ -13,6 +13,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli import completion, main
+from k8sbench.model.baseline import Baseline
 from tests.unit.report.factory import run
 
 HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3", "matplotlib")
@@ -31,6 +32,8 @@ def _store(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for number, name in enumerate(("first-a", "first-b", "second")):
             one = run(run_id=name, set_name=f"set-{name[:3]}", repeat=number + 1)
             store.record(one.plan, at=one.created_at, owner=None)
+        for at, name in enumerate(("old-base", "new-base")):
+            store.save_baseline(Baseline(name=name, saved_at=float(at), of=(), runs=()))
 
 
 def completed(*words: str) -> tuple[list[str], set[str]]:
@@ -68,6 +71,8 @@ def names(*words: str) -> list[str]:
         (("nodes", "resnet50", "--against", "set-f"), ["set-fir"]),
         (("measure", "--record", "set-s"), ["set-sec"]),
         (("compare", "set-fir", "se"), ["set-sec", "set-fir", "second"]),
+        (("compare", "n"), ["new-base"]),
+        (("baseline", "remove", ""), ["new-base", "old-base"]),
         (("baseline", "save", "night", "first-a", "f"), ["first-b"]),
         (("explain", "first"), ["first-b", "first-a"]),
         (("submit", "r"), ["resnet50"]),
