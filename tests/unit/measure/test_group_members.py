@@ -203,24 +203,30 @@ def test_a_run_that_is_given_twice_is_one_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "reason"),
+    ("phase", "reason", "state"),
     [
-        (Phase.FAILED, "run-failed"),
-        (Phase.CANCELLED, "run-cancelled"),
-        (Phase.LOST, "run-lost"),
-        (Phase.RUNNING, "run-in-progress"),
-        (Phase.QUEUED, "run-in-progress"),
+        (Phase.FAILED, "run-failed", "failed"),
+        (Phase.CANCELLED, "run-cancelled", "cancelled"),
+        (Phase.LOST, "run-lost", "failed"),
+        (Phase.RUNNING, "run-in-progress", "running"),
+        (Phase.QUEUED, "run-in-progress", "running"),
     ],
 )
 def test_a_run_that_did_not_succeed_is_a_member_that_does_not_count(
-    phase: Phase, reason: str
+    phase: Phase, reason: str, state: str
 ) -> None:
     good, bad = run(100.0), run(None, repeat=2, phase=phase)
     group = only([good, bad])
     assert group.counted == 1
     assert ids(group.members[1]) == [reason]
     assert group.members[1].verdict is None
-    assert only([bad]).state == ("running" if reason == "run-in-progress" else "failed")
+    assert only([bad]).state == state
+
+
+def test_a_group_is_cancelled_only_if_all_its_runs_were() -> None:
+    cancelled = [run(None, repeat=n, phase=Phase.CANCELLED) for n in (1, 2)]
+    assert only(cancelled).state == "cancelled"
+    assert only([*cancelled, run(None, repeat=3, phase=Phase.FAILED)]).state == "failed"
 
 
 def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:

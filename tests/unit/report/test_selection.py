@@ -63,21 +63,6 @@ def test_a_set_that_failed_is_the_latest_all_the_same() -> None:
     assert made.results[0].group.state == "failed"
 
 
-@pytest.mark.parametrize(
-    ("phases", "state"),
-    [
-        ((Phase.CANCELLED,), "cancelled"),
-        ((Phase.CANCELLED, Phase.CANCELLED), "cancelled"),
-        ((Phase.CANCELLED, Phase.FAILED), "failed"),
-        ((Phase.LOST,), "failed"),
-    ],
-)
-def test_a_group_is_cancelled_if_all_its_runs_were(phases: tuple[Phase, ...], state: str) -> None:
-    runs = [run(None, phase=phase, repeat=n) for n, phase in enumerate(phases, start=1)]
-    (found,) = report(runs, Wanted()).results
-    assert found.group.state == state
-
-
 def test_another_batch_or_option_is_another_case_and_stays() -> None:
     runs = [night(1, batch_size=64), night(1, options={"compile": True}), night(2)]
     assert len(report(runs, Wanted()).results) == 3
