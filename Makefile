@@ -129,12 +129,13 @@ imports: $(SMALL_STAMP)
 
 PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
-# What is marked with a tier needs more than Python packages (tests/README.md).
-UNIT := tests/unit -m 'not tier and not slow' --hypothesis-profile=quick $(TWO) --dist loadgroup
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node tests/chart
 HARNESS_TESTS := tests/harness/tests
+# Tests of one file may share what they look at, such as the processes of this machine.
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
+# What is marked with a tier needs more than Python packages (tests/README.md).
+UNIT := tests/unit -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
 
 unit: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT)
@@ -151,7 +152,7 @@ harness-tests: $(ALL_STAMP)
 
 soak: harness-tests
 	$(PYTEST) $(TWO) tests/trainers/soak_*.py
-	$(PYTEST) $(TWO) tests/unit --hypothesis-profile=soak --timeout 3000
+	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 
 mutants: $(SMALL_STAMP)
 	$(VENV)/bin/python -m tests.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1)

@@ -95,7 +95,7 @@ def measured(folder: pathlib.Path, jobs: int) -> CoverageMap:
         tiers.ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True
     )
     chosen = [*TESTS, "-m", "not slow and not tier"]
-    spread = ["--numprocesses", str(jobs), "--dist", "loadgroup"]
+    spread = ["--numprocesses", str(jobs), "--dist", "loadfile"]
     if _pytest(folder, *chosen, *spread, "--cov", "--cov-context=test", "--cov-report="):
         sys.exit(f"The tests fail without a mutant:\n{(folder / 'pytest.log').read_text()[-5000:]}")
     return CoverageMap(folder, folder / ".coverage")

@@ -25,8 +25,6 @@ from k8sbench.runs import measuring
 from k8sbench.runs.open_run import kept_surroundings
 from tests.unit.store.examples import NOW, plan
 
-# Two of these tests at a time would find each other's runs.
-pytestmark = pytest.mark.xdist_group("runs on this machine")
 GPUS = tuple(GPU(index=n, uuid=f"GPU-{n}", model="V100", memory_mib=16384) for n in range(2))
 
 

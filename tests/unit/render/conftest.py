@@ -26,10 +26,9 @@ FETCHING_SECONDS = 600
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process of two render every plan, and run all tests that look at them."""
+    """Mark the tests of every plan as slow."""
     for item in items:
         if "everything" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("everything"))
             item.add_marker(pytest.mark.slow)
 
 
