@@ -134,7 +134,10 @@ def test_a_set_is_fetched_onto_a_claim_though_its_pod_is_killed(
     assert "all is there" in running.err
     assert "sesame" not in running.err
     assert contents(folder / "sets" / "city") == contents(drawn)
-    assert not [name for name in shell.on_cluster("pods") if name.startswith("data-prepare")]
+    until(
+        lambda: not any(name.startswith("data-prepare") for name in shell.on_cluster("pods")),
+        "the end of the Job's pods",
+    )
     # Once more: nothing is fetched.
     again = shell.run(*words)
     assert "All is there" in again.err

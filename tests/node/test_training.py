@@ -71,5 +71,5 @@ def test_a_training_goes_on_from_its_checkpoint_when_a_pod_is_killed(
     assert measured["accuracy"]["best"] > 50
     assert re.search(r"^resnet50 .*2x1-cpu", shell.run("results").out, re.MULTILINE)
     # Nothing is left but what the claim keeps: the last checkpoints.
-    assert not shell.on_cluster("pods")
+    until(lambda: not shell.on_cluster("pods"), "the end of the pods")
     assert 1 <= len([*folder.glob("checkpoints/run/step-*")]) <= 2
