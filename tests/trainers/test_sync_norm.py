@@ -24,7 +24,8 @@ def test_two_ranks_normalise_as_pytorchs_own_and_as_one_rank_does(
     assert max(found["one rank"].values()) <= of_one, found
 
 
-UNEQUAL = """
+UNEQUAL = (
+    """
 import json, sys
 import torch
 from k8sbench.trainers.parts import settings, torch_session
@@ -43,11 +44,13 @@ for first, second in ((2 + here.place.rank, None), (2, 3)):
         told.append(str(refused))
 print(json.dumps(told))
 """
+    + END
+)
 
 
 def test_unequal_batches_are_refused_and_not_averaged() -> None:
     """Between ranks, and from step to step."""
-    for text in ranks(["-c", UNEQUAL + END], 2):
+    for text in ranks(["-c", UNEQUAL], 2):
         assert json.loads(text.splitlines()[-1]) == [
             "ranks with unequal batches, of [50, 75] samples in batch norm",
             "batch norm began with 50 samples per rank, now 75",

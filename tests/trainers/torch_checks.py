@@ -279,7 +279,8 @@ def upstreams_waits(trainer: str, amp: str) -> tuple[int, int]:
     return 1 + (amp == "fp16" and trainer == "tsm"), int(trainer == "resnet50")
 
 
-SYNC_NORM = """
+SYNC_NORM = (
+    """
 import copy, json, sys
 import torch
 from torch import distributed, nn
@@ -362,6 +363,8 @@ told = {
 }
 print(json.dumps({"type": ours["type"], **told}))
 """
+    + END
+)
 
 
 def sync_norm_differs(
@@ -374,7 +377,7 @@ def sync_norm_differs(
     wait for the device, after the first step, is an error.
     """
     found: dict[str, dict[str, float]] = {}
-    for text in ranks(["-c", SYNC_NORM + END, dtype, device, *options], 2, timeout=timeout):
+    for text in ranks(["-c", SYNC_NORM, dtype, device, *options], 2, timeout=timeout):
         (line,) = (each for each in text.splitlines() if each.startswith("{"))
         told = json.loads(line)
         assert told.pop("type") == f"torch.{dtype}"
@@ -421,7 +424,8 @@ def rounding(device: str, *options: str) -> dict[str, Any]:
     return told
 
 
-MEETING = """
+MEETING = (
+    """
 import json, sys
 from k8sbench.trainers.parts import settings
 defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1, shares_gpu=True)
@@ -438,15 +442,17 @@ about = here.environment()
 told = {name: about[name] for name in ("backend", "transport", "world_size", "nccl")}
 print("MET " + json.dumps({**told, "sum": sum.tolist(), "agreed": here.agree(7 + here.place.rank)}))
 """
+    + END
+)
 
 
 def meeting(device: str, world_size: int, *options: str) -> list[dict[str, Any]]:
     """What each rank of a process group tells, which a rank alone forms with itself."""
+    arguments = ["-c", MEETING, "--device", device, *options]
     if world_size == 1:
-        arguments = ["-c", MEETING, "--device", device, *options]
         printed = together(arguments, [rank_variables(0, 1, free_port())])
     else:
-        printed = ranks(["-c", MEETING + END, "--device", device, *options], world_size)
+        printed = ranks(arguments, world_size)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]
     return [json.loads(line.removeprefix("MET ")) for line in lines]
 
