@@ -13,6 +13,7 @@ import pytest
 from k8sbench.measure.run import log_clock
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
+from k8sbench.measure.run.occurrences import Occurrence
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import Block, Lines, ids, lines_of, measured, mmseg, plsc, run
@@ -626,3 +627,13 @@ def test_every_family_whose_times_must_agree_with_its_stamps_has_its_tolerance()
 
     shapes = {rule.shape for family in FAMILIES.values() for rule in family.records}
     assert set(log_clock.TOLERANCES) == {each.name for each in shapes if each.complete}
+
+
+@pytest.mark.parametrize(("first", "last", "jumped"), [(2, 3, 1), (3, 9, 0), (2, 9, 1), (4, 9, 0)])
+def test_a_jump_belongs_to_the_time_that_ends_with_its_line(
+    first: int, last: int, jumped: int
+) -> None:
+    line: Any = None
+    jump = log_clock.Jump(HOUR, "an hour ahead", Occurrence("log", line, position=3))
+    passed = log_clock.Reading(jumps=(jump,)).between(first, last, HOUR + 5.0)
+    assert passed == 5.0 + HOUR * (1 - jumped)
