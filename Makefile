@@ -2,10 +2,11 @@
 #
 #   make demo                     both frameworks (4 GB of downloads the first time)
 #   make demo FRAMEWORKS=paddle   the small download (0.2 GB)
-#   make quick                    lint, types, imports, unit: no framework, no cluster
+#   make quick                    lint, types, imports, size, unit: no framework, no cluster
 #   make lint                     format and lint
 #   make types                    the types, strictly
 #   make imports                  which folder may import what
+#   make size                     code lines and words, against the limits of tests/size.toml
 #   make unit                     the unit tests
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
@@ -54,7 +55,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports unit coverage tests harness-tests soak mutants bench
+.PHONY: help demo quick test check lint types imports size unit coverage tests harness-tests soak mutants bench
 .PHONY: gpu-checks golden constraints dist clean images push save
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -112,9 +113,9 @@ demo: $(DEMO_STAMP)
 test: check
 
 # All is installed at once, before the small environment is asked for.
-check: $(ALL_STAMP) lint types imports tests
+check: $(ALL_STAMP) lint types imports size tests
 
-quick: lint types imports unit
+quick: lint types imports size unit
 
 lint: $(SMALL_STAMP)
 	$(VENV)/bin/ruff format --check .
@@ -126,6 +127,9 @@ types: $(SMALL_STAMP)
 imports: $(SMALL_STAMP)
 	$(VENV)/bin/lint-imports --no-cache
 	$(VENV)/bin/python -m tests.import_cycles
+
+size: $(SMALL_STAMP)
+	$(VENV)/bin/python -m tests.size
 
 PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
