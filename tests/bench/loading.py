@@ -5,8 +5,7 @@ without the collation. The plain one has the same steps with Pillow and numpy, o
 then cropped, as torchvision's transforms of Pillow's pictures do it. Both take turns in this
 process, on one thread and the same samples, from files that are in memory. Printed are rates by the
 processor's time and the clock's, and the median of the pairs' ratios of processor time, with its
-quartiles; where torchvision (its v2 transforms) or OpenCV (as mmcv's pipelines use it) can be
-imported, ratios to them too. Exit code 1 if a median to the plain pipeline is below the limit.
+quartiles. Exit code 1 if a median is below the limit.
 
     python tests/bench/loading.py [--pairs 11] [--only cityscapes ...]
 """
@@ -14,8 +13,6 @@ imported, ratios to them too. Exit code 1 if a median to the plain pipeline is b
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import statistics
 import sys
 import tempfile
@@ -55,7 +52,6 @@ OPENERS: dict[str, Callable[[Path], Files]] = {
     "kinetics": kinetics.open_set,
     "faces": faces.open_set,
 }
-BESIDE = {"torchvision": "torchvision_loaders", "cv2": "opencv_loaders"}
 Sample = Callable[[int], tuple[plain_loaders.Array, ...]]
 Took = tuple[float, float]  # seconds of the processor and of the clock
 
@@ -114,9 +110,7 @@ def compare(name: str, folder: Path, pairs: int) -> bool:
     """Print a pipeline's figures; whether the limit is kept."""
     _, count = pictures.WRITERS[name.partition(",")[0]]
     files = sources(folder, count, name)
-    sides = {"ours": ours(name, folder)}
-    for title, pipelines in _others().items():
-        sides[title] = other(pipelines[name], files)
+    sides = {"ours": ours(name, folder), "plain": other(plain_loaders.PIPELINES[name], files)}
     _check(name, sides)
     each = timed(sides, range(count))["plain"][0] / count
     block = max(3, round(BLOCK_SECONDS / each))
@@ -126,32 +120,15 @@ def compare(name: str, folder: Path, pairs: int) -> bool:
         title: [block / statistics.median(each) for each in zip(*found, strict=True)]
         for title, found in took.items()
     }
-    held = True
-    for title in list(sides)[1:]:
-        found = [
-            theirs[0] / mine[0] for mine, theirs in zip(took["ours"], took[title], strict=True)
-        ]
-        low, middle, high = statistics.quantiles(found)
-        judged = title == "plain"
-        held &= not judged or middle >= LIMIT
-        print(
-            f"{name}: {rates['ours'][0]:.1f}/s ({rates['ours'][1]:.1f} by the clock), {title} "
-            f"{rates[title][0]:.1f} ({rates[title][1]:.1f}); {middle:.2f} × ({low:.2f}–{high:.2f}"
-            + (f", limit {LIMIT})" if judged else ")")
-            + (": MISSED" if judged and middle < LIMIT else ""),
-            flush=True,
-        )
-    return held
-
-
-def _others() -> dict[str, dict[str, plain_loaders.Pipeline]]:
-    """The plain pipelines, and those of what is installed."""
-    found = {"plain": plain_loaders.PIPELINES}
-    for package, module in BESIDE.items():
-        if importlib.util.find_spec(package):
-            loaded = importlib.import_module(f"tests.bench.sides.{module}")
-            found[f"{package} {loaded.VERSION}"] = loaded.PIPELINES
-    return found
+    ratios = [plain[0] / ours[0] for ours, plain in zip(took["ours"], took["plain"], strict=True)]
+    low, middle, high = statistics.quantiles(ratios)
+    print(
+        f"{name}: {rates['ours'][0]:.1f}/s ({rates['ours'][1]:.1f} by the clock), plain "
+        f"{rates['plain'][0]:.1f} ({rates['plain'][1]:.1f}); {middle:.2f} × ({low:.2f}–{high:.2f}, "
+        f"limit {LIMIT})" + (": MISSED" if middle < LIMIT else ""),
+        flush=True,
+    )
+    return middle >= LIMIT
 
 
 def _check(name: str, sides: dict[str, Sample]) -> None:
@@ -172,9 +149,6 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--only", nargs="*", choices=pictures.WRITERS, default=[])
     given = parser.parse_args()
-    for package in BESIDE:
-        if importlib.util.find_spec(package) is None:
-            print(f"{package} is not installed: no ratio to it")
     held = True
     for data_set, (write, count) in pictures.WRITERS.items():
         if given.only and data_set not in given.only:

@@ -1,4 +1,4 @@
-"""The test cluster is up and runs a job; ``tests/harness/tests`` asks all that it promises."""
+"""The test cluster is the pinned Kubernetes, all of it is up, and it runs a job."""
 
 from __future__ import annotations
 

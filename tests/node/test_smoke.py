@@ -1,4 +1,4 @@
-"""The real nodes are up; ``tests/harness/tests`` asks all that they promise."""
+"""The real nodes are up."""
 
 from __future__ import annotations
 
