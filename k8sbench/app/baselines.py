@@ -21,14 +21,19 @@ class BaselineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One baseline in ``baseline list -o json``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     name: str
+    """What ``compare`` takes."""
     saved_at: float
     """Unix seconds."""
     of: tuple[str, ...]
     """What was named when it was saved."""
     benchmarks: tuple[str, ...]
+    """The benchmarks of its runs."""
     sets: tuple[str, ...]
+    """The sets of its runs."""
     runs: int
+    """How many it holds."""
     source: str = "here"
     """Which store has it: ``here``, or ``collector``."""
 

@@ -81,14 +81,18 @@ class ListedDataSet(DataSet, frozen=True, kw_only=True):
     """One data set of ``data list``, with the archive that a report used."""
 
     archive: str | None = None
+    """The archive that the benchmark's reports used; None where they name none."""
     md5: str | None = None
+    """Of that archive, as the report gives it; None where it gives none."""
 
 
 class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
     """What ``data list -o json`` prints."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     data_sets: tuple[ListedDataSet, ...]
+    """In the order of the table of ``k8sbench data list``."""
 
 
 class Weights(msgspec.Struct, frozen=True):

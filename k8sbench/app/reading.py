@@ -26,9 +26,11 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a run's folder."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     name: str
     """Path below the folder."""
     bytes: int
+    """Size of the file."""
     written_at: float
     """Unix seconds."""
 

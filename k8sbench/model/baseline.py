@@ -25,23 +25,30 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a baseline: what a comparison needs of it."""
 
     plan: RunPlan
+    """What was planned."""
     created_at: float
     """Unix seconds."""
     history: tuple[Transition, ...]
+    """Its changes of state, oldest first."""
     measurement: Measurement | None
+    """Its figures and verdict; None where it was not measured."""
     image_digest: str | None
+    """The image that its replicas ran; None where that is not known."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Some runs under a name."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     name: str
+    """Its name."""
     saved_at: float
     """Unix seconds."""
     of: tuple[str, ...]
     """What was named: runs, groups, sets."""
     runs: tuple[KeptRun, ...]
+    """Its runs, complete."""
 
     def as_runs(self) -> list[Run]:
         """Return its runs; their files are not part of it."""

@@ -14,12 +14,17 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     """One data set, as trainers read it from a folder."""
 
     name: str
+    """What ``data check`` and ``data prepare`` take."""
     title: str
+    """What people call it."""
     benchmarks: tuple[str, ...]
+    """Names in the catalog."""
     samples: str
     """What one sample is: pictures, clips, pairs."""
     training: int
+    """Samples to train on."""
     validation: int
+    """Samples, or pairs of faces, to evaluate on."""
     form: tuple[str, ...]
     """Paths below its folder; capitals stand for names."""
     account: bool

@@ -15,7 +15,9 @@ class Formula(msgspec.Struct, frozen=True, kw_only=True):
     """One estimator with its numbers put in."""
 
     estimator: str
+    """The estimator; of a group also ``mean``, ``interval``, ``speedup`` and ``efficiency``."""
     value: float | None
+    """Its value, or the coverage of an interval; None if there is none."""
     text: str
     """``a ÷ b = c``; where there is no value, why."""
 
@@ -30,18 +32,20 @@ class LinesCounted(msgspec.Struct, frozen=True, kw_only=True):
     first: Place | None
     """The first of those; None where the logs are not available."""
     last: Place | None
+    """The last of these; None as above."""
     unused: int | None
-    """Training lines outside the window: of the warm-up, or after its end."""
+    """Training lines outside the window; None as above."""
 
 
 class TrainingExplained(msgspec.Struct, frozen=True, kw_only=True):
     """The lines behind a time to train and an accuracy."""
 
     time_to_train_s: float | None
+    """As in the measurement; None where the target was not reached."""
     text: str
     """The time as a difference of two moments; where there is none, why."""
     target: float | None
-    """Percent."""
+    """Percent; None without one."""
     began: Place | None
     """AI-Rank's test_begin; None where the log has none, or is not at hand."""
     reached: Place | None
@@ -49,17 +53,24 @@ class TrainingExplained(msgspec.Struct, frozen=True, kw_only=True):
     best: Place | None
     """The best evaluation; None likewise, and of other programs than our trainers."""
     restarts: int
+    """As in the measurement."""
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """A reason, and what to do about it."""
 
     id: str
+    """Stable: ``too-few-records``, ``outlier``, …."""
     severity: Severity
+    """Whether it rejects the figures."""
     accepted: bool
+    """True where ``--accept ID`` overruled it."""
     message: str
+    """One sentence."""
     evidence: tuple[Place, ...]
+    """The lines that show it."""
     action: str
+    """What to do about it."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +79,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The estimator; of a group after ``median of`` or ``mean of``."""
     value: float
+    """Our figure by it."""
     deviation: float | None
     """value ÷ published − 1; None where more differs than the rule."""
 
@@ -76,12 +88,19 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     """A published figure beside every rule."""
 
     source: str
+    """Key of the source in the benchmark's file."""
     title: str
+    """Its title."""
     case: str
+    """Of the published figure."""
     precision: str
+    """Of the published figure."""
     batch_size: int
+    """Of the published figure, per GPU."""
     gpu_model: str
+    """Of the published figure."""
     published: float
+    """The figure."""
     stated: str
     """The estimator that its report names, or ``unknown``."""
     not_comparable: tuple[str, ...]
@@ -96,74 +115,104 @@ class RunExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """``explain RUN``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     run_id: str
+    """The run."""
     group: str
+    """Id of the group that the run belongs to."""
     set_name: str
+    """The set that it belongs to."""
     title: str
     """What was planned, in one line."""
     phase: str
+    """The present state, one of the phases."""
     verdict: Verdict | None
+    """The verdict within its group; None if it is not measured."""
     estimator: str | None
-    """The headline's."""
+    """The estimator of the headline figure; None if it is not measured."""
     throughput: float | None
     """None where the run does not count."""
     unverified: float | None
-    """The headline figure of a run that does not count."""
+    """The headline figure of a run that does not count; None for one that does."""
     unit: str | None
+    """``images/s``, …; None without a figure."""
     lines: LinesCounted | None
+    """The training lines behind the figures; None if it is not measured."""
     warmup_iterations: int | None
+    """Iterations left out before the window; None if it is not measured."""
     iterations: int | None
-    """Measured."""
+    """Iterations measured; None if it is not measured."""
     window: MeasuredWindow | None
-    """With what time_weighted_steady leaves out."""
+    """What the figures were taken from; None if nothing was."""
     formulas: tuple[Formula, ...]
+    """Each estimator with its numbers."""
     training: TrainingExplained | None = None
     """None of a run that was not evaluated."""
     reasons: tuple[Why, ...]
+    """Reasons against the run and warnings, including those of its group."""
     published: tuple[Reproduction, ...]
+    """For each source the published figure that is nearest."""
     missing: dict[str, str]
     """Path of each figure that is null in the measurement → why."""
     notes: tuple[str, ...]
+    """Why a part of the logs could not be used."""
 
 
 class MemberExplained(msgspec.Struct, frozen=True, kw_only=True):
     """One run's part in a group."""
 
     run_id: str
+    """The run."""
     repeat: int
+    """Its number."""
     rate: float | None
     """None where it does not count."""
     unverified: float | None
+    """The rate of a run that does not count; None for one that does."""
     reasons: tuple[Why, ...]
+    """Reasons against it, and warnings."""
 
 
 class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """``explain GROUP``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     group: str
+    """Id of the group."""
     set_name: str
+    """Its set."""
     title: str
+    """What was planned, in one line."""
     state: str
+    """``valid``, ``running``, ``rejected``, ``cancelled`` or ``failed``."""
     unit: str
+    """``images/s``, …."""
     estimator: str
+    """The estimator of each run's figure."""
     throughput: float | None
+    """The median; None if no run counts."""
     formulas: tuple[Formula, ...]
     """Median, mean, interval, speedup and efficiency, each with its numbers."""
     by_estimator: dict[str, float]
     """Median of the counted runs by each estimator that all of them have."""
     members: tuple[MemberExplained, ...]
+    """Its runs."""
     reasons: tuple[Why, ...]
     """Of the group as a whole."""
     published: tuple[Reproduction, ...]
+    """For each source the published figure that is nearest."""
     missing: dict[str, str]
+    """Name of each figure that is None → why."""
 
 
 class MatchedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line that an expression matches, and what its groups are."""
 
     place: Place
+    """The line."""
     groups: dict[str, str]
+    """What its named groups match."""
     unread: tuple[str, ...]
     """Groups whose text is no number, or no precision."""
 
@@ -172,6 +221,7 @@ class NearMiss(msgspec.Struct, frozen=True, kw_only=True):
     """A line that the beginning of an expression matches, and not all of it."""
 
     place: Place
+    """The line."""
     matches: str
     """The longest beginning of the expression that fits."""
     then: str
@@ -188,6 +238,7 @@ class ExpressionExplained(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``record``, ``summary`` or ``facts[0]``."""
     pattern: str
+    """The expression."""
     matched: int
     """Lines."""
     lines: tuple[MatchedLine, ...]
@@ -202,8 +253,12 @@ class FormatExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """``explain FILE.yaml LOG``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     benchmark: str
+    """Name in the file."""
     log: str
+    """The log."""
     read: int
     """Lines."""
     expressions: tuple[ExpressionExplained, ...]
+    """Every expression of the file's formats."""

@@ -233,14 +233,17 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU, or one part of a divided one (MIG), as far as a source knows it."""
 
     node: str | None = None
+    """Its node; None if the source does not report it."""
     index: str | None = None
-    """As the driver counts on its node; :data:`OF_RANK` and a rank where that is not known."""
+    """The driver's index on its node; None as above."""
     uuid: str | None = None
+    """By the driver; None as above."""
     model: str | None = None
+    """As the driver names it; None as above."""
     mig: str | None = None
     """The instance and its profile, ``2 (1g.5gb)``; None of a whole GPU."""
     pod: str | None = None
-    """The pod that has it; the replica of a local run."""
+    """The pod, or the replica of a local run, that uses it; None as above."""
 
     @property
     def rank(self) -> int | None:

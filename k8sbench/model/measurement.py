@@ -34,8 +34,11 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Stable: ``too-few-records``, ``gpu-count``, … (the table in ``docs/integrity.md``)."""
     severity: Severity
+    """Whether it rejects the figures."""
     message: str
+    """One sentence."""
     evidence: tuple[Place, ...] = ()
+    """The lines that show it."""
     accepted: bool = False
     """True where ``--accept ID`` overruled it; the tables mark it."""
 
@@ -52,11 +55,20 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     time_weighted: float | None
+    """Samples in the window ÷ time in the window, the headline; None if the log's records do not
+    give it."""
     time_weighted_steady: float | None
+    """The same without records that hold an evaluation, a checkpoint or a restart; None as
+    above."""
     median: float | None
+    """Median of the records' rates; None as above."""
     arithmetic: float | None
+    """Mean of the records' rates; None as above."""
     timestamps: float | None
+    """Samples between the first and the last stamped record ÷ the time between their stamps,
+    corrected for a known jump of the clock; None without stamps."""
     printed_steps: float | None = None
+    """Samples in the printed steps ÷ their time; None where the log's lines cover all steps."""
     unit: str
     """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s`` or ``tokens/s``."""
 
@@ -69,25 +81,35 @@ class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
     """What the figures were taken from."""
 
     first_iteration: int
+    """First iteration that counts."""
     last_iteration: int
+    """Last iteration that counts."""
     seconds: float | None
-    """Time that the window's records cover, by their own figures."""
+    """Time that the window's records cover, as they state it; None if they state none."""
     started_at: float | None = None
+    """The log's stamp where the window begins, read as UTC where the log names no zone; None
+    without stamps."""
     ended_at: float | None = None
-    """Unix seconds by the log's stamps, read as UTC where the log names no zone."""
+    """The log's stamp where the window ends; None without stamps."""
     left_out: tuple[Place, ...] = ()
     """Records that ``time_weighted_steady`` leaves out (the first 20)."""
     left_out_count: int = 0
+    """Number of these records."""
 
 
 class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the evaluations of the run reached."""
 
     metric: str
+    """``mIoU``, ``top1``, …."""
     best: float
+    """The best of all evaluations."""
     final: float
+    """The last one's."""
     unit: str
+    """Usually ``%``."""
     evaluations: int
+    """Number of evaluations; one that is repeated after a restart counts once."""
     at_target: float | None = None
     """The first that reaches the target; None where none does, or no target is known."""
 
@@ -96,31 +118,39 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     """The files that a run of our trainers read."""
 
     name: str
+    """Name of its form: ``cityscapes``, ``imagenet``, ``kinetics``, ``faces``."""
     digest: str | None
-    """Of the list of files, as the trainer makes it."""
+    """Of the list of files; None if the log does not state it."""
     train: int | None
-    """Samples to train on."""
+    """Samples to train on; None as above."""
     val: int | None
-    """Samples of an evaluation."""
+    """Samples of an evaluation; None as above."""
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """The file of start weights of a run of our trainers."""
 
     file: str
+    """Name of the file."""
     digest: str | None
-    """SHA-256 of the file."""
+    """SHA-256 of the file; None if the log does not state it."""
 
 
 class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Step time of one rank over the window, seconds; shows the slowest rank and node."""
 
     rank: int
+    """Number of the trainer."""
     host: str | None
+    """Its machine; None if the log does not state it."""
     mean: float
+    """Seconds per step."""
     median: float
+    """Seconds per step."""
     p95: float
+    """The 95th percentile: 95 of 100 steps took at most this long."""
     max: float
+    """The slowest step."""
 
 
 class Arithmetic(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +180,7 @@ class SteadyPart(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Unix seconds by the clock of the program, or of who received its lines."""
     ended_at: float
+    """By the same clock."""
     gpu_uuids: tuple[str, ...] = ()
     """The GPUs that the ranks name."""
 
@@ -160,6 +191,7 @@ class GpuFigure(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     """Of ``xid`` the number of ``codes``."""
     unit: str
+    """``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``; empty for codes."""
     source: str
     """``prometheus``, ``dcgm``, ``trainer`` or ``nvml``: that of the best coverage."""
     coverage: float
@@ -167,13 +199,16 @@ class GpuFigure(msgspec.Struct, frozen=True, kw_only=True):
     samples: int
     """Of all GPUs; a value that was only scraped again counts once."""
     codes: tuple[int, ...] = ()
+    """XID errors, or NVML's throttle reasons as bits; empty for other metrics."""
 
 
 class GpuOfRun(msgspec.Struct, frozen=True, kw_only=True):
     """One of the job's GPUs, and its own figures by metric."""
 
     gpu: Gpu
+    """Which one."""
     figures: dict[str, float]
+    """Its own figures by metric, over time."""
 
 
 class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,8 +217,9 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, GpuFigure]
     """By metric; ``missing`` says under ``gpu_metrics.METRIC`` why one is not there."""
     gpus: tuple[GpuOfRun, ...]
+    """The figures of each GPU."""
     energy_per_1000_samples: float | None = None
-    """Joules of all GPUs."""
+    """Joules of all GPUs; None without a throughput, or without power and energy."""
     judgement: str | None = None
     """What held the throughput back, with the figures that show it; None where nothing clearly
     did."""
@@ -193,21 +229,32 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One run's figures, with everything a reader needs to judge them."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     files: tuple[str, ...]
+    """The logs that it was taken from."""
     format: str
+    """Family of the log."""
     impl: str
     """``k8sbench``, ``upstream``, ``user`` or ``unknown``: whose program wrote the log."""
     framework: str | None
+    """``pytorch`` or ``paddle``; None if neither the log nor an option states it."""
     gpus: int | None
-    """GPUs of the job (CPU processes where there is no GPU)."""
+    """GPUs of the job (processes where there is no GPU); None if neither the log nor an option
+    states it."""
     precision: str | None
-    """As requested or as the log states it."""
+    """As requested, or as the log says; None if neither states it."""
     precision_effective: str | None = None
-    """What really ran: ``fp32`` where AMP had no effect."""
+    """The precision that had effect: ``fp32`` if AMP had no effect; None if the log does not state
+    it."""
     amp_dtype: str | None = None
+    """Half type of AMP; None without AMP, or if the log does not state it."""
     arithmetic: Arithmetic | None = None
+    """Which kinds of operations ran in which type; None if the log does not state it, as our
+    trainers' do."""
     batch_size_per_gpu: int | None
+    """Samples per step and GPU; None if neither the log nor an option states it."""
     warmup_iterations: int
+    """Iterations left out at the start."""
     iterations: int
     """Iterations inside the window that were measured."""
     records: int
@@ -215,47 +262,65 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     throughput: Throughput | None
     """None where the verdict is ``rejected``; the figures are then under ``unverified``."""
     unverified: Throughput | None = None
+    """The figures of a rejected log; None where the verdict is ``valid``, or there is no figure at
+    all."""
     estimator: str = "time_weighted"
     """Which of the throughputs is the headline."""
     final_loss: float | None
+    """Loss of the last record; None if the log has none, or it is no number."""
     accuracy: AccuracyResult | None
+    """What the evaluations reached; None without evaluation."""
     time_to_train_s: float | None
-    """AI-Rank's Time2Train: from ``test_begin`` to the first evaluation that reaches the target."""
+    """Seconds from AI-Rank's ``test_begin`` to the first evaluation that reaches the target; None
+    otherwise."""
     train_wall_s: float | None
-    """From the first to the last stamp of training, seconds."""
+    """Seconds from the first to the last stamp of training; None if the log has no stamps."""
     mode: str | None = None
     """``throughput`` or ``train``; None of other programs."""
     target: float | None = None
-    """Accuracy up to which ``time_to_train_s`` counts, percent."""
+    """Accuracy up to which ``time_to_train_s`` counts, percent; None without one."""
     ended_by: str | None = None
     """``target`` or ``length``: why a training ended; None where the log does not say."""
     restarts: int = 0
     """How often the program was started again."""
     data_set: DataSet | None = None
+    """The data set that one of our trainers read; None if it read none."""
     weights: Weights | None = None
     """Start weights; None: from scratch, or not stated."""
     broken_samples: int = 0
     """Different samples that could not be read."""
     data: str | None = None
+    """What it trained on; None if the log does not state it."""
     device: str | None = None
+    """``cuda`` or ``cpu``; None if the log does not state it."""
     gpu_model: str | None = None
+    """As the driver names it; None without GPU, or if the log does not state it."""
     parameters: int | None = None
+    """Of the model; None if the log does not state it."""
     memory_mib: float | None = None
-    """Peak device memory that the program reports, MiB."""
+    """Peak device memory that the program reports, MiB; None if it reports none."""
     data_fraction: float | None = None
-    """Share of the window's time spent waiting for data, 0–1, without evaluations and the like."""
+    """Share of the window's time that was spent waiting for data, 0–1, without records that hold an
+    evaluation, a checkpoint or a restart; None if the log does not state it."""
     window: MeasuredWindow | None = None
+    """The part of the log that the figures are computed from; None if nothing could be measured."""
     steady: SteadyPart | None = None
     """None where no line's time is known."""
     gpu_metrics: GpuMetrics | None = None
+    """GPU metrics over the steady part (gpu-metrics.md); None if no source had samples."""
     ranks: tuple[RankTimes, ...] = ()
+    """Step times of each rank that has lines in the logs."""
     environment: dict[str, str | int | float | bool | None]
+    """Versions and machines from the log, by name; a value may be None."""
     log_digest: str | None = None
-    """SHA-256 over the log's records; equal for the same log counted twice."""
+    """SHA-256 of the log's records: equal if the same log is counted twice; None without
+    records."""
     missing: dict[str, str] = {}
     """Path of each figure that is None → why."""
     verdict: Verdict
+    """``rejected`` if a reason of severity ``reject`` was not accepted."""
     reasons: tuple[Reason, ...]
+    """Reasons against the figures, and warnings."""
 
     @property
     def data_digest(self) -> str | None:

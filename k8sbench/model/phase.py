@@ -48,12 +48,13 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """One change of state: when, and in one sentence why."""
 
     phase: Phase
+    """The job's state, one of the phases."""
     at: float
     """Unix seconds."""
     cause: str
     """One sentence; for a failure it names the replica and the exit code."""
     cause_id: str | None = None
-    """Stable identifier of the diagnosis (``replica-failed``, ``timeout``, ``owner-killed`` …)."""
+    """Stable id of the cause; None where the state needs no diagnosis."""
     action: str | None = None
     """What the user can do about it, one sentence; None where there is nothing to do."""
     unrecoverable: bool = False
@@ -64,10 +65,15 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """State of one replica of a job."""
 
     replica: str
+    """``master-0``, ``worker-1``."""
     phase: Phase
+    """Its state, one of the phases."""
     node: str | None = None
+    """The node that it is on; None while it has none."""
     restarts: int = 0
+    """Of its container."""
     exit_code: int | None = None
+    """Of its program; None while it runs."""
     detail: str = ""
     """Why it is not running, or how it ended: a reason or a sentence."""
     image: str | None = None

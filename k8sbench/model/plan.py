@@ -30,12 +30,16 @@ class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Which iterations count, and how the program logs them."""
 
     warmup: int
+    """Iterations before the window."""
     iterations: int
+    """Iterations inside the window."""
     log_interval: int
+    """Iterations per log line."""
     min_steady_seconds: float
     """Steps go on after the window until this many seconds have passed since the warm-up, so that
     GPU metrics have enough samples; throughput is still taken from the window."""
     rule: str
+    """The origin of this window."""
 
     @property
     def total(self) -> int:
@@ -49,6 +53,7 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     length: int
     """How long in all, in ``unit``, over all attempts."""
     unit: LengthUnit
+    """What ``length`` and ``evaluate_every`` count."""
     evaluate_every: int
     """In ``unit``; evaluated at the end, too."""
     metric: str
@@ -72,60 +77,88 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     schema: int = SCHEMA
+    """Version of the document."""
     run_id: str
+    """The run's id."""
     set_name: str
+    """The set that the run belongs to."""
     repeat: int
     """1-based within (set, case)."""
     benchmark: str
+    """Name in the catalog, or in the user's file."""
     spec_digest: str
     """SHA-256 of the catalog file's text."""
     spec_source: str
     """``built-in`` or the user's path; empty for an imported log of no benchmark."""
     variant: str
+    """Which of the benchmark's programs."""
     impl: Literal["k8sbench", "upstream", "user", "unknown"]
     """``unknown``: only of an imported log that does not show whose program wrote it."""
     framework: Framework
+    """Decides the kind of job."""
     precision: Precision
+    """As requested."""
     amp_dtype: AmpDtype | None
+    """Half type of AMP; None without AMP."""
     device: Device
+    """What trains."""
     replicas: int
+    """Pods, or groups of processes: nodes."""
     gpus_per_replica: int
     """0 on a machine without GPUs."""
     processes_per_replica: int
+    """Trainers per replica: one per GPU, or that many on CPUs."""
     batch_size: int
     """Per GPU (per process where there is no GPU)."""
     preset: Preset
+    """``smoke`` is the small form that checks the path, not the speed."""
     mode: Mode
+    """A window of steps, or training to an accuracy."""
     data: str
     """``synthetic`` (on the device), ``synthetic-host`` (by loader processes), ``image`` (a foreign
     program's own), ``path:DIR`` or ``pvc:NAME[/SUB]``; ``unknown`` of an imported log."""
     window: PlannedWindow
+    """Which iterations count."""
     log: str | LogFormat
+    """Family of the log, or the format that the user's file declares."""
     unit: str
+    """What is counted: ``samples``, ``images``, ``clips``, ``sequences`` or ``tokens``, per
+    second."""
     trainer: str | None
     """File stem under ``k8sbench/trainers/``; None for a command of upstream's or the user's."""
     command: tuple[str, ...]
     """The container's command, complete; no shell."""
     env: dict[str, str]
+    """Its environment variables."""
     workdir: str | None
+    """Where it starts; None for the image's own choice."""
     options: dict[str, str | int | float | bool]
     """Options of our trainer, such as speed options (``channels-last``, ``workers``, …): part of
     the group key."""
     image: str | None
+    """The container image; None for a local run."""
     image_reason: str
+    """The reason for this image."""
     trainers_by: TrainersBy | None
     """How our trainers reach the container; None where none of ours runs."""
     trainers_digest: str | None
+    """SHA-256 of our trainers' sources; None where none of ours runs."""
     pool: NodePool
+    """The nodes that it runs on."""
     backend: Backend
+    """Where it runs."""
     timeout_s: float | None
-    """Seconds from the start after which the run is ended."""
+    """The run is ended after so many seconds; None for no limit."""
     fingerprint: Fingerprint | None
+    """What identifies the model; None where the file does not state it."""
     sync_bn: bool
+    """Whether batch norm is synchronised over GPUs."""
     kind: str | None = None
     """Kind of the job; None: the framework's own, as in plans of version 0.1.0."""
     queue: str | None = None
+    """Kueue queue; None for none."""
     gang: bool = False
+    """Whether all pods start together or none."""
     notes: tuple[str, ...] = ()
     """What the user should know: a replaced default, a batch unlike the report's, no figures."""
     node: str | None = None

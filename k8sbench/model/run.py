@@ -16,10 +16,13 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The process that answers for a local run; gone process, lost run."""
 
     host: str
+    """Name of the machine."""
     machine: str = ""
     """Digest of the machine's id, which is the same after a boot; empty where it has none."""
     boot_id: str
+    """The machine's boot, as the kernel names it."""
     pid: int
+    """The process's number."""
     started: float
     """Start time of the process in clock ticks since boot: it differs for a reused pid."""
     pid_space: str = ""
@@ -32,6 +35,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     """URL of the API server."""
     namespace: str
+    """The job's namespace."""
     context: str | None = None
     """Of the kubeconfig; None inside a cluster."""
     kubeconfig: str | None = None
@@ -48,6 +52,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     """Why, one sentence."""
     cause_id: str | None = None
+    """Stable id of the cause: ``cancelled``, ``timeout``, ``deleted-by-name``, or the id of what
+    the run waited for; None for the deletion that follows the end of a run."""
 
 
 ORIGIN = "source.json"
@@ -58,6 +64,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """``source.json`` in the folder of a run that was imported: where it was recorded."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     store: str
     """Identity of the store that recorded it."""
     exported_at: float

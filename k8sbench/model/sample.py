@@ -17,6 +17,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where something was read: evidence."""
 
     file: str
+    """The log, or ``gpu/SOURCE.jsonl`` in the run's folder."""
     line: int
     """1-based."""
     text: str = ""

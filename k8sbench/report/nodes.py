@@ -23,20 +23,24 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     """One node in ``nodes -o json``."""
 
     node: str
+    """Its name."""
     state: str
     """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
     throughput: float | None
-    """Median over the node's valid runs; null: see ``why``."""
+    """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
+    reason."""
     to_pool: float | None
-    """Its throughput ÷ the pool's median − 1."""
+    """Throughput ÷ the pool's median − 1; None as above, and for smoke runs."""
     baseline: float | None
-    """Throughput in the baseline's set."""
+    """Throughput in the baseline's set; None if that set has none."""
     to_baseline: float | None
-    """Its throughput ÷ the baseline − 1."""
+    """Throughput ÷ the baseline − 1; None as above."""
     why: tuple[str, ...]
     """A sentence for each reason of the state."""
     gpus: tuple[NodeGpu, ...]
+    """Its GPUs, from the latest run that has GPU metrics."""
     xid: tuple[int, ...] | None
+    """XID codes that appeared; None if no source reports them."""
     missing: dict[str, str]
     """GPU metric → why there is no figure of it."""
 
@@ -45,14 +49,21 @@ class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What ``nodes -o json`` prints."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     set_name: str
+    """The set of the runs."""
     against: str | None
+    """The baseline's set; None without ``--against``."""
     unit: str
+    """Of the throughputs: ``images/s``, …."""
     nodes: tuple[NodeRow, ...]
+    """The nodes that were measured, by name."""
     limits: tuple[NodeLimits, ...]
     """What the nodes were held to, one for each GPU model."""
     slower_than_before: tuple[str, ...]
+    """A sentence where the pool as a whole is slower than in the baseline."""
     to_cordon: tuple[str, ...]
+    """Names of the slow and the faulty nodes."""
     left_out: dict[str, str]
     """Node → why it was not measured."""
 

@@ -48,11 +48,15 @@ class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
     """The latest training line of a run's first rank."""
 
     iteration: int
+    """Its number."""
     total: int | None
+    """How many are planned; None where the line does not say."""
     epoch: int | None
+    """The epoch, where iterations are counted within epochs; None otherwise."""
     rate: float | None
-    """Samples per second of the whole job."""
+    """Samples per second of the whole job; None where the line has none."""
     unit: str
+    """Of the rate: ``images/s``, …."""
     at: float
     """When the line came, Unix seconds."""
 
@@ -61,12 +65,19 @@ class RunTop(msgspec.Struct, frozen=True, kw_only=True):
     """What a run and its GPUs do now: ``top -o json``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     run_id: str
+    """The run's id."""
     phase: Phase
+    """The present state, one of the phases."""
     cause: str
+    """Why it is in that state, one sentence."""
     at: float
+    """When this was read."""
     step: LatestStep | None
+    """The latest step of the first rank; None before the first."""
     gpus: tuple[GpuNow, ...]
+    """The run's GPUs for which a source has samples, in the order of its replicas."""
     missing: dict[str, str]
     """By metric, why no GPU has it; key ``*``: why there is none of any."""
 

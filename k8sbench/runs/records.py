@@ -38,39 +38,63 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run in ``list -o json``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     run_id: str
+    """What ``status``, ``logs`` and ``--run-id`` take; also the job's name."""
     set_name: str
+    """The set that the run belongs to."""
     repeat: int
+    """From 1, within (set, case)."""
     benchmark: str
+    """Name in the catalog, or in the user's file."""
     variant: str
+    """Which of the benchmark's programs."""
     framework: str
+    """``pytorch`` or ``paddle``."""
     impl: str
+    """Whose program ran: ``k8sbench``, ``upstream`` or ``user``; ``unknown`` only of imported
+    logs."""
     case: str
+    """Replicas × GPUs per replica, ``4x8``; ``2x1-cpu`` without GPUs."""
     precision: str
+    """As requested: ``fp32`` or ``amp``."""
     preset: str
+    """``full``; ``smoke`` checks the path, not the speed."""
     backend: str
+    """``local`` or ``kubernetes``; ``imported``: k8sbench did not run it."""
     phase: Phase
+    """The present state, one of the phases."""
     cause: str
     """Of the present phase, one sentence."""
     cause_id: str | None
+    """Stable id of the cause (``owner-killed``, ``replica-failed``, ``timeout``, …); None where the
+    state needs no diagnosis."""
     created_at: float
+    """When it was recorded."""
     started_at: float | None
+    """When it was first Running; None if it never was."""
     ended_at: float | None
+    """When it became final; None before that."""
     restarts: int = 0
     """How often its job was created again, or is to be."""
     verdict: str | None
+    """``valid`` or ``rejected``; None if it is not measured."""
     reasons: tuple[str, ...]
     """Ids of the verdict's reasons."""
     throughput: float | None = None
-    """The run's figure in ``unit``; null unless it is valid, and ``reasons`` say why."""
+    """The run's figure, by its benchmark's estimator; None unless the verdict is ``valid``."""
     unit: str | None = None
+    """Of ``throughput``, such as ``images/s``; None without one."""
     group: str
+    """Id of the group that the run belongs to, as in ``results -o json``."""
     artifacts: str | None
-    """Absolute path of the run's folder; null where its files are not here."""
+    """Absolute path of the run's folder; None if its files are not on this machine."""
     artifacts_missing: str | None
-    """Why there is no folder here; null where there is one."""
+    """Why the folder is not on this machine, and where it was last written if that is known; None
+    if it is here."""
     on_cluster: Phase | None = None
-    """The present phase on the cluster of a job that no process follows; null if not queried."""
+    """The phase of the run's job on its cluster, where no k8sbench follows it; None where the
+    cluster was not queried."""
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
@@ -81,46 +105,75 @@ class ClusterState(Transition, frozen=True, kw_only=True):
     """The state of a run's job on the cluster at the time ``at``, followed or not."""
 
     replicas: tuple[ReplicaState, ...]
+    """Rank 0's replica first."""
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One run in ``status -o json``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     run_id: str
+    """The run's id."""
     phase: Phase
+    """The present state, one of the phases."""
     cause: str
+    """Why it is in that state, one sentence."""
     cause_id: str | None
+    """Stable id of the cause (diagnosis.md lists those of a cluster); None where the state needs no
+    diagnosis."""
     action: str | None
+    """What to do about it; None where there is nothing to do."""
     unrecoverable: bool
+    """The run cannot start unless someone changes the cluster or the job."""
     created_at: float
+    """When it was recorded."""
     started_at: float | None
+    """When it was first Running; None if it never was."""
     ended_at: float | None
+    """When it became final; None before that."""
     restarts: int = 0
     """How often its job was created again, or is to be."""
     owner: Owner | None
+    """The process that owns a local run; None for a run on a cluster."""
     owner_alive: bool | None
+    """Whether that process still runs; None if there is none, or if this cannot be known from this
+    machine."""
     history: tuple[Transition, ...]
+    """Every change of state, oldest first; the first is Created."""
     group: str
+    """Id of the group that the run belongs to."""
     case_key: str
+    """Identifies the case within its set: repeats of one case have the same key, other runs have
+    another; see the list of fields."""
     plan: RunPlan
+    """The case with all its parameters, fixed before it started."""
     measurement: Measurement | None
+    """Its figures and verdict; None if it is not measured."""
     artifacts: str | None
-    """Absolute path of the run's folder; null where its files are not here."""
+    """Absolute path of the run's folder; None if its files are not on this machine."""
     artifacts_missing: str | None
-    """Why there is no folder here; null where there is one."""
+    """Why the folder is not on this machine, and where it was last written if that is known; None
+    if it is here."""
     log_files: tuple[str, ...]
+    """Paths of the logs, rank 0's replica first; empty if there are none, or they lie on another
+    machine."""
     location: Location | None
+    """Where on a cluster its job is; None for a local run."""
     image_digest: str | None
+    """Digest of the image that its replicas ran; None where that is not known."""
     wishes: tuple[Wish, ...]
     """What its cluster is still to be asked for."""
     on_cluster: ClusterState | None
+    """The present state of the job on its cluster; None for a finished or local run, and where the
+    cluster did not answer."""
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
     """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
     imported_from: Origin | None = None
-    """Which store recorded it, where that store has imported it."""
+    """The store that first recorded it, if it was imported; None if it was not, or if its files are
+    not here."""
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:

@@ -49,19 +49,26 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """``run.json``: what is known of a run before it starts."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     plan: RunPlan
+    """The case with all its parameters, fixed before it started."""
     case_key: str
     """For other readers; this program computes it from the plan."""
     created_at: float
+    """When it was recorded."""
     owner: Owner | None
+    """The process that owns a local run; None for a run on a cluster."""
     location: Location | None = None
+    """Where on a cluster its job is; None for a local run."""
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """``wishes.json``: what is to happen to a run's job and has not happened yet."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     wishes: tuple[Wish, ...]
+    """At most one of each kind."""
 
 
 class RunFolder:

@@ -65,6 +65,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """``k8sbench-export.json``: what an export holds."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     format: int = 1
     """Of the export: a reader refuses one that it does not know."""
     store: str
@@ -72,13 +73,16 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     exported_at: float
     """Unix seconds."""
     runs: tuple[str, ...]
+    """Ids of the runs."""
 
 
 class Digests(msgspec.Struct, frozen=True, kw_only=True):
     """``digests.json``: the digest of each run's files."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     runs: dict[str, str]
+    """By run id: SHA-256 of the lines that ``sha256sum`` prints of the run's files, by name."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):

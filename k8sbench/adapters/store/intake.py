@@ -36,16 +36,20 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     kept_as: str
     """Path of the copy below the run's folder."""
     bytes: int
+    """Size of the copy."""
     sha256: str
+    """SHA-256 of the copy."""
 
 
 class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """``imported.json``: the logs that a run was made of."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     imported_at: float
     """Unix seconds."""
     files: tuple[ImportedFile, ...]
+    """The logs."""
 
 
 def copied(incoming: Path, number: int, names: Sequence[str]) -> tuple[ImportedFile, ...]:

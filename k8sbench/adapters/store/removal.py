@@ -30,12 +30,15 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     """``pruned.json``: what was removed of a run's logs and series, when, and by which rule."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     at: float
     """Unix seconds."""
     rule: str
     """``--keep-logs-for 90d``."""
     files: int
+    """Files that were removed."""
     bytes: int
+    """Their size."""
 
 
 def remove(store: SqlStore, run_id: str) -> None:

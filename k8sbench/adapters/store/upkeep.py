@@ -53,41 +53,53 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         "unreadable-row",
         "repeat-taken",
     ]
+    """The kind of the finding; store.md explains each."""
     path: str
     """The file or folder it concerns."""
     message: str
+    """One sentence."""
 
 
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """What ``store check`` and ``store rebuild`` found."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     store: str
+    """Folder, or the database's URL without its password."""
     runs: int
     """Runs in the database, afterwards."""
     findings: tuple[Finding, ...]
+    """The differences that were found."""
     backup: str | None = None
-    """Where the database is as it was before a rebuild changed it: a file, or names of tables."""
+    """The copy of the database from before a rebuild: a file, or names of tables; None if nothing
+    was changed."""
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What ``store info`` says."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     store: str
     """Folder, or database URL without its password."""
     exists: bool
+    """False where there is no store yet."""
     identity: str | None
-    """What it is known by on clusters; null where there is no store yet."""
+    """The id of the store on clusters, independent of host and path; None if there is no store
+    yet."""
     kind: str
     """``sqlite`` or ``postgresql``."""
     writable: bool
+    """Whether it can be written from here."""
     database_schema: int
     """Migrations that the database has had."""
     artifacts: str
     """Folder of the runs' folders."""
     runs: int
+    """Runs in the database."""
     sets: int
+    """Sets that they belong to."""
     phases: dict[str, int]
     """Runs by phase."""
 

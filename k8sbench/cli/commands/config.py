@@ -29,10 +29,11 @@ class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
     """One option in ``config show -o json``."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     key: str
     """What a configuration file calls it."""
     value: str | int | float | bool | list[str] | None
-    """Null where nothing gives one and the command decides."""
+    """Its value; None where nothing gives one and the command decides."""
     source: str
     """``default``, ``environment NAME``, or ``FILE:LINE`` of a configuration file."""
     commands: tuple[str, ...]

@@ -22,41 +22,62 @@ class ImageVersions(msgspec.Struct, frozen=True):
     """What is in an image, as exactly as it is known."""
 
     framework: str
+    """Of PyTorch or Paddle."""
     cuda: str
+    """Of CUDA's libraries."""
     cudnn: str
+    """Of cuDNN, as precisely as it is known."""
     nccl: str | None
+    """Of NCCL; None where it is not known."""
     python: str | None
+    """Of Python; None where it is not known."""
 
 
 class GpuKind(msgspec.Struct, frozen=True):
     """GPUs of one compute capability, by the part of their names that all forms share."""
 
     compute_capability: str
+    """As NVIDIA's tables give it: ``7.0``."""
     architecture: str
+    """Its name: ``Volta``."""
     data_center: tuple[str, ...]
+    """GPUs of servers, by the part of their names that all forms share: ``V100``."""
     other: tuple[str, ...]
+    """GPUs of workstations and consumers."""
 
 
 class ListedImage(msgspec.Struct, frozen=True, kw_only=True):
     """One image of one benchmark and framework."""
 
     benchmark: str
+    """Name in the catalog, or in the user's file."""
     framework: Framework
+    """The framework of the variants that run in it."""
     image: str
+    """The image's name with its tag."""
     origin: Literal["public", "built", "user"]
+    """From ``images/``, from the framework's authors, or named by the user's file."""
     versions: ImageVersions | None = None
+    """What is in it; None for a user's."""
     minimum_driver: str | None = None
+    """The oldest NVIDIA driver that runs it; None for a user's."""
     compute_capabilities: tuple[str, ...] | None = None
+    """What its framework's kernels were compiled for; None for a user's."""
     gpus: tuple[GpuKind, ...] | None = None
+    """The GPUs that these run on; None for a user's."""
     sources: tuple[str, ...] = ()
+    """How that is known; empty for a user's."""
     note: str | None = None
+    """Remark; None for none."""
 
 
 class ImageList(msgspec.Struct, frozen=True, kw_only=True):
     """What ``images -o json`` prints."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     images: tuple[ListedImage, ...]
+    """One for each benchmark and framework, in the catalog's order."""
 
 
 COLUMNS = (

@@ -21,9 +21,13 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     """What ``pools -o json`` prints."""
 
     schema: int = SCHEMA
+    """Version of the document."""
     source: str
+    """Path of the pools file, name of the cluster's ConfigMap, or ``built-in``."""
     default: str | None
+    """The pool of runs without ``--node-pool``; None if there are several and none is named."""
     pools: tuple[NodePool, ...]
+    """In the order of the file."""
 
 
 COLUMNS = (

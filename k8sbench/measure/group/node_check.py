@@ -63,19 +63,23 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What the nodes that were measured alike were held to."""
 
     alike: tuple[str, ...]
+    """GPU model, precision in effect and estimator of the nodes that were compared."""
     nodes: int
+    """How many nodes were compared."""
     centre: float | None
     """Median throughput; None for no node."""
     noise: float | None
     """Relative; None for fewer than :data:`FEWEST` nodes."""
     limit: float | None
-    """How far below the centre a node is slow: 0.03 for 3 %."""
+    """How far below the centre a node is slow, 0.03 for 3 %; None as above."""
     centre_before: float | None = None
     """Median of now ÷ before; None without a node that both sets have."""
     nodes_before: int = 0
+    """Nodes that both sets have."""
     limit_before: float | None = None
+    """As ``limit``, for now ÷ before; None for fewer than 5 such nodes."""
     reason: str | None = None
-    """Why nodes were not judged against the pool, or not against the baseline."""
+    """Why nodes were not judged; None where they were."""
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):

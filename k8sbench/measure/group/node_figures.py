@@ -21,8 +21,11 @@ class NodeGpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU of a node in the latest run that has metrics of it."""
 
     index: str | None
+    """The driver's index; None if the source does not report it."""
     uuid: str | None
+    """The driver's UUID; None as above."""
     model: str | None
+    """As the driver names it; None as above."""
     figures: dict[str, float]
     """By metric."""
 

@@ -17,7 +17,9 @@ class LatestSample(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     """In the metric's unit; of a counter as it stands, of ``throttled`` and ``xid`` the code."""
     unit: str
+    """As in the table of metrics; empty for codes."""
     source: SourceName
+    """Which source took it."""
     at: float
     """Unix seconds."""
     age: float
@@ -28,7 +30,9 @@ class GpuNow(msgspec.Struct, frozen=True, kw_only=True):
     """One of a run's GPUs and what it does now, by metric."""
 
     gpu: Gpu
+    """Which one."""
     metrics: dict[str, LatestSample]
+    """By id of a metric, the newest sample of each metric, at most two minutes old."""
 
 
 def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:

@@ -6,11 +6,8 @@ A field's description is the string below it in the source, its type and default
 
 from __future__ import annotations
 
-import ast
-import inspect
 import pathlib
 import textwrap
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -18,34 +15,35 @@ import msgspec.inspect as types
 
 from k8sbench.model import pool, spec
 from k8sbench.parse import families
+from tests import struct_docs
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "catalog.md"
 BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
-STRUCTS: tuple[tuple[str, ModuleType, type[Any]], ...] = (
-    ("The file", spec, spec.BenchmarkSpec),
-    ("`variants[]`", spec, spec.Variant),
-    ("`variants[].window`", spec, spec.Window),
-    ("`variants[].train`", spec, spec.Train),
-    ("`variants[].smoke`", spec, spec.Smoke),
-    ("`variants[].smoke.train`", spec, spec.SmokeTrain),
-    ("`variants[].log`, where it is no family's name", spec, spec.LogFormat),
-    ("`variants[].fingerprint`", spec, spec.Fingerprint),
-    ("`variants[].data_set`", spec, spec.DataSet),
-    ("`variants[].published[]`", spec, spec.Published),
-    ("`target_accuracy`, `variants[].published[].accuracy`", spec, spec.Accuracy),
-    ("`variants[].upstream`", spec, spec.Upstream),
-    ("`variants[].upstream.numbers`", spec, spec.Scaled),
-    ("`sources`", spec, spec.Source),
-    ("A pools file", pool, pool.PoolsFile),
-    ("`pools[]`", pool, pool.NodePool),
-    ("`pools[].tolerations[]`", pool, pool.Toleration),
-    ("`pools[].rdma`", pool, pool.Rdma),
+STRUCTS: tuple[tuple[str, type[Any]], ...] = (
+    ("The file", spec.BenchmarkSpec),
+    ("`variants[]`", spec.Variant),
+    ("`variants[].window`", spec.Window),
+    ("`variants[].train`", spec.Train),
+    ("`variants[].smoke`", spec.Smoke),
+    ("`variants[].smoke.train`", spec.SmokeTrain),
+    ("`variants[].log`, where it is no family's name", spec.LogFormat),
+    ("`variants[].fingerprint`", spec.Fingerprint),
+    ("`variants[].data_set`", spec.DataSet),
+    ("`variants[].published[]`", spec.Published),
+    ("`target_accuracy`, `variants[].published[].accuracy`", spec.Accuracy),
+    ("`variants[].upstream`", spec.Upstream),
+    ("`variants[].upstream.numbers`", spec.Scaled),
+    ("`sources`", spec.Source),
+    ("A pools file", pool.PoolsFile),
+    ("`pools[]`", pool.NodePool),
+    ("`pools[].tolerations[]`", pool.Toleration),
+    ("`pools[].rdma`", pool.Rdma),
 )
 
 
 def reference() -> str:
     """The generated part of the page."""
-    parts = [_table(title, module, struct) for title, module, struct in STRUCTS]
+    parts = [_table(title, struct) for title, struct in STRUCTS]
     placeholders = [f"| `{{{name}}}` | {what} |" for name, what in spec.PLACEHOLDERS.items()]
     parts.append(
         "### Placeholders\n\nIn `command`, `upstream`'s commands and `upstream.env`.\n\n"
@@ -59,26 +57,8 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def descriptions(module: ModuleType, struct: type[Any]) -> dict[str, str]:
-    """Field → the string that stands below it in the source."""
-    tree = ast.parse(inspect.getsource(module))
-    body = next(
-        node.body
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and node.name == struct.__name__
-    )
-    found = {}
-    for field, below in zip(body, [*body[1:], ast.Pass()], strict=True):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            text = ""
-            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                text = " ".join(str(below.value.value).split())
-            found[field.target.id] = text
-    return found
-
-
-def _table(title: str, module: ModuleType, struct: type[Any]) -> str:
-    told = descriptions(module, struct)
+def _table(title: str, struct: type[Any]) -> str:
+    told = struct_docs.descriptions(struct)
     info = types.type_info(struct)
     assert isinstance(info, types.StructType)
     rows = [
@@ -86,7 +66,7 @@ def _table(title: str, module: ModuleType, struct: type[Any]) -> str:
         f" | {told[field.encode_name].replace('``', '`')} |"
         for field in info.fields
     ]
-    intro = " ".join((inspect.getdoc(struct) or "").split()).replace("``", "`")
+    intro = struct_docs.summary(struct)
     return (
         "\n".join(
             [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from k8sbench.adapters.files import catalog, pools
 from k8sbench.model import pool, spec
 from k8sbench.model.errors import InputError
 from k8sbench.model.spec import LogFormat
-from tests import tiers
+from tests import struct_docs, tiers
 from tests.unit.catalog import reference
 
 EXAMPLES = sorted((tiers.ROOT / "docs" / "examples").glob("*.yaml"))
@@ -63,11 +62,9 @@ def test_the_reference_is_what_the_program_says_of_itself() -> None:
     )
 
 
-@pytest.mark.parametrize(("module", "struct"), [each[1:] for each in reference.STRUCTS], ids=str)
-def test_every_field_of_every_mapping_says_what_it_means(
-    module: ModuleType, struct: type[Any]
-) -> None:
-    told = reference.descriptions(module, struct)
+@pytest.mark.parametrize("struct", [struct for _, struct in reference.STRUCTS], ids=str)
+def test_every_field_of_every_mapping_says_what_it_means(struct: type[Any]) -> None:
+    told = struct_docs.descriptions(struct)
     assert set(told) == set(struct.__struct_fields__)
     assert [name for name, text in told.items() if not text] == []
 
@@ -80,7 +77,7 @@ def test_every_mapping_of_a_file_is_in_the_reference() -> None:
         if isinstance(value, type) and hasattr(value, "__struct_fields__")
         if value.__module__ == module.__name__ and not value.__name__.startswith("_")
     }
-    assert structs == {struct for _, _, struct in reference.STRUCTS}
+    assert structs == {struct for _, struct in reference.STRUCTS}
 
 
 def test_the_example_on_the_page_is_the_file_and_loads() -> None:
