@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
 from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
 from k8sbench.model import creation
+from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (
     BenchError,
     CreationUnknown,
@@ -19,7 +22,20 @@ from k8sbench.model.errors import (
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.runs import reporting
+from tests.tiers import ROOT
 from tests.unit.store.examples import NOW, measurement, plan
+
+
+def test_the_page_lists_every_exit_code_and_their_order() -> None:
+    page = (ROOT / "docs" / "exit-codes.md").read_text()
+    listed = [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
+    errors = {
+        error.exit_code
+        for error in vars(errors_module).values()
+        if isinstance(error, type) and issubclass(error, BenchError)
+    }
+    assert set(listed) == {*exit_codes.ORDER, *errors}
+    assert f"applies: {', '.join(map(str, exit_codes.ORDER))}." in page
 
 
 def test_a_run_whose_files_are_on_another_machine_is_no_failure() -> None:
