@@ -99,6 +99,10 @@ OF_RUNS: dict[str, str] = {
     "restarted": "Compare time_weighted_steady, which leaves the record after each restart out.",
     "running-mean-coarse": "Log less often, so that a record covers more iterations.",
     "sampled-steps": "Give `--warmup 0`: the headline is then of all steps.",
+    "sockets-between-nodes": (
+        "Give the node pool its RDMA device (`rdma`); if the nodes have none, compare the figure "
+        "with figures over TCP only."
+    ),
     "summary-only": "Nothing to do; such a log has no other estimators.",
     "unsteady": (
         "Look at the records that are left out of time_weighted_steady; compare by one estimator."

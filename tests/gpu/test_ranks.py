@@ -83,7 +83,11 @@ def test_two_ranks_normalise_as_pytorchs_own_layer_and_as_one_rank_does(
     assert max(found["one rank"].values()) <= tolerance, found
 
 
-def test_nccl_forms_a_group_of_one_and_tells_its_network() -> None:
+@pytest.mark.parametrize("level", ["", "WARN", "INFO"])
+def test_nccl_forms_a_group_of_one_and_tells_its_network(
+    level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCCL_DEBUG", level)
     (told,) = meeting("cuda", 1)
     assert told["backend"] == "nccl"
     assert told["transport"], "NCCL's log was not understood"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import inspect
 import json
 import os
 import pathlib
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from unittest import mock
 
 import pytest
 
@@ -166,17 +170,50 @@ def test_every_call_has_a_name_that_nvmls_own_module_knows(name: str) -> None:
     assert re.search(rf"\b{name.removesuffix('_v2')}\b", own)
 
 
+LEVELS = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
+USING = "h:1:2 [0] NCCL INFO Using network Socket"
+WARNING = "h:1:2 [0] net.cc:7 NCCL WARN no route"
+
+
+class Nccl:
+    """Stands in for NCCL, which opens its log when it connects and keeps it open."""
+
+    def __init__(self) -> None:
+        self.said = ""
+        self.error: str | None = None
+        self.asked: dict[str, str] = {}
+        self.log: int | None = None
+
+    def __call__(self) -> None:
+        self.asked = {name: os.environ[name] for name in LEVELS}
+        path = self.asked["NCCL_DEBUG_FILE"].replace("%p", str(os.getpid()))
+        self.log = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self.say(self.said)
+        if self.error is not None:
+            raise RuntimeError(self.error)
+
+    def say(self, text: str) -> None:
+        """Write without a buffer, as NCCL does."""
+        assert self.log is not None
+        os.write(self.log, text.encode())
+
+
 @pytest.fixture
-def nccl_log(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.Path:
-    """The file that NCCL was asked to write."""
-    for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
+def nccl() -> Iterator[Nccl]:
+    library = Nccl()
+    yield library
+    if library.log is not None:
+        os.close(library.log)
+
+
+@pytest.fixture(autouse=True)
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.Path:
+    """The folder of NCCL's log, in an environment that says nothing of it."""
+    for name in LEVELS:
         monkeypatch.setenv(name, "")  # so that it is put back
         monkeypatch.delenv(name)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    log = machine.ask_nccl_for_its_transport()
-    assert log is not None
-    assert os.environ["NCCL_DEBUG_FILE"] == str(log)
-    return log
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -189,23 +226,137 @@ def nccl_log(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib
         ("NCCL INFO Using network ", None),
     ],
 )
-def test_nccl_tells_its_network_and_its_log_goes(
-    text: str, network: str | None, nccl_log: pathlib.Path
+@pytest.mark.parametrize("level", [None, "VERSION", "warn", "INFO", "TRACE"])
+def test_nccl_tells_its_network_whatever_level_a_pool_sets_and_its_file_goes(
+    text: str,
+    network: str | None,
+    level: str | None,
+    nccl: Nccl,
+    monkeypatch: pytest.MonkeyPatch,
+    temporary: pathlib.Path,
 ) -> None:
-    nccl_log.write_text(text)
-    assert machine.nccl_transport(nccl_log) == network
-    assert not nccl_log.exists()
+    if level is not None:
+        monkeypatch.setenv("NCCL_DEBUG", level)
+    nccl.said = text
+    assert machine.connect_by_nccl(nccl) == network
+    assert nccl.asked["NCCL_DEBUG"] == (level if level in ("INFO", "TRACE") else "INFO")
+    assert not list(temporary.iterdir())
 
 
-def test_a_log_that_nccl_did_not_write_is_no_answer(nccl_log: pathlib.Path) -> None:
-    assert machine.nccl_transport(nccl_log) is None
-    assert machine.nccl_transport(None) is None
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [(None, "ENV,INIT,NET"), ("COLL,GRAPH", "COLL,GRAPH,INIT,NET"), ("^COLL", "^COLL")],
+)
+def test_the_parts_of_nccl_that_a_user_wants_to_hear_are_asked_for_as_well(
+    given: str | None, asked: str, nccl: Nccl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if given is not None:
+        monkeypatch.setenv("NCCL_DEBUG_SUBSYS", given)
+    machine.connect_by_nccl(nccl)
+    if given != "^COLL":
+        assert nccl.asked["NCCL_DEBUG_SUBSYS"] == asked
+    assert os.environ["NCCL_DEBUG_SUBSYS"] == asked
 
 
-def test_a_user_who_steers_nccls_log_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NCCL_DEBUG", "WARN")
-    assert machine.ask_nccl_for_its_transport() is None
-    assert os.environ["NCCL_DEBUG"] == "WARN"
+@pytest.mark.parametrize(
+    ("level", "shown", "goes_on"),
+    [(None, [WARNING], ""), ("WARN", [WARNING], "later\n"), ("INFO", [USING, WARNING], "later\n")],
+)
+def test_of_nccls_lines_the_log_has_what_was_asked_for(
+    level: str | None,
+    shown: list[str],
+    goes_on: str,
+    nccl: Nccl,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if level is not None:
+        monkeypatch.setenv("NCCL_DEBUG", level)
+    nccl.said = f"{USING}\n{WARNING}\n"
+    assert machine.connect_by_nccl(nccl) == "Socket"
+    assert capfd.readouterr().err.splitlines() == shown
+    nccl.say("later\n")  # as it warns of a peer that is lost
+    assert capfd.readouterr().err == goes_on
+
+
+@pytest.mark.parametrize("level", [None, "WARN", "INFO"])
+def test_all_that_nccl_said_is_in_the_log_when_it_cannot_connect(
+    level: str | None,
+    nccl: Nccl,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if level is not None:
+        monkeypatch.setenv("NCCL_DEBUG", level)
+    nccl.said, nccl.error = f"{USING}\n{WARNING}\n", "no peer"
+    with pytest.raises(RuntimeError, match="no peer"):
+        machine.connect_by_nccl(nccl)
+    out, err = capfd.readouterr()
+    assert (out, err.splitlines()) == ("", [USING, WARNING])
+
+
+def test_a_log_that_nccl_did_not_write_is_no_answer() -> None:
+    assert machine.connect_by_nccl(lambda: None) is None
+    with pytest.raises(OSError, match="of its own"):
+        machine.connect_by_nccl(mock.Mock(side_effect=OSError("of its own")))
+
+
+def test_a_file_that_a_user_names_for_nccl_is_read_and_stays(
+    nccl: Nccl,
+    monkeypatch: pytest.MonkeyPatch,
+    temporary: pathlib.Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("NCCL_DEBUG_FILE", str(temporary / "nccl.%p.log"))
+    nccl.said = USING
+    assert machine.connect_by_nccl(nccl) == "Socket"
+    assert (temporary / f"nccl.{os.getpid()}.log").read_text() == USING
+    assert capfd.readouterr().err == ""
+
+
+UNABLE = """
+import ctypes, sys
+from k8sbench.trainers.parts import machine
+
+class Id(ctypes.Structure):
+    _fields_ = (("bytes", ctypes.c_char * 128),)
+
+library, communicator = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+library.ncclCommInitRank.argtypes = ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int
+
+def connect():
+    # Rank 5 of 2: an error with GPUs and without.
+    if library.ncclCommInitRank(ctypes.byref(communicator), 2, Id(), 5):
+        raise RuntimeError("not connected")
+
+for _ in range(2):  # the second time its file is not opened any more
+    try:
+        machine.connect_by_nccl(connect)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+"""
+
+
+@pytest.mark.tier("frameworks")
+def test_nccl_itself_says_why_it_cannot_connect_and_goes_on_to_where_its_log_was_moved() -> None:
+    (library,) = (
+        pathlib.Path(folder, "lib", "libnccl.so.2")
+        for folder in importlib.import_module("nvidia.nccl").__path__
+    )
+    importlib.import_module("torch")  # so that what NCCL needs is found
+    ended = subprocess.run(
+        [sys.executable, "-c", UNABLE, str(library)],
+        env={**os.environ, "NCCL_DEBUG": "WARN"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    first, second, rest = ended.stderr.split("not connected\n")
+    assert "NCCL WARN" in first
+    assert "NCCL WARN" in second
+    assert (ended.stdout, rest) == ("", "")
 
 
 def test_tf32_is_off_for_all_libraries_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,8 @@ def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
         joined.append((backend, device_id))
 
     monkeypatch.setattr(distributed, "init_process_group", join)
-    monkeypatch.setenv("NCCL_DEBUG", "WARN")  # so that its log is not asked for
+    for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
+        monkeypatch.setenv(name, "")  # so that it is put back
     with pytest.raises(SystemExit, match=r"local rank 1 has no GPU: 1 are visible.*--share-gpu"):
         on_one_gpu(monkeypatch, 1)
     second = on_one_gpu(monkeypatch, 1, "--share-gpu")
@@ -208,7 +209,8 @@ def test_paddle_gets_the_ranks_gpu_and_is_asked_about_that_one(
         asked.append(device)
         return Properties
 
-    for name in ("NCCL_DEBUG", "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
+    nccl = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
+    for name in (*nccl, "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, "")
     monkeypatch.setattr(paddle.device.cuda, "get_device_properties", properties)
     monkeypatch.setattr(paddle.device.cuda, "max_memory_allocated", lambda _: 3 << 20)

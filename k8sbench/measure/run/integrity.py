@@ -44,6 +44,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         decides = name in {"iteration", "rate", "step_seconds"}
         yield reason("unread-number", text, [place], severity=None if decides else "warn")
     yield from clocks.reasons(case.log.clocks)
+    yield from _transport(case.log)
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
@@ -60,6 +61,16 @@ def reasons(case: Case) -> Iterator[Reason]:
         lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
         text = f"{lines.format(file)} longer than 64 KiB and cut."
         yield reason("long-lines", text)
+
+
+def _transport(log: LogFacts) -> Iterator[Reason]:
+    """How the nodes communicated: by InfiniBand, by RoCE or, which is slower, by TCP."""
+    # As NCCL names it: of gloo, which runs on CPUs use, the trainers say "socket".
+    sockets = log.facts.get("transport", {}).get("Socket")
+    nodes = log.facts.get("node") or log.facts.get("host") or {}  # a pod's host is the pod
+    if log.family is OURS and sockets is not None and len(nodes) > 1:
+        text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
+        yield reason("sockets-between-nodes", text, [sockets])
 
 
 def _target_time(case: Case) -> Iterator[Reason]:

@@ -32,6 +32,7 @@ _WARN = (
     *("clock-jump", "clocks-apart", "airank-accuracy", "airank-target", "long-lines"),
     *("machine-busy", "machine-shared", "gpu-in-use", "broken-samples", "checkpoint-failed"),
     *("gpus-unverified", "batch-unverified", "precision-unverified", "model-unverified"),
+    "sockets-between-nodes",
 )
 RULES: dict[str, Severity] = {
     **dict.fromkeys(_REJECT, "reject"),

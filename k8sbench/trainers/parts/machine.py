@@ -7,13 +7,16 @@ switches of NVIDIA's libraries that no framework has: TF32 for all of them, and 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import re
 import resource
 import socket
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from k8sbench.trainers.parts import nvml
@@ -102,32 +105,51 @@ def steer_tf32(allowed: bool) -> None:
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
 
 
-def ask_nccl_for_its_transport() -> Path | None:
-    """Let NCCL write its choices to a file of its own, unless the user has configured its log."""
-    if "NCCL_DEBUG" in os.environ or "NCCL_DEBUG_FILE" in os.environ:
-        return None
-    path = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
-    os.environ.update(
-        NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET,ENV", NCCL_DEBUG_FILE=str(path)
-    )
-    return path
+def connect_by_nccl(connect: Callable[[], object]) -> str | None:
+    """Call `connect`, in which NCCL connects; the network that it reports, None if it reports none.
 
-
-def nccl_transport(log: Path | None) -> str | None:
-    """The network that NCCL reports ("IB", "Socket", a plug-in's name); None if it reports none.
-
-    It is the one between nodes; NVLink or shared memory carry what stays inside one. To be called
-    once NCCL has connected; the log is removed.
+    "IB", "Socket" or a plug-in's name: the one between nodes; NVLink or shared memory carry what
+    stays inside one. NCCL reports it at NCCL_DEBUG=INFO only, so that it always writes that much,
+    into a file. What the user asked for comes to stderr from there, as do warnings and, where
+    `connect` fails, all of it. A file that the user names by NCCL_DEBUG_FILE is only read.
     """
-    if log is None:
-        return None
+    level = os.environ.get("NCCL_DEBUG", "").upper()
+    is_shown = level in ("INFO", "TRACE")
+    if not is_shown:
+        os.environ["NCCL_DEBUG"] = "INFO"
+    subsystems = os.environ.get("NCCL_DEBUG_SUBSYS") or "ENV"
+    if not subsystems.startswith("^"):  # which begins a list of those that are left out
+        os.environ["NCCL_DEBUG_SUBSYS"] = f"{subsystems},INIT,NET"
+    own = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
+    named = os.environ.get("NCCL_DEBUG_FILE") or str(own)
+    os.environ["NCCL_DEBUG_FILE"] = named
+    host = socket.gethostname().partition(".")[0]
+    log = Path(named.replace("%h", host).replace("%p", str(os.getpid())))
     try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-        log.unlink()
-    except OSError:
-        return None
+        connect()
+    except BaseException:
+        is_shown = True
+        raise
+    finally:
+        if log == own and level:
+            _move_to_stderr(log)
+        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if log == own:
+            log.unlink(missing_ok=True)
+            for line in text.splitlines():
+                if is_shown or "NCCL WARN" in line:
+                    sys.stderr.write(f"{line}\n")  # one by one: all ranks write into one pipe
+            sys.stderr.flush()
     found = re.search(r"Using network (\S.*)", text)
     return found[1].strip() if found else None
+
+
+def _move_to_stderr(log: Path) -> None:
+    """Let what this process goes on writing into a file, which stays open, come to stderr."""
+    for number in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the listing's own is closed by now
+            if number.samefile(log):
+                os.dup2(2, int(number.name))
 
 
 def _numa_node(pci_bus_id: str) -> int | None:

@@ -82,12 +82,18 @@ class Session(session.Session):
         os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
         if self.on_gpu:
             os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
-        log = machine.ask_nccl_for_its_transport() if self.on_gpu else None
-        if not self.place.first:
-            _await_meeting_point()
-        distributed.init_parallel_env()
-        self.wait_for_all()  # NCCL connects at its first collective
-        self.transport = machine.nccl_transport(log) if self.on_gpu else "socket"
+
+        def meet() -> None:
+            if not self.place.first:
+                _await_meeting_point()
+            distributed.init_parallel_env()
+            self.wait_for_all()  # NCCL connects at its first collective
+
+        if self.on_gpu:
+            self.transport = machine.connect_by_nccl(meet)
+        else:
+            meet()
+            self.transport = "socket"
 
     def close(self) -> None:
         self.wait_for_all()  # rank 0 must not remove the meeting point before the others leave

@@ -64,8 +64,8 @@ class Session(session.Session):
         # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
         by_nccl = self.on_gpu and not self.settings.share_gpu
         self.backend = "nccl" if by_nccl else "gloo"
-        log = machine.ask_nccl_for_its_transport() if by_nccl else None
-        with _quiet_stdout():
+
+        def meet() -> None:
             dist.init_process_group(
                 self.backend,
                 timeout=COLLECTIVE_TIMEOUT,
@@ -73,7 +73,13 @@ class Session(session.Session):
                 world_size=self.place.world_size,
                 device_id=self.device if by_nccl else None,  # so that NCCL connects now
             )
-        self.transport = machine.nccl_transport(log) if by_nccl else "socket"
+
+        if by_nccl:
+            self.transport = machine.connect_by_nccl(meet)
+        else:
+            with _quiet_stdout():
+                meet()
+            self.transport = "socket"
 
     def close(self) -> None:
         if self.backend is not None:
@@ -225,7 +231,7 @@ def _need_compiler(device: str) -> None:
 
 @contextlib.contextmanager
 def _quiet_stdout() -> Iterator[None]:
-    """Keep native code off stdout: gloo writes fragments that would cut other ranks' lines."""
+    """Keep gloo off stdout: it writes fragments that would cut other ranks' lines."""
     kept = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -423,6 +423,34 @@ def test_ranks_on_different_gpus_are_rejected() -> None:
 
 
 @pytest.mark.parametrize(
+    ("master", "worker", "is_slow"),
+    [
+        ({"transport": "Socket", "node": "a"}, {"transport": "Socket", "node": "b"}, True),
+        ({"transport": "IB", "node": "a"}, {"transport": "Socket", "node": "b"}, True),
+        ({"transport": "Socket"}, {"transport": "Socket"}, True),  # on two hosts, without pods
+        ({"transport": "Socket", "node": "a"}, {"transport": "Socket", "node": "a"}, False),
+        ({"transport": "IB", "node": "a"}, {"transport": "IB", "node": "b"}, False),
+        ({"transport": "socket", "node": "a"}, {"transport": "socket", "node": "b"}, False),
+        ({"node": "a"}, {"node": "b"}, False),  # nothing is known of it
+    ],
+)
+def test_nccl_over_sockets_between_nodes_is_a_warning_in_the_row(
+    master: dict[str, str], worker: dict[str, str], is_slow: bool
+) -> None:
+    """Two pods of one node have different hosts, too."""
+    found = both(
+        edited(text("k8sbench_master.log"), "environment", **master),
+        edited(text("k8sbench_worker.log"), "environment", **worker),
+    )
+    assert found.verdict == "valid"
+    assert [(one.id, one.severity) for one in found.reasons] == (
+        [("sockets-between-nodes", "warn")] if is_slow else []
+    )
+    assert all('"transport": "Socket"' in one.evidence[0].text for one in found.reasons)
+    assert found.environment.get("transport") == master.get("transport")
+
+
+@pytest.mark.parametrize(
     ("found", "same"), [(100_100, True), (99_901, True), (100_101, False), (99_899, False)]
 )
 def test_a_thousandth_of_the_parameters_may_differ(found: int, same: bool) -> None:
