@@ -18,6 +18,7 @@ from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
+from tests.unit.local.test_exits import torchrun
 
 TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
 JOBS = "/pytorchjobs"
@@ -52,10 +53,10 @@ class Training:
         self.prints("one")
         pod_logs.serve(shell.namespace, self._files)
 
-    def prints(self, text: str) -> None:
+    def prints(self, *lines: str) -> None:
         """Write what the pods of the next attempt print: the files of those before are gone."""
         for file in self._files.values():
-            file.write_text(log_text([text]))
+            file.write_text(log_text(lines))
 
     def started(self, *words: str) -> Any:
         return self.shell.started("submit", *TRAIN, f"--run-id={self.run_id}", *words)
@@ -74,9 +75,11 @@ class Training:
         """Wait until what the pods print is in the store."""
         until(lambda: text in self.shell.archived(self.run_id, "worker-0"), "the lines")
 
-    def fails(self, *, alone: bool = False) -> None:
-        """Have the worker killed for want of memory; the master ends, too, unless it is alone."""
-        end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}=137")
+    def fails(self, code: int = 137, *, alone: bool = False) -> None:
+        """Have the worker killed for want of memory, or end with another code; the master ends,
+        too, unless it is alone.
+        """
+        end = ("--overwrite", f"{RUN_FOR}=0s", f"{EXIT_CODE}={code}")
         self.shell.namespace.kubectl("annotate", "pod", f"{self.run_id}-worker-0", *end)
         if not alone:
             self.shell.namespace.finish(self.run_id)
@@ -136,6 +139,49 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     assert listed["restarts"] == 1
     assert "RESTARTS" in shell.run("list").out
     assert "1 restart" in shell.run("status", "killed").out
+
+
+REFUSAL = "k8sbench: error: --data /data: /data/train: No such file or directory"
+RANKS = 8
+"""Of a pod: torchrun reports each in several lines, more than are kept of a log otherwise."""
+
+
+def test_what_a_trainer_has_refused_under_torchrun_is_not_started_again(shell: Shell) -> None:
+    training = Training(shell, "refused")
+    report = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 2))
+    training.prints("one", REFUSAL, *report)
+    with training.started() as submit:
+        training.runs(1)
+        training.archives(report[-1])
+        training.fails(1)
+        submit.ends(3)
+    status = training.status()
+    assert (status["phase"], status["cause_id"]) == ("Failed", "usage-error")
+    assert status["cause"] == f"worker-0 exited with code 1: [rank0]: {REFUSAL}"
+    assert status["restarts"] == 0
+
+
+def test_a_trainer_that_crashed_under_torchrun_is_started_again_whatever_it_has_quoted(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "crashed")
+    held = proxy.hold(JOBS, method="POST", skip=1)
+    report = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 1))
+    training.prints("one", REFUSAL, "[rank0]: ValueError: boom", *report)
+    with training.started("--max-restarts=1") as submit:
+        training.runs(1)
+        training.archives(report[-1])
+        training.fails(1)
+        held.wait()
+        training.prints("two")
+        held.end()
+        training.runs(2)
+        training.archives("two")
+        shell.namespace.finish("crashed")
+        submit.ends(5)
+    status = training.status()
+    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+    assert "worker-0 exited with code 1: [rank0]: ValueError: boom" in submit.err
 
 
 def fault_at(proxy: FaultProxy, stage: str, run_id: str) -> Fault:

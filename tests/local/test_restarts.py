@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -43,17 +44,28 @@ child.kill()
 child.wait()
 """
 REFUSING = "import sys; print('usage: little DIR'); sys.exit(2)"
+REFUSING_BY_1 = "import sys; print('k8sbench: error: no such data'); sys.exit(1)"
 FAILING = "import sys; print('ValueError: no such thing'); sys.exit(1)"
+ONE_RANK_ENDS = """
+import os, signal, sys
+if os.environ["RANK"] == "0":
+    signal.pause()
+print(sys.argv[1], file=sys.stderr, flush=True)
+os._exit(int(sys.argv[2]))
+"""
 
 
-def submitted(store: SqlStore, trainer: str, *words: str, max_restarts: int = 3) -> Run:
+def submitted(
+    store: SqlStore, trainer: str, *words: str, max_restarts: int = 3, **changes: Any
+) -> Run:
     """Run a trainer, given as its source text, as ``submit`` does."""
     files = {"little.py": trainer}
 
     def text(_: RunPlan) -> str:
         return "kind: Job\n"
 
-    draft = examples.plan(*words, files=files, max_restarts=max_restarts, run_id=DRAFT_ID)
+    changes |= {"max_restarts": max_restarts, "run_id": DRAFT_ID}
+    draft = examples.plan(*words, files=files, **changes)
     case = PlannedCase(
         draft=draft, manifests=lambda plan: examples.rendered(plan, files), text=text
     )
@@ -91,10 +103,35 @@ def test_a_worker_that_is_killed_once_goes_on_when_all_of_its_attempt_are_gone(
     assert printed(store, "worker-0") == ["from step 0", "from step 2"]
 
 
-def test_a_program_that_refuses_its_words_is_not_started_again(store: SqlStore) -> None:
-    run = submitted(store, REFUSING)
+@pytest.mark.parametrize("program", [REFUSING, REFUSING_BY_1])
+def test_a_program_that_refuses_its_words_is_not_started_again(
+    store: SqlStore, program: str
+) -> None:
+    run = submitted(store, program)
     assert (run.phase, run.restarts) == (Phase.FAILED, 0)
     assert run.history[-1].cause_id == "usage-error"
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.parametrize(
+    ("said", "code", "cause_id", "restarts"),
+    [
+        ("k8sbench: error: no such data", 2, "usage-error", 0),
+        ("k8sbench: failed: the disk is full", 1, "replica-failed", 1),
+        ("k8sbench: error: quoted from elsewhere", 1, "replica-failed", 1),
+    ],
+)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_a_rank_has_refused_under_torchrun_is_not_started_again(
+    store: SqlStore, said: str, code: int, cause_id: str, restarts: int, replicas: int
+) -> None:
+    """Torchrun itself ends with 1 each time; the other rank waits beside it, or in a replica."""
+    shape = {"replicas": replicas, "processes_per_replica": 2 // replicas}
+    words = (said, str(code))
+    run = submitted(store, ONE_RANK_ENDS, *words, max_restarts=1, launcher=True, **shape)
+    assert (run.phase, run.restarts) == (Phase.FAILED, restarts)
+    assert run.history[-1].cause_id == cause_id
+    assert run.history[-1].cause.endswith(f"exited with code 1: [rank1]: {said}")
 
 
 def test_a_program_that_always_fails_is_started_as_often_as_was_asked_for(

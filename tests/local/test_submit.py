@@ -128,6 +128,20 @@ def test_a_run_on_files_has_the_share_of_its_time_that_it_waits_for_them_in_its_
     assert re.fullmatch(r" *\d+\.\d %", cells[place - 3 : place + len("DATA WAIT")])
 
 
+def test_a_trainer_that_refuses_its_data_is_not_started_again_by_a_training(
+    shell: Shell, tmp_path: pathlib.Path
+) -> None:
+    """The folder is there, which is as far as k8sbench itself looks."""
+    (tmp_path / "pictures").mkdir()
+    training = ("--mode", "train", "--evaluate-every", "8", "--target", "none")
+    where = ("--data", str(tmp_path / "pictures"), "--checkpoints", str(tmp_path / "checkpoints"))
+    said = shell.run(*RESNET, *training, *where, "--iterations", "8", code=3)
+    assert "up to 3 restarts" in said
+    (run,) = shell.json("list")
+    assert (run["phase"], run["cause_id"], run["restarts"]) == ("Failed", "usage-error", 0)
+    assert "k8sbench: error: --data " in run["cause"]
+
+
 def test_paddle_with_amp_on_a_cpu_says_that_it_ran_in_fp32(shell: Shell) -> None:
     shell.run(
         "submit", "deeplabv3p", "--framework", "paddle", "--replicas", "2", "--amp",

@@ -111,15 +111,24 @@ def test_no_loader_process_outlives_its_trainer(how: str, code: int) -> None:
     assert process.returncode == code
 
 
-def test_a_refusal_is_one_line_and_2() -> None:
+@pytest.mark.parametrize(
+    ("how", "code", "line"),
+    [
+        ("refuse('no GPU here')", 2, "k8sbench: error: no GPU here\n"),
+        ("refuse('no disk', passing=True)", 1, "k8sbench: failed: no disk\n"),
+        (
+            "Parser(prog='x').parse_args(['-y'])",
+            2,
+            "k8sbench: error: unrecognized arguments: -y; see x --help\n",
+        ),
+    ],
+)
+def test_a_refusal_is_one_line_and_a_code(how: str, code: int, line: str) -> None:
     process = start(
-        "def main():\n"
-        "    from k8sbench.trainers.parts import settings\n"
-        "    settings.refuse('no GPU here')"
+        f"def main():\n    from k8sbench.trainers.parts import settings\n    settings.{how}"
     )
     out, err = process.communicate(timeout=100)
-    assert (process.returncode, out) == (2, "")
-    assert err == "k8sbench: error: no GPU here\n"
+    assert (process.returncode, out, err) == (code, "", line)
 
 
 @pytest.mark.tier("frameworks")

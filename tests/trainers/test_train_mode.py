@@ -258,5 +258,5 @@ def test_too_many_broken_samples_end_a_run_by_one_sentence(
     named = {event["path"] for event in only(events(ended.stdout), "broken")}
     assert len(named) == (3 if "--broken-limit" in options else TRAINING)
     last = ended.stderr.splitlines()[-1]
-    assert last.startswith(f"k8sbench: error: {told}")
+    assert last.startswith(f"k8sbench: failed: {told}")
     assert "Traceback" not in ended.stderr

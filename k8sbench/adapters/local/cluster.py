@@ -208,6 +208,7 @@ class LocalCluster:
                     clock=self._clock,
                     node=platform.node(),
                     finish_grace=self._finish_grace,
+                    is_trainer=plan.trainer is not None,
                     release=held.pop_all().close,
                 )
         except OSError as wrong:

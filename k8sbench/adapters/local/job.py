@@ -44,6 +44,7 @@ class LocalJob:
         clock: Clock,
         node: str,
         finish_grace: float,
+        is_trainer: bool,
         release: Callable[[], None],
     ) -> None:
         self.name = name
@@ -54,6 +55,8 @@ class LocalJob:
         self._clock = clock
         self._node = node
         self._finish_grace = finish_grace
+        self._is_trainer = is_trainer
+        """Whether the replicas run one of our own trainers."""
         self._release = release
         """Closes the replicas and gives back what the job holds of the machine."""
         self._events: list[JobEvent] = []
@@ -189,10 +192,15 @@ class LocalJob:
             return exits.Cause(replica=first.name, sentence=sentence, id="replica-failed")
         kills = oom_kills()
         return exits.cause(
-            _ended(first),
-            [_ended(replica) for replica in self.replicas if replica is not first],
+            self._ended(first),
+            [self._ended(replica) for replica in self.replicas if replica is not first],
             kills=None if kills is None or self._oom_kills is None else kills - self._oom_kills,
         )
+
+    def _ended(self, replica: Replica) -> exits.Ended:
+        code = None if replica.was_asked else replica.code
+        last, is_trainer = tuple(replica.last), self._is_trainer
+        return exits.Ended(replica=replica.name, code=code, last=last, is_trainer=is_trainer)
 
     def _finish(self) -> None:
         """Say how it ended, and give everything back."""
@@ -257,11 +265,6 @@ def oom_kills() -> int | None:
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
     return None
-
-
-def _ended(replica: Replica) -> exits.Ended:
-    code = None if replica.was_asked else replica.code
-    return exits.Ended(replica=replica.name, code=code, last=tuple(replica.last))
 
 
 def _replicas(count: int) -> str:

@@ -126,15 +126,18 @@ def _first_failure(facts: Facts, lines: Lines) -> Diagnosis | None:
 
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Diagnosis:
     peers = [one for one in facts.replicas if one.name != first.name]
-    codes = {one.name: one.ending.code for one in others if one.ending}
-    code = first.ending.code if first.ending else None
-    cause = exits.cause(
-        exits.Ended(replica=first.name, code=code, last=lines[first.name]),
-        [
-            exits.Ended(replica=one.name, code=codes.get(one.name), last=lines.get(one.name, ()))
-            for one in peers
-        ],
+    codes: dict[str, int | None] = {one.name: one.ending.code for one in others if one.ending}
+    codes[first.name] = first.ending.code if first.ending else None
+    failed, *rest = (
+        exits.Ended(
+            replica=one.name,
+            code=codes.get(one.name),
+            last=lines.get(one.name, ()),
+            is_trainer=facts.plan.trainer is not None,
+        )
+        for one in (first, *peers)
     )
+    cause = exits.cause(failed, rest)
     if cause.id == "oom":
         return found("oom", cause.sentence)
     return _failed(facts, cause.replica, cause.sentence, cause.id)

@@ -19,6 +19,10 @@ REPLICA_FAILED, USAGE_ERROR = "replica-failed", "usage-error"
 """Ids of the causes of a program that failed, and of one that refused what it was given."""
 _USAGE_CODE = 2
 """Exit code of a usage error: of our trainers, of argparse, of Python without its file."""
+_REFUSAL = "k8sbench: error: "
+"""How the line begins with which one of our trainers refuses what it was given."""
+_REFUSAL_WITHIN = 20
+"""Last lines, beside a launcher's report, that such a line is looked for in."""
 SHOWN = 300
 """Longest line that is quoted, characters."""
 
@@ -31,6 +35,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """As Kubernetes and shells count: 128 + N where signal N ended it. None: it still ran."""
     last: Sequence[str]
     """Its last lines."""
+    is_trainer: bool = False
+    """Whether it ran one of our own trainers."""
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +50,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 _EXCEPTION = re.compile(
     # torch writes "[rank1]: " in front; PaddlePaddle's C++ writes "Error: " and the like.
     r"^(?:\[[^\]]*\]:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b(?::.*)?$"
-    # What a command line says that is refused.
-    r"|^[\w./-][\w./ -]*: error: "
+    # What a command line says that is refused, and our trainers of what may pass.
+    r"|^[\w./-][\w./ -]*: error: |^k8sbench: failed: "
 )
 _OF_THE_LAUNCHER = re.compile(r"ChildFailedError|SignalException|\bgot signal:")
 _LOST_PEER = re.compile(
@@ -156,6 +162,9 @@ def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) ->
 
 def _of_replica(failed: Ended, kills: int | None) -> Cause:
     """The sentence where only the replica is known."""
+    if refusal := _refusal(failed):
+        sentence = f"{failed.replica} {_how(failed)}{_quoted(refusal)}"
+        return Cause(replica=failed.replica, sentence=sentence, id=USAGE_ERROR)
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and signals.KILL not in _killed_by(failed.last):
         return _by_message(failed, line, failed.code)
@@ -164,6 +173,19 @@ def _of_replica(failed: Ended, kills: int | None) -> Cause:
         how += f" after {signals.described(signals.KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
     return _out_of_memory(failed, f"{failed.replica} {how}", last, kills)
+
+
+def _refusal(failed: Ended) -> str | None:
+    """The line with which one of our trainers refused what it was given; None: none did.
+
+    Under torchrun, which makes 1 of every exit code, and where its report is not known.
+    """
+    if not failed.is_trainer or failed.code not in (None, 1):
+        return None
+    report = Report()
+    own = [line for line in failed.last if not report.has(line)][-_REFUSAL_WITHIN:]
+    errors = [line for line in own if _is_error(line) and not _LOST_PEER.search(line)]
+    return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None
 
 
 def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Cause:
@@ -282,7 +304,7 @@ def _likelihood(code: int, error: str) -> int:
     """Orders ranks that died together by how likely they died first, the likeliest lowest."""
     if code < 0 and code not in (-signals.TERMINATE, -signals.ABORT):
         return 0  # no process of the job does that to another one
-    if error and not _LOST_PEER.search(error):
+    if code == _USAGE_CODE or (error and not _LOST_PEER.search(error)):
         return 1
     # NCCL's watchdog aborts a rank that has lost its peer.
     return 2 if code == -signals.TERMINATE else 3

@@ -171,15 +171,21 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line that says what is wrong; exit code 2."""
-        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        self.exit(2, f"k8sbench: error: {message}; see {self.prog} --help\n")
 
 
-def refuse(message: str, code: int = 2) -> NoReturn:
-    """End a trainer whose options, machine and data do not fit: one line on stderr, and `code`."""
+def refuse(message: str, *, passing: bool = False) -> NoReturn:
+    """End a trainer whose options, machine and data do not fit: one line on stderr, exit code 2.
+
+    `k8sbench.diagnose.job.exits` knows that line, because launchers change the code; such a run is
+    not restarted. What may be better at another attempt, `passing`, has another line, and code 1.
+    """
     sys.stdout.flush()
-    sys.stderr.write(f"k8sbench: error: {message}\n")
+    sys.stderr.write(f"k8sbench: {'failed' if passing else 'error'}: {message}\n")
     sys.stderr.flush()
-    os._exit(code)  # a plain exit could wait for the threads of a half-made process group
+    os._exit(
+        1 if passing else 2
+    )  # a plain exit could wait for the threads of a half-made process group
 
 
 def parser(program: str, description: str, defaults: Defaults) -> Parser:

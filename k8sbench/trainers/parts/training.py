@@ -109,7 +109,7 @@ class Training:
         try:
             found = self.checkpoints.latest()
         except CheckpointError as error:
-            refuse(str(error), code=1 if error.passing else 2)
+            refuse(str(error), passing=error.passing)
         for sentence in self.checkpoints.damaged.values():
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if found is None:

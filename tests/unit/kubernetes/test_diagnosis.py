@@ -1057,6 +1057,19 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
+    ("trainer", "cause_id"), [("resnet50", "usage-error"), (None, "replica-failed")]
+)
+def test_what_one_of_our_trainers_has_refused_is_known_by_its_line(
+    trainer: str | None, cause_id: str
+) -> None:
+    of_whom = msgspec.structs.replace(PLAN, trainer=trainer)
+    lines = {"worker-0": ["k8sbench: error: no such data"], "master-0": ["step 1"]}
+    reading = read(failed(master_0=(1, 61), worker_0=(1, 60)), of_whom, lines=lines)
+    assert reading.cause_id == cause_id
+    assert reading.cause == "worker-0 exited with code 1: k8sbench: error: no such data"
+
+
+@pytest.mark.parametrize(
     ("code", "reported", "cause_id", "words"),
     [
         (137, "Signal 9 (SIGKILL) received by PID 7", "oom", "was killed by signal 9 (SIGKILL)"),

@@ -9,7 +9,7 @@ import pytest
 from k8sbench.adapters.kubernetes import sharing
 from k8sbench.adapters.kubernetes.cluster import logs_to_wait_for
 from k8sbench.adapters.kubernetes.logs.streams import Failing
-from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.followed import LINES, Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -25,6 +25,7 @@ from tests.unit.kubernetes.objects import (
     stamp,
     waits,
 )
+from tests.unit.local.test_exits import torchrun
 
 OURS = {"ownerReferences": [{"uid": "job-1"}]}
 END, LATER = 60, 65
@@ -254,6 +255,32 @@ def of_attempt(number: int, uid: str, *conditions: dict[str, Any]) -> dict[str, 
     made = job(*conditions)
     labels = {**made["metadata"].get("labels", {}), "k8sbench.io/attempt": str(number)}
     return {**made, "metadata": {**made["metadata"], "labels": labels, "uid": uid}}
+
+
+REFUSAL = "k8sbench: error: no such data"
+RANKS = 16
+REPORT = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 2), ends=tuple(range(1, RANKS)))
+
+
+@pytest.mark.parametrize("strays", [0, 3])
+def test_a_report_of_many_ranks_is_kept_to_its_begin_for_the_cause(strays: int) -> None:
+    failed = Followed(PLAN, reported=Transition(phase=Phase.RUNNING, at=START, cause=""), since=0.0)
+    failed.take(Changed("PyTorchJob", job(condition("Failed", at=END))))
+    take(failed, pod(state=ended(1, at=END)))
+    lines = [*(f"step {step}" for step in range(100)), REFUSAL, *REPORT, *["bye"] * strays]
+    for text in lines:
+        failed.take_line(LogLine(replica="worker-0", at=START, text=text))
+    reading, _ = failed.read(START + LATER)
+    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "usage-error")
+    if not strays:
+        assert reading.cause == f"worker-0 exited with code 1: [rank0]: {REFUSAL}"
+
+
+def test_of_a_replica_that_goes_on_after_a_report_few_lines_are_kept() -> None:
+    one = followed()
+    for text in [*REPORT, *["step"] * 200]:
+        one.take_line(LogLine(replica="worker-0", at=START, text=text))
+    assert list(one._lines["worker-0"]) == ["step"] * LINES
 
 
 def second() -> Followed:

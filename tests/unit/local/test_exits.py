@@ -63,6 +63,7 @@ def torchrun(*entries: tuple[int, int], ends: tuple[int, ...] = ()) -> list[str]
 
 
 LOST_PEER = ["[rank0]: RuntimeError: [../gloo/tcp/pair.cc:534] Connection closed by peer [::1]:7"]
+LOST_BY_RANK_1 = LOST_PEER[0].replace("rank0", "rank1")
 LOST_PEER_PADDLE = [
     "RuntimeError: [/paddle/gloo/tcp/pair.cc:598] Connection closed by peer [::1]:7"
 ]
@@ -74,8 +75,8 @@ STOPPED = [
 ]
 
 
-def ended(replica: str, code: int | None, *last: str) -> Ended:
-    return Ended(replica=replica, code=code, last=last)
+def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) -> Ended:
+    return Ended(replica=replica, code=code, last=last, is_trainer=is_trainer)
 
 
 def test_the_last_line_says_why() -> None:
@@ -294,6 +295,69 @@ def test_what_a_command_line_refuses_is_quoted() -> None:
         ):
             cause = exits.cause(ended("worker-0", code, *lines), [])
             assert cause.sentence == f"worker-0 exited with code {code}: [rank1]: {refused}"
+
+
+REFUSAL = "k8sbench: error: --data /data: /data/train: No such file or directory"
+STEPS = [f'K8SBENCH {{"event": "step", "step": {step}}}' for step in range(30)]
+WARNINGS = ["W1120 14 torch/x/api.py:1010] Sending process 1001 closing signal SIGTERM", ""]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [REFUSAL],
+        [*STEPS, REFUSAL, REFUSAL, *WARNINGS, "k8sbench: ended by SIGTERM"],
+        [REFUSAL, *LOST_PEER],  # a rank that met nobody
+        [REFUSAL, *torchrun((1, 1), (0, 2))[:11]],  # the report is not whole
+        [REFUSAL, *torchrun((0, 2))[:2], *["    main()"] * 20],
+        # Of ranks that torchrun found dead together, the one that refused.
+        [LOST_BY_RANK_1, REFUSAL, *torchrun((0, 2), (1, 1))],
+        [REFUSAL, LOST_BY_RANK_1, *torchrun((0, 2), (1, -6), ends=(2, 3))],
+    ],
+)
+def test_what_a_trainer_refuses_is_a_usage_error_although_torchrun_makes_1_of_its_code(
+    lines: list[str],
+) -> None:
+    cause = exits.cause(ended("worker-0", 1, *lines, is_trainer=True), [])
+    assert cause.id == "usage-error"
+    assert cause.sentence.endswith(REFUSAL)
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (1, ["step 1", "boom"]),
+        (1, TRACEBACK),
+        (1, [REFUSAL, *TRACEBACK]),  # it was quoted
+        (1, [REFUSAL, *STEPS]),
+        (1, [f"The last run said: {REFUSAL}"]),
+        (1, [REFUSAL, *torchrun((0, 1))]),  # no rank ended with 2
+        (1, [REFUSAL, *torchrun((0, -11))]),
+        (1, ["k8sbench: failed: 3 samples cannot be read"]),  # which may be better next time
+        (127, ["k8sbench: error: /nowhere/python: No such file or directory"]),
+        (139, [REFUSAL]),
+    ],
+)
+def test_what_fails_otherwise_may_be_better_next_time(code: int, lines: list[str]) -> None:
+    assert exits.cause(ended("worker-0", code, *lines, is_trainer=True), []).id == "replica-failed"
+
+
+def test_a_program_of_others_refuses_by_its_exit_code_alone() -> None:
+    assert exits.cause(ended("worker-0", 1, REFUSAL), []).id == "replica-failed"
+    assert exits.cause(ended("worker-0", 2, "no such option"), []).id == "usage-error"
+    assert exits.cause(ended("worker-0", 1, *torchrun((0, 2))), []).id == "usage-error"
+
+
+def test_of_two_replicas_the_one_that_refused_is_named_and_not_the_one_that_waited() -> None:
+    waited = ended("master-0", 1, *LOST_PEER, *torchrun((0, 1)), is_trainer=True)
+    cause = exits.cause(waited, [ended("worker-0", None, REFUSAL, is_trainer=True)])
+    assert (cause.replica, cause.id) == ("worker-0", "usage-error")
+
+
+def test_what_may_be_better_next_time_is_quoted() -> None:
+    said = "k8sbench: failed: 3 samples cannot be read"
+    cause = exits.cause(ended("worker-0", 1, said, "bye", *torchrun((0, 1))), [])
+    assert cause.sentence == f"worker-0 exited with code 1: [rank0]: {said}"
 
 
 def test_what_torchrun_reports_of_its_ranks_is_told_apart_from_what_they_wrote() -> None:

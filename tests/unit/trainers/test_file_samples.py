@@ -153,8 +153,8 @@ class Ended(Exception):
 def ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal is an exception."""
 
-    def refuse(message: str, code: int = 2) -> None:
-        raise Ended(f"{code}: {message}")
+    def refuse(message: str, *, passing: bool = False) -> None:
+        raise Ended(f"{'failed' if passing else 'error'}: {message}")
 
     monkeypatch.setattr(file_samples, "refuse", refuse)
 
@@ -192,7 +192,9 @@ def test_a_broken_sample_has_one_event_however_often_it_is_met() -> None:
 def test_more_broken_samples_than_the_limit_end_the_run() -> None:
     made, _ = ledger("--broken-limit", "2")
     made.read("train", note(1, 2, 1, 2))
-    with pytest.raises(Ended, match=r"1: 3 samples cannot be read, more than --broken-limit 2"):
+    with pytest.raises(
+        Ended, match=r"failed: 3 samples cannot be read, more than --broken-limit 2"
+    ):
         made.read("val", note(1))
 
 
@@ -212,7 +214,7 @@ def test_ranks_count_together_and_a_sample_once() -> None:
 
 def test_a_part_of_which_nothing_can_be_read_ends_the_run() -> None:
     made, _ = ledger()
-    with pytest.raises(Ended, match="1: no sample"):
+    with pytest.raises(Ended, match="failed: no sample"):
         made.read("train", note(1, numbers=()), wanted=2)
 
 
@@ -231,7 +233,7 @@ def test_real_data_must_be_there_and_fill_a_global_batch(monkeypatch: pytest.Mon
     assert file_samples.opened(None, read(), 8) is None
     with pytest.raises(Ended, match=r"7 samples to train on, fewer than the global batch of 8"):
         file_samples.opened(files(7), real, 8)
-    with pytest.raises(Ended, match=r"2: --data /data/set: /data/set/train has no pictures"):
+    with pytest.raises(Ended, match=r"error: --data /data/set: /data/set/train has no pictures"):
         file_samples.opened(missing, real, 8)
     with pytest.raises(Ended, match="reads no files"):
         file_samples.opened(None, real, 8)

@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import sharing
 from k8sbench.adapters.kubernetes.watching.packed import Packed, pack, unpack
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
-from k8sbench.diagnose.job import facts, state
+from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model import attempts
@@ -41,6 +41,8 @@ EVENTS = 200
 """The newest Kubernetes events of one job that are kept."""
 LINES = 20
 """The last lines of one replica's log that are kept."""
+REPORTED_LINES = 400
+"""The same with a report of torchrun's at their end, which has several lines for each rank."""
 _ENDED = {
     Phase.SUCCEEDED: "has succeeded",
     Phase.FAILED: "has failed",
@@ -96,6 +98,7 @@ class Followed:
         self._earlier: list[bytes] = []
         self._events = Packed()
         self._lines: dict[str, deque[str]] = {}
+        self._reports: dict[str, exits.Report] = {}
 
     @property
     def _job(self) -> KubeObject | None:
@@ -137,7 +140,11 @@ class Followed:
 
     def take_line(self, line: LogLine) -> None:
         """Keep the last lines of a replica's log: they may say why the replica failed."""
-        self._lines.setdefault(line.replica, deque(maxlen=LINES)).append(line.text)
+        lines = self._lines.setdefault(line.replica, deque(maxlen=REPORTED_LINES))
+        lines.append(line.text)
+        if not self._reports.setdefault(line.replica, exits.Report()).has(line.text):
+            for _ in range(min(2, len(lines) - LINES)):  # a line behind a report may be a stray
+                lines.popleft()
 
     def take_absence(self) -> None:
         """Take in that the cluster has no such job."""
