@@ -107,7 +107,7 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
     which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
     created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
     return FoundJob(
-        run_id=labels_of(job).get(RUN_LABEL) or name_of(job),
+        run_id=name_of(job),
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
         created_at=created_at - api.ahead,  # by our own clock
@@ -131,6 +131,6 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
         return None, wrong.message.rstrip(".")
     if plan.schema > SCHEMA:
         return None, f"a newer k8sbench wrote it (schema {plan.schema})"
-    if plan.run_id != labels_of(job).get(RUN_LABEL):
+    if not plan.run_id == name_of(job) == labels_of(job).get(RUN_LABEL):
         return None, f"its annotation {PLAN_ANNOTATION} is that of run {plan.run_id}"
     return plan, ""

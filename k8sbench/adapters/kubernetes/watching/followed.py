@@ -26,6 +26,7 @@ from k8sbench.model.kube import (
     conditions,
     is_suspended,
     moment,
+    name_of,
 )
 from k8sbench.model.phase import (
     LOGS_BEING_READ,
@@ -122,6 +123,8 @@ class Followed:
             self._events[name] = change.object
             if len(self._events) > EVENTS:
                 del self._events[next(iter(self._events))]
+        elif name_of(change.object) != self.plan.job_name:
+            return  # a copy of it, with its labels
         elif attempt_of(change.object) < self._attempt:
             return  # the watch is late: it is of the attempt before
         elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:
