@@ -106,8 +106,8 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 class Cluster(Protocol):
     """Where jobs run: a Kubernetes cluster, or this machine.
 
-    One thread calls it; only ``create``, ``clear``, ``cancel`` and ``remove`` may be called from
-    any.
+    One thread calls it; only ``create``, ``clear``, ``printed``, ``cancel`` and ``remove`` may be
+    called from any.
     """
 
     name: str

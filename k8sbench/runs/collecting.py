@@ -8,6 +8,7 @@ passed over.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
@@ -21,11 +22,13 @@ from k8sbench.ports import Cluster, FoundJob, RunFilter
 from k8sbench.runs import gathering as gpu_metrics
 from k8sbench.runs import records, watching, wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import LOOK_SECONDS, READ_SECONDS, Following, FollowOptions
+from k8sbench.runs.following import LOOK_SECONDS, Following, FollowOptions
 from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.open_run import kept_gaps
 from k8sbench.runs.removals import remove
 
+READ_SECONDS = 60.0
+"""For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
 END_SECONDS = 240.0
 """For a job to end that is cancelled by command, after what it has printed is archived."""
 RETRY_SECONDS = 15.0
@@ -259,7 +262,9 @@ class Collecting:
                 store.claims.release(run_id)
             elif needs_collection(run) and not run.phase.final:
                 self._reporter.planned(run)
-                self.following.resume(run, printed(run, self._context, self._reporter.note))
+                read_by = self._context.clock() + READ_SECONDS
+                until = printed(run, self._context, self._reporter.note)
+                self.following.resume(run, until, read_by)
             else:
                 self._close(run)
         except StoreError as wrong:
@@ -342,18 +347,31 @@ def printed(
 ) -> Mapping[str, float] | None:
     """Return until when the replicas of a run that is to be cancelled have printed, Unix seconds.
 
-    None where their logs cannot be read now, which is noted. Raises :class:`BenchError` if the
-    cluster cannot be reached at all.
+    None where their logs cannot be read now, or not in :data:`READ_SECONDS`, which is noted. Raises
+    :class:`BenchError` if the cluster cannot be reached at all.
     """
     if run.wish("cancel") is None:
         return {}
-    try:
-        return {line.replica: line.at for line in context.cluster.printed(run)}
-    except BenchError as wrong:
-        if wrong.cause_id in wishes.NO_ANSWER:
-            raise
-        note(f"warning: what {run.run_id} has printed cannot all be read: {wrong}")
-        return None
+    until: dict[str, float] = {}
+    errors: list[BenchError] = []
+
+    def read() -> None:
+        try:
+            until.update((line.replica, line.at) for line in context.cluster.printed(run))
+        except BenchError as error:
+            errors.append(error)
+
+    # A server that serves a log may be silent for as long as it likes.
+    reader = threading.Thread(target=read, name="printed", daemon=True)
+    reader.start()
+    reader.join(READ_SECONDS)
+    if not reader.is_alive() and not errors:
+        return until
+    if errors and errors[0].cause_id in wishes.NO_ANSWER:
+        raise errors[0]
+    why = errors[0] if errors else f"that takes longer than {times.duration(READ_SECONDS)}."
+    note(f"warning: what {run.run_id} has printed cannot all be read: {why}")
+    return None
 
 
 def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run | None:
@@ -370,7 +388,8 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     following = Following(context, reporter, FollowOptions(), on_refusal=refused)
     closed: list[Run] = []
     try:
-        following.resume(run, printed(run, context, reporter.note))
+        read_by = context.clock() + READ_SECONDS
+        following.resume(run, printed(run, context, reporter.note), read_by)
         give_up_at = context.clock() + READ_SECONDS + END_SECONDS
         with stop:
             while not closed and stop.cause is None:

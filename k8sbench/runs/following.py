@@ -37,8 +37,6 @@ from k8sbench.runs.removals import Removals
 
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
-READ_SECONDS = 60.0
-"""For what a run has printed to be archived before it is cancelled; the rest is read as it goes."""
 STARTING = frozenset({Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING})
 """States of a run whose pods are being created and started."""
 
@@ -135,11 +133,14 @@ class Following:
         """Wait a moment for the creations that go on, and leave alone what has no job by then."""
         self._creations.stop()
 
-    def resume(self, run: Run, printed: Mapping[str, float] | None = {}) -> None:
+    def resume(
+        self, run: Run, printed: Mapping[str, float] | None = {}, read_by: float = -math.inf
+    ) -> None:
         """Follow a job that was created before, from where its archive ends.
 
         If the run is to be cancelled, that is done when what is ``printed`` was read: until when,
-        Unix seconds, by replica; None where that is not known.
+        Unix seconds, by replica; None where that is not known. At ``read_by`` (Unix seconds) it is
+        done in any case.
         """
         store = self._context.store
         store.ensure_folder(run.run_id)
@@ -157,10 +158,11 @@ class Following:
         one = OpenRun(
             run=run,
             archive=archive,
+            is_unwanted=run.wish("cancel") is not None,
             gaps=kept_gaps(store, run.run_id),
             read_until={replica: mark.at for replica, mark in marks.items()},
             printed=printed,
-            read_by=self._context.clock() + READ_SECONDS,
+            read_by=read_by,
             known_at=math.inf,
         )
         self._open[run.run_id] = one
@@ -331,7 +333,7 @@ class Following:
         lines = [event.line for event in events if event.line is not None]
         one.archive.write(*lines)
         one.read_until[replica] = lines[-1].at
-        for event in events:
+        for event in () if one.is_unwanted else events:
             self._reporter.on_event(one.run, event)
 
     def _restart(self, one: OpenRun, transition: Transition) -> None:
@@ -386,7 +388,8 @@ class Following:
         self._gathering.release(one.run_id)
         # A process that is killed from here on leaves a run that is known to have a job.
         deletes = self._context.cluster.jobs_outlive_us and not self._options.keep
-        owes = wishes.left_over(final.at) if deletes and final.phase.final else None
+        deletes = deletes and final.phase.final and not one.keeps_job(final)
+        owes = wishes.left_over(final.at) if deletes else None
         image = next(iter(one.images)) if len(one.images) == 1 else None
         one.run = self._context.store.move(one.run_id, final, owes=owes, image=image)
         self._forget(one.run_id)
@@ -394,16 +397,22 @@ class Following:
         return JobEvent(run_id=one.run_id, transition=final)
 
     def _close(self, one: OpenRun) -> Run:
+        is_kept = one.keeps_job(one.run.history[-1])
+        stays = self._options.keep or is_kept or not one.run.phase.final
+        if one.is_unwanted and not stays:
+            one.run = self._removals.add(one.run)
         if one.run.phase is Phase.SUCCEEDED:
             measured = self._context.measure(one.run, one.gaps)
             measured = self._gathering.promised(one.run, measured)
             one.run = self._context.store.measured(one.run_id, measured)
         self._reporter.ended(one.run)
         self._gathering.add(one.run)
-        if self._options.keep or not one.run.phase.final:
+        if is_kept and not self._options.keep:
+            why = "its logs are not whole. To delete it: k8sbench delete"
+            self._reporter.note(f"{one.run_id} stays on the cluster: {why} {one.run_id}")
+        if stays:
             self._context.store.claims.release(one.run_id)
-            return one.run
-        return self._removals.add(one.run)
+        return one.run if stays or one.is_unwanted else self._removals.add(one.run)
 
     def _check_removals(self, *, wait: bool = False) -> None:
         """Have what is left of jobs deleted.

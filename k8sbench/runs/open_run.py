@@ -40,6 +40,9 @@ class OpenRun(msgspec.Struct, kw_only=True, eq=False):
     that cannot be known, and it is cancelled when its state is known."""
     read_by: float = -math.inf
     """It is cancelled then, whatever was read, Unix seconds."""
+    is_unwanted: bool = False
+    """True where a user asked to end it before this process followed it: its lines are not parsed
+    before its job is deleted, as an expression that a user declared may take for ever."""
     gaps: list[LogGap] = []
     images: set[str] = set()
     read_until: dict[str, float] = {}
@@ -73,6 +76,10 @@ class OpenRun(msgspec.Struct, kw_only=True, eq=False):
         if self.printed is None:
             return self.known_at < math.inf
         return all(self.read_until.get(replica, 0.0) >= at for replica, at in self.printed.items())
+
+    def keeps_job(self, end: Transition) -> bool:
+        """Whether its job is to stay after this end: lines are missing that its nodes may have."""
+        return end.phase is Phase.SUCCEEDED and bool(self.gaps) and not self.is_unwanted
 
     def due(self) -> float | None:
         """When its time is up, Unix seconds; None while it has not begun, and when it is over."""

@@ -1,12 +1,14 @@
 """What is to be cancelled or deleted is on record before the API server is asked for it.
 
 Each fault is one that lets k8sbench forget what it was about: an outage, a lost answer and a kill,
-a kill before a deletion, a store that cannot be written.
+a kill before a deletion, a store that cannot be written. Nor do logs that are not served, or not
+understood in time, keep it from being asked.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -16,8 +18,10 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.cli.main import main
-from tests.harness.cluster import fault_proxy
+from tests.harness.cluster import fault_proxy, pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
+from tests.harness.cluster.namespace import has_condition
+from tests.harness.cluster.nodes import RUN_FOR, log_text
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
@@ -159,3 +163,95 @@ def test_delete_finds_a_job_by_its_name_where_there_can_be_no_store(shell: Shell
     said = shell.run("delete", "no-store", code=1, K8SBENCH_STORE="/proc/no-store").err
     assert "What became of no-store could not be recorded" in said
     until(lambda: "no-store" not in shell.on_cluster(), "the end of the job")
+
+
+HASTY = """
+import runpy
+from k8sbench.runs import collecting
+collecting.READ_SECONDS = 1.0
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+"""k8sbench that archives for no longer than a second before it cancels."""
+
+
+@pytest.mark.parametrize("command", ["cancel", "delete"])
+def test_a_run_whose_logs_are_not_served_is_ended_without_them(
+    shell: Shell, proxy: FaultProxy, command: str
+) -> None:
+    run_id = f"unserved-{command}"
+    detached(shell, run_id)
+    shell.program = ("-c", HASTY)
+    with proxy.hold("/log"):
+        ended = shell.run(command, run_id)
+    said = f"what {run_id} has printed cannot all be read: that takes longer than 1s."
+    assert said in ended.err
+    assert record_of(shell, run_id) == CANCELLED
+    assert run_id not in shell.on_cluster()
+
+
+BACKTRACKING = r"^step (?P<iteration>\d+) (?P<rate>(?:\d+)+)$"
+NEVER_PARSED = f"step 1 {'1' * 60}."
+"""A line with which the expression is never done."""
+
+
+def never_parsed(shell: Shell, run_id: str) -> None:
+    """Submit a program that has printed such a line and runs on, and leave it."""
+    mine = {
+        "name": "mine",
+        "title": "Mine",
+        "task": "Tests",
+        "unit": "samples",
+        "default_framework": "pytorch",
+        "variants": [
+            {
+                "name": "slow",
+                "title": "Slow",
+                "default": True,
+                "framework": "pytorch",
+                "image": "example.invalid/mine:1",
+                "command": ["program"],
+                "batch_size": {"fp32": 1},
+                "window": {
+                    "warmup": 0,
+                    "iterations": 10,
+                    "rule": "all",
+                    "log_interval": {"one_gpu": 1, "many_gpus": 1},
+                },
+                "cases": ["1x1"],
+                "log": {
+                    "name": "mine",
+                    "unit": "samples/s",
+                    "per": "job",
+                    "record": BACKTRACKING,
+                },
+            }
+        ],
+    }
+    (shell.folder / "mine.yaml").write_text(json.dumps(mine))
+    log = shell.folder / f"{run_id}.log"
+    log.write_text(log_text([NEVER_PARSED]))
+    pod_logs.serve(shell.namespace, {f"{run_id}-master-0": log})
+    shell.run("submit", "mine.yaml", "--gpus=1", ENDLESS, f"--run-id={run_id}", "--detach")
+    until(lambda: shell.json("status", run_id)["on_cluster"]["phase"] == "Running", "running")
+
+
+@pytest.mark.parametrize("command", ["cancel", "delete"])
+def test_a_run_is_ended_whose_declared_expression_is_never_done_with_its_log(
+    shell: Shell, command: str
+) -> None:
+    run_id = f"slow-{command}"
+    never_parsed(shell, run_id)
+    shell.run(command, run_id)
+    assert record_of(shell, run_id) == CANCELLED
+    assert shell.archived(run_id) == [NEVER_PARSED]
+    assert run_id not in shell.on_cluster()
+
+
+def test_such_a_run_that_has_succeeded_is_deleted_before_it_is_measured(shell: Shell) -> None:
+    never_parsed(shell, "done")
+    shell.namespace.kubectl("annotate", "pod", "done-master-0", f"{RUN_FOR}=0s")
+    shell.namespace.until(has_condition("Succeeded"), "pytorchjob/done")
+    with shell.started("delete", "done"):
+        until(lambda: "done" not in shell.on_cluster(), "the end of the job")
+    assert shell.archived("done") == [NEVER_PARSED]
+    assert shell.phase("done") == "Succeeded"

@@ -65,7 +65,8 @@ def log(
     """Read a replica's log as it is now; raises :class:`ApiFault`."""
     text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
     path = kinds.path("Pod", namespace, pod, "log")
-    with contextlib.closing(api.stream(path, container=container, timestamps="true")) as served:
+    query = {"container": container, "timestamps": "true"}
+    with contextlib.closing(api.stream(path, silence_s=reading.SILENT_SECONDS, **query)) as served:
         for chunk in itertools.chain(served.chunks(), [None]):
             for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
                 assert at is not None

@@ -133,6 +133,23 @@ def lost(cluster: NodeCluster, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def deleted(cluster: NodeCluster, name: str) -> Iterator[None]:
+    """Delete a node's object while its kubelet runs; that is started again at the end of the block.
+
+    Only then does it register itself again. The cluster deletes the pods of a node that has
+    no object after 40 s.
+    """
+    node = cluster.node(name)
+    cluster.kubectl("delete", "node", name)
+    try:
+        yield
+    finally:
+        node.kill("kubelet")
+        node.start("kubelet")
+        cluster.wait_for(name)
+
+
+@contextlib.contextmanager
 def small_logs(cluster: NodeCluster, *names: str) -> Iterator[None]:
     """Have kubelets rotate logs after ``SMALL_LOG``; pods go on while they start again."""
     _configure(cluster, names, log_size=SMALL_LOG)

@@ -32,6 +32,9 @@ _RESTARTED = "Its container was restarted, and the node did not keep this part o
 _REPLACED = "Its pod was replaced before its log was read to the end."
 _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 """How the API server begins a message about a kubelet that it cannot reach."""
+_NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
+"""The API server's answer for a pod that does not exist. For one whose node has no object it names
+the node, and calls that a pod all the same."""
 
 
 class Api(Protocol):
@@ -176,7 +179,8 @@ class LogReader:
 
     def _refused(self, log: Log, fault: ApiFault) -> End:
         # A kubelet that has just started answers 404 and 400 until it knows its pods.
-        if log.is_gone or (fault.status == 404 and 'pods "' in fault.message):
+        missing = _NOT_FOUND.search(fault.message) if fault.status == 404 else None
+        if log.is_gone or (missing is not None and missing[1] == log.pod):
             return End.GONE
         if fault.status == 400 and "previous terminated container" in fault.message:
             return End.UNAVAILABLE
@@ -187,6 +191,8 @@ class LogReader:
             waits = "waiting to start" in fault.message
             return End.WAITING if waits or never else End.UNAVAILABLE
         why = _REQUEST.sub(r"kubelet at \1", fault.message) or f"HTTP status {fault.status}"
+        if missing is not None:
+            why = f"its node {missing[1]} is not part of the cluster"
         if fault.status == 403:
             why = f"{why.rstrip('.')} (it takes the permission get on pods/log)"
         return self._failed(log, why, fault.status, is_node_s_word=fault.status == 400)
