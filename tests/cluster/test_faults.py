@@ -38,3 +38,6 @@ def test_faults_meet_exactly_the_requests_they_are_for(namespace: Namespace, use
             assert raised.value.status is None
             assert lost.hits == 1
         assert json.loads(namespace.kubectl("get", "configmap", "once", "--output=json"))
+        with proxy.alter("/configmaps/once", lambda line: line.replace(b"once", b"else")):
+            assert api.get(f"{maps}/once")["metadata"]["name"] == "else"
+        assert api.get(f"{maps}/once")["metadata"]["name"] == "once"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,13 @@ import pytest
 from k8sbench.model.errors import Unreachable
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import IMPATIENT, Shell
+from tests.harness.cluster.namespace import Namespace, has_condition
+from tests.harness.cluster.shell import CASE, IMPATIENT, Shell
+from tests.harness.cluster.trainer_logs import TrainerLogs
 
 LEFT = Unreachable.exit_code
+MOST_REQUESTS = 20
+"""For one log that settles, or is given up."""
 KUBELET = (
     'Get "https://10.0.0.1:10250/containerLogs/ns/pod/pytorch?timestamps=true": dial tcp'
     " 10.0.0.1:10250: connect: connection refused"
@@ -97,6 +102,77 @@ def test_what_breaks_in_the_middle_of_a_log_is_collected_from_there(
     assert " valid; smoke" in shell.run("collect", "cut").out
     assert shell.archived("cut") == logs.expected["master-0"]
     assert "cut" not in shell.on_cluster()
+
+
+def test_the_job_of_a_run_that_succeeded_stays_where_lines_of_its_logs_are_lost(
+    shell: Shell, proxy: tuple[FaultProxy, Path]
+) -> None:
+    logs = shell.logs("partly")
+    logs.begin()
+    logs.end()
+    shell.program = Shell.program
+    with (
+        proxy[0].answer(500, "partly-worker-0/log", body=_status(500, KUBELET)) as failing,
+        shell.started("submit", *CASE, "--run-id=partly") as submit,
+    ):
+        failing.wait()
+        submit.until("its logs are being read to their ends")
+        shell.namespace.kubectl("delete", "pod", "partly-worker-0")
+        submit.ends(5)
+    assert (
+        "partly stays on the cluster: its logs are not whole. To delete it: k8sbench delete partly"
+        in submit.err
+    )
+    assert "partly" in shell.on_cluster()
+    assert "partly-master-0" in shell.on_cluster("pods")
+    reasons = shell.json("status", "partly")["measurement"]["reasons"]
+    assert "incomplete-log" in [reason["id"] for reason in reasons]
+    assert "Nothing needs collection here." in shell.run("collect", "--all").err
+    shell.run("delete", "partly")
+    assert "partly" not in shell.on_cluster()
+
+
+def restamped(line: bytes) -> bytes:
+    """Give a line of a log the present time."""
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z").encode()
+    return now + line[line.index(b" ") :]
+
+
+def restless(shell: Shell, proxy: FaultProxy, run_id: str) -> TrainerLogs:
+    """Have the times of the lines of a run's logs differ from request to request."""
+    # Later than what they become: the node serves all lines, whatever the request is for.
+    logs = TrainerLogs(shell.namespace, run_id, shell.folder, begins_at=time.time() + 3600.0)
+    logs.begin()
+    logs.end()
+    none = _status(400, 'previous terminated container "pytorch" in pod "p" not found')
+    proxy.answer(400, f"{run_id}-.*/log.*previous=true", body=none)
+    proxy.alter(f"{run_id}-.*/log", restamped)
+    return logs
+
+
+def test_a_log_whose_times_differ_at_each_request_is_not_read_without_end(
+    shell: Shell, proxy: tuple[FaultProxy, Path]
+) -> None:
+    logs = restless(shell, proxy[0], "restless")
+    submit = shell.submit("restless", code=5)
+    assert "At each request the cluster served other lines, or other times of them." in submit.err
+    for replica, lines in logs.expected.items():
+        assert shell.archived("restless", replica)[: len(lines)] == lines
+        requests = proxy[0].requests(f"restless-{replica}/log")
+        assert len(requests) < MOST_REQUESTS, requests
+    assert "restless" in shell.on_cluster()
+
+
+def test_a_run_with_such_a_log_can_be_cancelled(
+    shell: Shell, proxy: tuple[FaultProxy, Path]
+) -> None:
+    logs = restless(shell, proxy[0], "ended")
+    shell.submit("ended", "--detach")
+    shell.namespace.until(has_condition("Succeeded"), "pytorchjob/ended")
+    shell.run("cancel", "ended")
+    assert "ended" not in shell.on_cluster()
+    assert shell.archived("ended")[: len(logs.expected["master-0"])] == logs.expected["master-0"]
+    assert len(proxy[0].requests("ended-master-0/log")) < MOST_REQUESTS
 
 
 def test_a_run_whose_logs_cannot_be_read_can_be_ended_without_them(

@@ -51,6 +51,7 @@ class Fault:
         """Requests that it has met so far."""
         self.status, self.body, self.headers = 0, b"", dict[str, str]()
         self.bytes = 0
+        self.change: Callable[[bytes], bytes] = lambda line: line
         self._proxy, self._wanted, self._skip, self._times = proxy, wanted, skip, times
         self._is_over = threading.Event()
 
@@ -163,6 +164,20 @@ class FaultProxy:
         fault.bytes = after
         return self._added(fault)
 
+    def alter(
+        self,
+        path: str,
+        change: Callable[[bytes], bytes],
+        *,
+        method: str = "",
+        skip: int = 0,
+        times: int | None = None,
+    ) -> Fault:
+        """Forward, and change each line of the answer's body."""
+        fault = self._fault("alter", method, path, skip, times)
+        fault.change = change
+        return self._added(fault)
+
     def _fault(self, kind: str, method: str, path: str, skip: int, times: int | None) -> Fault:
         return Fault(self, kind, Request(method, path), skip=skip, times=times)
 
@@ -252,7 +267,8 @@ class _Handler(BaseHTTPRequestHandler):
                     answer.read()
                     self._break()
                 else:
-                    self._pass_on(answer, fault.bytes if fault and kind == "cut" else None)
+                    change = fault.change if fault and kind == "alter" else None
+                    self._pass_on(answer, fault.bytes if fault and kind == "cut" else None, change)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server's names
 
@@ -264,7 +280,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(fault.body)
 
-    def _pass_on(self, answer: http.client.HTTPResponse, most: int | None) -> None:
+    def _pass_on(
+        self,
+        answer: http.client.HTTPResponse,
+        most: int | None,
+        change: Callable[[bytes], bytes] | None,
+    ) -> None:
         # Not send_response, which would add another Date and Server.
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
@@ -272,7 +293,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for data in iter(lambda: answer.read1(_PIECE), b""):
+        pieces = iter(lambda: answer.read1(_PIECE), b"") if change is None else map(change, answer)
+        for data in pieces:
             piece = data if most is None else data[:most]
             if piece:
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))

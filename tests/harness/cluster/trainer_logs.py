@@ -34,6 +34,7 @@ class TrainerLogs:
         replicas: int = 2,
         preset: str = "smoke",
         step_seconds: float = STEP_SECONDS,
+        begins_at: float | None = None,
     ) -> None:
         self.expected: dict[str, list[str]] = {}
         """All that was written so far, by replica."""
@@ -41,7 +42,7 @@ class TrainerLogs:
         names = ("master-0", *(f"worker-{number}" for number in range(replicas - 1)))
         self._files = {name: folder / f"{run_id}-{name}.log" for name in names}
         # Long ago enough that a whole run has passed since.
-        self._now = time.time() - 60.0
+        self._now = time.time() - 60.0 if begins_at is None else begins_at
         arguments = (
             "--benchmark=resnet50", "--variant=dle", f"--batch-size={BATCH}", f"--warmup={WARMUP}",
             f"--iterations={MEASURED}", "--log-interval=1", f"--preset={preset}", "--device=cuda",

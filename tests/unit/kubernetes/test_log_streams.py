@@ -49,6 +49,11 @@ FAILURES: dict[str, tuple[ApiFault | bytes, str]] = {
         ApiFault(404, "NotFound", "the server could not find it"),
         "could not find",
     ),
+    # Of a pod whose node was deleted it names the node.
+    "404 of a node": (
+        ApiFault(404, "NotFound", 'pods "node-1" not found'),
+        "its node node-1 is not part of the cluster",
+    ),
     "broken": (ApiFault(None, "", "connection reset by peer"), "connection reset by peer"),
     "runtime away": (b"unable to retrieve container logs for containerd://c1", "containerd://c1"),
     "error in the log": (b"rpc error: code = Unavailable", "rpc error: code = Unavailable"),
@@ -401,6 +406,66 @@ def test_that_the_api_server_is_away_is_not_noted_for_logs_as_well(
     pod.is_away = True
     fail(pod, FAILURES["broken"][0])
     assert pod.notes == []
+
+
+class Restless(Node):
+    """Gives the last lines other times at each request, later ones; its streams end at once."""
+
+    def __init__(self, restamped: int) -> None:
+        super().__init__()
+        self._restamped = restamped
+
+    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
+        with self.changed:
+            later = len(self.asked) * 60_000_000
+            whole, last = self.now[: -self._restamped], self.now[-self._restamped :]
+            self.now = [*whole, *((at + later, text) for at, text in last)]
+        # Whatever the time of the mark, all lines are served.
+        query.pop("sinceTime", None)
+        return super().stream(path, silence_s=silence_s, **query)
+
+
+@pytest.fixture
+def restless(pod: Pod, request: pytest.FixtureRequest) -> Pod:
+    """The times of so many of its three lines differ from request to request."""
+    pod.node = Restless(request.param)
+    pod.node.now, pod.node.runs = lines(0, 3), False
+    pod.streams.close()
+    pod.streams = LogStreams(pod.node, "ns", pod.take, when_drained=pod.drained)
+    return pod
+
+
+UNSETTLED = "At each request the cluster served other lines, or other times of them."
+
+
+@pytest.mark.parametrize("restless", [1, 3], indirect=True, ids=["last line", "all lines"])
+def test_a_log_that_is_served_otherwise_at_each_request_is_given_up(
+    restless: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "UNSETTLED_SECONDS", 0.05)
+    restless.want()
+    restless.end()
+    assert restless.lines[:3] == texts((0, 3))
+    assert restless.gaps[-1].why == UNSETTLED
+    assert restless.gaps[-1].before is None
+
+
+@pytest.mark.parametrize("restless", [3], indirect=True)
+def test_while_its_container_runs_such_a_log_is_requested_less_and_less_often(
+    restless: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def noted(seconds: float) -> float:
+        pauses.append(seconds)
+        return seconds
+
+    monkeypatch.setattr(streams, "LATEST", 0.016)
+    monkeypatch.setattr(streams, "_jittered", noted)
+    restless.want()
+    restless.node.until(lambda _: streams.LATEST in pauses)
+    doubled = [0.001 * 2**times for times in range(5)]
+    assert [pause for pause in pauses if pause in doubled][:5] == doubled
 
 
 def test_a_container_that_was_started_again_goes_on_in_the_same_log(pod: Pod) -> None:

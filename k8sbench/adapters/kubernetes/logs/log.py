@@ -68,9 +68,9 @@ class Log:
         """Whether the node itself said so, and not a server on the way to it."""
         self.failing_since: float | None = None
         """When the first request failed since which nothing new was read, monotonic seconds."""
-        self.failures = 0
-        """Requests that failed since then."""
-        self.tries = 0
-        """Answers since the last failure."""
+        self.failures, self.tries = 0, 0
+        """Requests that failed since then; answers since the last failure."""
+        self.whole_at: float | None = None
+        """When it was first read to its end after its container ended, monotonic seconds."""
         self.looked_at: Mark | None = None
         """The mark when a fetch last found less than the stream has read."""

@@ -45,6 +45,8 @@ LOOK_SECONDS = 0.5
 STREAM_FETCHES = 5
 """Fetches without anything new until the stream of a container that ended is closed. The kubelet
 detects that end within a second; until then the stream may hold what the node has rotated away."""
+UNSETTLED_SECONDS = 10.0
+"""For the log of a container that ended to be served alike twice, once it was read to its end."""
 EMPTY_FETCHES = 3
 """Requests for a log that has neither our mark nor anything after it."""
 
@@ -149,7 +151,8 @@ class LogStreams:
             log.is_gone = log.is_gone or gone
             if log.is_over:
                 return
-            log.is_over, log.tries, log.failures, log.failing_since = True, 0, 0, None
+            log.is_over, log.tries, log.failures = True, 0, 0
+            log.failing_since = log.whole_at = None
             self._waiting[log.urgency].pop(log, None)
             log.wake.set()
             self._fetch(log, 0.0)
@@ -236,7 +239,7 @@ class LogStreams:
         return not (self._is_closed or log.is_over or log.is_displaced)
 
     def _follow(self, log: Log) -> None:
-        delay = SOONEST
+        delay, is_anew = SOONEST, False
         while self._goes_on(log):
             log.wake.clear()
             before = log.mark
@@ -245,8 +248,10 @@ class LogStreams:
                 with log.held:
                     end = self._reader.look_back(log)
                 if end is End.COMPLETE:
+                    is_anew = True
                     continue
-            delay = SOONEST if log.mark != before else min(2 * delay, LATEST)
+            goes_on = log.mark != before and not is_anew
+            delay, is_anew = SOONEST if goes_on else min(2 * delay, LATEST), False
             if end in {End.COMPLETE, End.EMPTY}:
                 delay = max(delay, ENDED_BY_ITSELF)
             if self._goes_on(log):
@@ -291,6 +296,8 @@ class LogStreams:
                 again = None if log.is_done else self._finish(log)
                 if again == 0.0:  # at once, before other logs
                     again = self._finish(log)
+                if again == 0.0:
+                    again = self._unsettled(log)
                 log.is_done = log.is_done or again is None
             if again is not None:
                 with self._lock:
@@ -332,6 +339,7 @@ class LogStreams:
         # twice counts.
         unsure = log.tries == 1 and (log.mark is None or log.failing_since is not None)
         if end is End.COMPLETE and (log.mark != before or unsure):
+            log.whole_at = log.whole_at or time.monotonic()
             return 0.0
         if end is End.EMPTY and log.tries < EMPTY_FETCHES:
             return LOOK_SECONDS
@@ -346,7 +354,10 @@ class LogStreams:
             log.stream.close()
             # It was connected until after the end, and silent: nothing more was printed.
             log.is_intact = log.is_intact or log.is_in_place
-        if end is End.LOST or (end is End.EMPTY and not log.is_intact):
+        if end is End.LOST and log.whole_at is not None:
+            # Nothing is rotated away after the end: the times differ. It is not read once more.
+            log.gap = _UNSETTLED
+        elif end is End.LOST or (end is End.EMPTY and not log.is_intact):
             if self._reader.look_back(log) is End.BROKEN:
                 if not log.is_given_up:
                     return self._pause(log)
@@ -360,12 +371,24 @@ class LogStreams:
             self._reader.gap(log, None, log.gap)
         return None
 
+    def _unsettled(self, log: Log) -> float | None:
+        """Return after how many seconds to look again at a log that was served otherwise twice.
+
+        None: it has been for too long. The times of its lines may differ from answer to answer.
+        """
+        seconds = time.monotonic() - (log.whole_at or time.monotonic())
+        if seconds >= UNSETTLED_SECONDS:
+            self._reader.gap(log, None, _UNSETTLED)
+            return None
+        return max(SOONEST, seconds)
+
     def _pause(self, log: Log) -> float:
         """Return after how many seconds to request a log again whose request failed."""
         pause = min(SOONEST * 2 ** min(log.failures, 10), LATEST)
         return _jittered(max(pause, len(self._due) / FETCHES_PER_SECOND))
 
 
+_UNSETTLED = "At each request the cluster served other lines, or other times of them."
 _DELETED = "Its pod was deleted before its log was read to the end."
 
 
