@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError, Interrupted, StoreError, Unreachable, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, Wish
 from k8sbench.runs import collecting, foreign_jobs, wishes
 from k8sbench.runs.context import Reporter, Stop
-from k8sbench.runs.following import FollowOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +135,7 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
     run_id, note = run.run_id, reporter.note
     if run.plan.backend == "local":
         _end_process(run)
-        run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
+        run = follow.follow(store, run, access, reporter, stop)
         note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
         return
     wish = Wish(kind="cancel", at=context.now(), cause=CAUSE, cause_id=CAUSE_ID)
@@ -158,7 +157,7 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
             with connections.cluster_of(run, access, note) as cluster:
                 _check_label(cluster, run_id)
                 cluster.cancel(run_id, CAUSE, CAUSE_ID)
-            run = follow.follow(store, run, access, FollowOptions(), reporter, stop)
+            run = follow.follow(store, run, access, reporter, stop)
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
 
 

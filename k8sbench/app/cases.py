@@ -7,148 +7,103 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from k8sbench.app import places
-from k8sbench.app.targets import TargetOptions
 from k8sbench.model import choices
-from k8sbench.model.choices import Request, Site
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, UsageError
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_draft
-from k8sbench.model.spec import BenchmarkSpec, Framework
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.runs.context import PlannedCase
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
+    from k8sbench.render.trainer_sources import TrainerSources
 
-MOST_REPEATS = 1000
-
-
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cases are wanted of one benchmark."""
-
-    framework: Literal["pytorch", "paddle", "all"] | None = None
-    case: str | None = None
-    all_cases: bool = False
-    repeats: int | None = None
-
-
-class CaseOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, sorted by who needs it."""
-
-    benchmark: str
-    """Name in the catalog, ``all``, or path of a file."""
-    request: Request
-    selection: Selection
-    target: TargetOptions
+    Render = Callable[[RunPlan], tuple[dict[str, Any], ...]]
 
 
 def prepare(
-    found: Sequence[LoadedSpec], options: CaseOptions, site: Site, note: Callable[[str], None]
+    benchmarks: Sequence[LoadedSpec],
+    request: SubmitRequest,
+    site: Site,
+    note: Callable[[str], None],
 ) -> tuple[PlannedCase, ...]:
     """Plan each case that was asked for, once: the baselines (1x1) first, as speedup needs them.
 
     Raises :class:`UsageError` for what cannot run. Of ``--all-cases`` and of all benchmarks, what
     the pool or the machine cannot hold is left out, and that is noted.
     """
-    from k8sbench.adapters.files import templates, trainer_sources
-    from k8sbench.render import Repeats, manifests
-
-    sources = trainer_sources.read()
-    render = functools.partial(manifests, templates=templates.load(), trainers=sources)
+    if len(benchmarks) > 1 and request.variant is not None:
+        raise UsageError(
+            "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
+        )
+    sources, render = _renderer()
     planned: list[PlannedCase] = []
     left_out: list[UsageError] = []
-    for loaded, request, count in _wanted(found, options, left_out, note):
-        source = SpecSource(digest=loaded.digest, source=loaded.source)
-        try:
-            draft = make_draft(loaded.spec, source, request, site, trainers_digest=sources.digest)
-        except DoesNotFit as wrong:
-            if not options.selection.all_cases and len(found) == 1:
-                raise
-            left_out.append(wrong)
-            shape = f"{request.replicas or 1}x{request.gpus or 1}"
-            note(f"left out: {loaded.spec.name} {shape}: {wrong.message}")
+    for loaded in benchmarks:
+        spec, source = loaded.spec, SpecSource(digest=loaded.digest, source=loaded.source)
+        if len(benchmarks) > 1 and request.framework not in (None, "all", *spec.frameworks):
+            left_out.append(UsageError(f"No benchmark has a variant for {request.framework}."))
+            note(f"left out: {spec.name}: it has no variant for {request.framework}.")
             continue
-        places.check_here(draft)
-        of_runs = Repeats(draft, render)
-        planned.append(
-            PlannedCase(draft=draft, repeats=count, manifests=of_runs.manifests, text=of_runs.text)
-        )
+        for single, repeats in single_cases(spec, request):
+            try:
+                draft = make_draft(spec, source, single, site, trainers_digest=sources.digest)
+            except DoesNotFit as error:
+                if not request.all_cases and len(benchmarks) == 1:
+                    raise
+                left_out.append(error)
+                shape = f"{single.replicas or 1}x{single.gpus or 1}"
+                note(f"left out: {spec.name} {shape}: {error.message}")
+                continue
+            places.check_here(draft)
+            planned.append(_case(draft, repeats, render))
     if not planned:
         raise left_out[0]
     return tuple(sorted(planned, key=lambda case: case.draft.world_size > 1))
 
 
-def pinned(case: PlannedCase, node: str) -> PlannedCase:
-    """Return the same case for one node alone."""
+def pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
+    """Return the same case once for each node alone."""
+    _, render = _renderer()
+    drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
+    return [_case(draft, case.repeats, render) for draft in drafts]
+
+
+def _renderer() -> tuple[TrainerSources, Render]:
+    """Read what manifests are made of, for all cases together."""
     from k8sbench.adapters.files import templates, trainer_sources
-    from k8sbench.render import Repeats, manifests
+    from k8sbench.render import manifests
 
     sources = trainer_sources.read()
-    render = functools.partial(manifests, templates=templates.load(), trainers=sources)
-    draft = msgspec.structs.replace(case.draft, node=node)
-    of_runs = Repeats(draft, render)
-    return msgspec.structs.replace(
-        case, draft=draft, manifests=of_runs.manifests, text=of_runs.text
-    )
+    return sources, functools.partial(manifests, templates=templates.load(), trainers=sources)
 
 
-def _wanted(
-    found: Sequence[LoadedSpec],
-    options: CaseOptions,
-    left_out: list[UsageError],
-    note: Callable[[str], None],
-) -> Iterator[tuple[LoadedSpec, Request, int]]:
-    """Yield each single case; of several benchmarks those without the framework are left out."""
-    framework = options.selection.framework
-    if len(found) > 1 and options.request.variant is not None:
-        raise UsageError(
-            "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
-        )
-    for loaded in found:
-        if len(found) > 1 and framework not in (None, "all", *loaded.spec.frameworks):
-            left_out.append(UsageError(f"No benchmark has a variant for {framework}."))
-            note(f"left out: {loaded.spec.name}: it has no variant for {framework}.")
-            continue
-        for request, count in requests(loaded.spec, options.request, options.selection):
-            yield loaded, request, count
+def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:
+    from k8sbench.render import Repeats
+
+    runs = Repeats(draft, render)
+    return PlannedCase(draft=draft, repeats=repeats, manifests=runs.manifests, text=runs.text)
 
 
-def requests(
-    spec: BenchmarkSpec, request: Request, selection: Selection
-) -> Iterator[tuple[Request, int]]:
-    """Yield each single case that was asked for, with its number of repeats."""
-    if selection.repeats is not None and not 1 <= selection.repeats <= MOST_REPEATS:
-        raise UsageError(
-            f"--repeats {selection.repeats} is not a number of runs.", f"Give 1 to {MOST_REPEATS}."
-        )
-    shaped = request.replicas is not None or request.gpus is not None
-    if selection.case is not None and shaped:
-        raise UsageError(
-            "--case names replicas and GPUs already.", "Leave out --replicas and --gpus."
-        )
-    if selection.all_cases and (shaped or selection.case is not None):
-        raise UsageError(
-            "--all-cases runs the catalog's cases.", "Leave out --case, --replicas and --gpus."
-        )
-    frameworks: Sequence[Framework | None] = (
-        spec.frameworks if selection.framework == "all" else (selection.framework,)
-    )
+def single_cases(
+    spec: BenchmarkSpec, request: SubmitRequest
+) -> Iterator[tuple[SubmitRequest, int]]:
+    """Yield a request for each framework and shape that was asked for, and its number of runs."""
+    frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
     for framework in frameworks:
-        of_framework = msgspec.structs.replace(request, framework=framework)
+        single = msgspec.structs.replace(request, framework=framework, case=None, all_cases=False)
         _, variant = choices.choose_variant(spec, framework, request.variant)
-        cases = (
-            variant.cases
-            if selection.all_cases
-            else ()
-            if selection.case is None
-            else (selection.case,)
-        )
-        repeats = selection.repeats or (variant.repeats if selection.all_cases else 1)
+        repeats = request.repeats or (variant.repeats if request.all_cases else 1)
+        cases = variant.cases if request.all_cases else [request.case] if request.case else []
         if not cases:
-            yield of_framework, repeats
+            yield single, repeats
         for case in cases:
             replicas, gpus = choices.parse_case(case)
-            yield msgspec.structs.replace(of_framework, replicas=replicas, gpus=gpus), repeats
+            yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats

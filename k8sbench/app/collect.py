@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections, lookup, metric_sources, results, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.taking_over import taken_over
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 from k8sbench.runs import collecting, foreign_jobs
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering
 
 if TYPE_CHECKING:
@@ -36,7 +35,10 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
     access: ClusterAccess = ClusterAccess()
     store: str | None = None
     """Folder or URL; None: the default place."""
-    follow: FollowOptions = FollowOptions()
+    keep: bool = False
+    """Whether jobs and pods stay on the cluster when they are over."""
+    wait: bool = False
+    """Whether to wait even for what cannot recover by itself."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that do not reject."""
     prometheus: str = metric_sources.AUTO
@@ -73,14 +75,14 @@ def collect(
                     collecting.check_place(run, context.cluster, context.location)
                 runs = taken_over(store, runs, context.cluster, options.access, reporter.note)
                 gathering = Gathering(context, reporter)
-                follow = options.until_over
                 collected = collecting.collect(
                     runs,
                     context,
                     reporter,
                     stop,
-                    options.follow,
-                    follow=follow,
+                    follow=options.until_over,
+                    keep=options.keep,
+                    wait=options.wait,
                     gathering=gathering,
                 )
 
@@ -107,7 +109,7 @@ def _opened(
     api = connections.connect_to(location, access) if location else connections.connect(access)
     connections.note_silence(api, reporter.note)
     with (
-        connections.opened(api, keep=options.follow.keep, store=store) as cluster,
+        connections.opened(api, keep=options.keep, store=store) as cluster,
         metric_sources.opened(options.prometheus, api, store) as sources,
     ):
         yield run_context(

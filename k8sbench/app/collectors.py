@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import msgspec
 
 from k8sbench.app import connections
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, NotFound, Unreachable
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records

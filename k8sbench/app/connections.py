@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 from k8sbench.runs import collecting
 
@@ -27,21 +26,6 @@ LOOK_SECONDS = 10.0
 """For each further answer of such a one."""
 SILENT_SECONDS = 2.0
 """For the first answer of one with which there is more to do, until that is noted."""
-
-
-class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster and namespace were named."""
-
-    namespace: str | None = None
-    context: str | None = None
-    """Of the kubeconfig."""
-    kubeconfig: str | None = None
-    """Absolute path."""
-
-    @property
-    def named(self) -> bool:
-        """Whether anything was."""
-        return self != ClusterAccess()
 
 
 def configured(access: ClusterAccess) -> bool:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from k8sbench.app import catalog, connections, targets
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.data_set import DATA_SETS, DataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.request import ClusterAccess
 from k8sbench.render.claims import Claim
 from k8sbench.render.data_job import DataJob
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, connections, context, metric_sources, targets
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location
 from k8sbench.model.spec import Framework
 

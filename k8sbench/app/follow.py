@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, lookup, metric_sources, results, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.results import Rows
 from k8sbench.app.taking_over import taken_over
 from k8sbench.model.errors import Interrupted, StoreError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.runs import collecting, watching
 from k8sbench.runs.context import Reporter, Stop
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering, is_attended, is_owed
 
 if TYPE_CHECKING:
@@ -25,11 +24,12 @@ def watch(
     text: str,
     where: str | None,
     access: ClusterAccess,
-    options: FollowOptions,
     reporter: Reporter,
     stop: Stop,
     show: results.Show,
     *,
+    keep: bool = False,
+    wait: bool = False,
     prometheus: str = metric_sources.AUTO,
 ) -> Rows:
     """Follow the run of an id, or of a unique beginning of one, and make its row."""
@@ -46,7 +46,10 @@ def watch(
 
         run = lookup.run_of(store, text, access)
         run = follow(
-            *(store, run, access, options, reporter, stop, closed, owed), prometheus=prometheus
+            *(store, run, access, reporter, stop, closed, owed),
+            keep=keep,
+            wait=wait,
+            prometheus=prometheus,
         )
         return rows([run])
 
@@ -55,12 +58,13 @@ def follow(
     store: SqlStore,
     run: Run,
     access: ClusterAccess,
-    options: FollowOptions,
     reporter: Reporter,
     stop: Stop,
     closed: Callable[[Sequence[Run], Gathering], None] = lambda *_: None,
     owed: Callable[[Run], None] = lambda _: None,
     *,
+    keep: bool = False,
+    wait: bool = False,
     prometheus: str = metric_sources.NONE,
 ) -> Run:
     """Follow a run until it is closed, or watch its record while another process follows it.
@@ -79,7 +83,7 @@ def follow(
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
                 with (
                     connections.cluster_of(
-                        run, access, reporter.note, keep=options.keep, store=store
+                        run, access, reporter.note, keep=keep, store=store
                     ) as cluster,
                     metric_sources.opened(prometheus, cluster.api, store) as sources,
                 ):
@@ -89,7 +93,11 @@ def follow(
                     (run,) = taken_over(store, [run], cluster, access, reporter.note)
                     gathering, is_ours = Gathering(here, reporter), True
                     result = collecting.collect(
-                        [run], here, reporter, stop, options, follow=True, gathering=gathering
+                        *([run], here, reporter, stop),
+                        follow=True,
+                        keep=keep,
+                        wait=wait,
+                        gathering=gathering,
                     )
                     closed(result.closed, gathering)
                 for wrong in result.failed.values():

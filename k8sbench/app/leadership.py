@@ -10,8 +10,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError
+from k8sbench.model.request import ClusterAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable

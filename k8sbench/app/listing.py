@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 import msgspec
 
 from k8sbench.app import collectors, connections, context, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
 from k8sbench.runs import collecting, foreign_jobs, records

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 
 from k8sbench.app import collectors, connections, context, lookup, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, NotFound, Unreachable
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
 from k8sbench.runs import collecting
 from k8sbench.runs.context import Stop
-from k8sbench.runs.following import FollowOptions
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
@@ -224,8 +223,7 @@ class _Reader:
         ):
             here = context.run_context(store, cluster, location=run.location)
             # Reading logs must not end a job that waits.
-            options = FollowOptions(wait=True)
-            result = collecting.collect([run], here, self, stop, options, follow=True)
+            result = collecting.collect([run], here, self, stop, follow=True, wait=True)
         if stop.cause is not None and result.going_on:
             raise Interrupted(
                 f"{stop.cause}: {run.run_id} goes on.",

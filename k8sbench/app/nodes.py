@@ -23,12 +23,12 @@ from k8sbench.app import (
     sweeps,
     targets,
 )
-from k8sbench.app.submit import SubmitOptions
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
+from k8sbench.model.request import SubmitRequest
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records
 from k8sbench.runs.context import PlannedCase, Stop, SweepReporter
@@ -42,18 +42,6 @@ if TYPE_CHECKING:
 
 
 NOT_DRAWN = "it is not of the sample"
-
-
-class NodesOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which nodes, and against what."""
-
-    submit: SubmitOptions
-    selector: str = ""
-    """As kubectl's ``-l``, beside the labels of the pool."""
-    sample: int | None = None
-    """So many of the nodes, drawn by the set's name; None: all."""
-    against: str | None = None
-    """Set of an earlier check, the baseline."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,55 +58,63 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     rows: Rows
 
 
-def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked:
+def nodes(
+    request: SubmitRequest,
+    reporter: SweepReporter,
+    stop: Stop,
+    *,
+    selector: str = "",
+    sample: int | None = None,
+    against: str | None = None,
+) -> Checked:
     """Measure a case on each node, and judge the nodes.
 
-    Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
+    ``selector`` is kubectl's ``-l``, beside the labels of the pool; ``sample`` so many of the
+    nodes, drawn by the set's name (None: all); ``against`` the set of an earlier check. Raises
+    :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check, node_figures
 
-    wanted = options.submit
-    loaded = catalog.benchmark(wanted.cases.benchmark)
-    submit.check_names(wanted)
-    if wanted.cases.target.backend == "local":
+    loaded = catalog.benchmark(request.benchmark)
+    submit.check_names(request)
+    if request.backend == "local":
         raise UsageError("nodes compares the nodes of a cluster.", "Leave out --backend local.")
-    target = targets.for_submit(wanted.cases.target, wanted.access, may_be_local=False)
+    target = targets.for_submit(request, may_be_local=False)
     if target.api is None:
         raise UsageError(
             "nodes compares the nodes of a cluster, and there is none"
             f" ({target.why.removeprefix('backend local: ')}).",
             "Name one with --context or --kubeconfig.",
         )
-    submit.check_options(wanted, target)
-    planned = cases.prepare([loaded], wanted.cases, target.site, reporter.note)
+    planned = cases.prepare([loaded], request, target.site, reporter.note)
     if len(planned) != 1:
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
-    set_name = checked_set_name(wanted.resume or wanted.set_name or context.new_set_name())
+    set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
-    earlier = _earlier(options, reporter)
-    readiness.check(target, gang=wanted.cases.request.gang, asked=True)
-    chosen, left_out = _chosen(options, planned[0], target, set_name)
+    earlier = _earlier(against, request, reporter)
+    readiness.check(target, request, asked=True)
+    chosen, left_out = _chosen(planned[0], target, set_name, selector, sample)
     others = [node for node, why in left_out.items() if why == NOT_DRAWN]
     for node in sorted(left_out.keys() - {*others}):
         reporter.note(f"left out: node {node}: {left_out[node]}.")
     if others:
         reporter.note(f"left out: {counted(len(others), 'node')} not of the sample.")
-    pinned = [cases.pinned(planned[0], node) for node in chosen]
-    if wanted.resume is None:
-        wanted = msgspec.structs.replace(wanted, set_name=set_name)
+    pinned = cases.pinned(planned[0], chosen)
+    if request.resume is None:
+        request = msgspec.structs.replace(request, set_name=set_name)
 
     def announce(_: Rows, seconds: float | None) -> None:
         left = f" in {times.duration(seconds)}" if seconds else ""
         reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 
-    rows = submit.run(pinned, wanted, target, reporter, stop, announce)
+    rows = submit.run(pinned, request, target, reporter, stop, announce)
     assert isinstance(rows, results.Rows), "nodes are never detached"
-    groups = grouping.groups(rows.runs, accept=wanted.accept)
+    groups = grouping.groups(rows.runs, accept=request.accept)
     figures = node_figures.figures(chosen, groups, rows.runs, earlier)
     return Checked(
         set_name=set_name,
-        against=options.against,
-        check=node_check.check(figures, against=options.against),
+        against=against,
+        check=node_check.check(figures, against=against),
         figures=figures,
         gpus=node_figures.gpus(chosen, rows.runs),
         unit=planned[0].draft.unit,
@@ -127,28 +123,30 @@ def nodes(options: NodesOptions, reporter: SweepReporter, stop: Stop) -> Checked
     )
 
 
-def _earlier(options: NodesOptions, reporter: SweepReporter) -> Sequence[Group]:
+def _earlier(
+    against: str | None, request: SubmitRequest, reporter: SweepReporter
+) -> Sequence[Group]:
     """Return the groups of the baseline; raises :class:`NotFound` before anything is run."""
     from k8sbench.measure.group import grouping
 
-    if options.against is None:
+    if against is None:
         return ()
-    wanted = RunFilter(set_name=options.against)
-    with stores.to_read(options.submit.store, reporter.note) as store:
-        runs = records.listing(store, wanted, alive=context.alive(), now=context.now())
-    found = grouping.groups(runs, accept=options.submit.accept)
-    pinned = [group for group in found if group.key.node != "-"]
+    of_set = RunFilter(set_name=against)
+    with stores.to_read(request.store, reporter.note) as store:
+        runs = records.listing(store, of_set, alive=context.alive(), now=context.now())
+    groups = grouping.groups(runs, accept=request.accept)
+    pinned = [group for group in groups if group.key.node != "-"]
     if not pinned:
-        what = "has no run that was pinned to a node" if found else "does not exist"
+        what = "has no run that was pinned to a node" if groups else "does not exist"
         raise NotFound(
-            f"--against {options.against}: the set {what}.",
+            f"--against {against}: the set {what}.",
             "Name the --set of an earlier 'k8sbench nodes'; 'k8sbench list -o wide' shows sets.",
         )
     return pinned
 
 
 def _chosen(
-    options: NodesOptions, case: PlannedCase, target: Target, set_name: str
+    case: PlannedCase, target: Target, set_name: str, selector: str, sample: int | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
     from k8sbench.adapters.kubernetes import nodes as cluster_nodes
@@ -156,16 +154,16 @@ def _chosen(
 
     assert target.api is not None
     pool = case.draft.pool
-    found = cluster_nodes.labelled(target.api, pool.selector, options.selector)
+    labelled = cluster_nodes.labelled(target.api, pool.selector, selector)
     asked = sweeps.asked_of(case, target.api)
-    refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in found}
+    refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in labelled}
     left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}
     fitting = sorted(refusals.keys() - left_out.keys())
     if not fitting:
-        raise _none(pool.name, options.selector, left_out)
-    if options.sample is not None and options.sample < len(fitting):
+        raise _none(pool.name, selector, left_out)
+    if sample is not None and sample < len(fitting):
         # By the name of the set, so that --resume has the same nodes.
-        drawn = sorted(fitting, key=lambda name: _lot(set_name, name))[: options.sample]
+        drawn = sorted(fitting, key=lambda name: _lot(set_name, name))[:sample]
         left_out |= {name: NOT_DRAWN for name in fitting if name not in drawn}
         fitting = sorted(drawn)
     return tuple(fitting), left_out

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections, context, lookup, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 from k8sbench.runs import collecting, records
 

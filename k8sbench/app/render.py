@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from k8sbench.app import cases, catalog, targets
-from k8sbench.app.cases import CaseOptions
 from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.request import SubmitRequest
 from k8sbench.ports import Manifest
 from k8sbench.runs.context import Reporter
 
 
 def render(
-    options: CaseOptions, reporter: Reporter, *, run_id: str | None, set_name: str
+    request: SubmitRequest, reporter: Reporter, *, run_id: str | None, set_name: str
 ) -> list[Manifest]:
     """Plan and render each case; reports the plans.
 
     Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
     """
-    found = catalog.named(options.benchmark)
-    prepared = cases.prepare(found, options, targets.for_render(options.target).site, reporter.note)
-    first = found[0].spec.name if len(found) == 1 else options.benchmark
+    benchmarks = catalog.named(request.benchmark)
+    site = targets.for_render(request).site
+    prepared = cases.prepare(benchmarks, request, site, reporter.note)
+    first = benchmarks[0].spec.name if len(benchmarks) == 1 else request.benchmark
     name = run_id or f"{first[:30].rstrip('-')}-example"
     objects: list[Manifest] = []
     for number, case in enumerate(prepared, start=1):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, collectors, context, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records, reporting

@@ -15,8 +15,8 @@ import msgspec
 
 from k8sbench.app import collect, connections, metric_sources, stores
 from k8sbench.app.collect import Collected, CollectOptions
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import run_context
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.runs import serving
 from k8sbench.runs.collecting import CollectResult
@@ -90,14 +90,19 @@ def serve_all(
             apis.append(api)
             connections.note_silence(api, reporter.note)
             cluster = stack.enter_context(
-                connections.opened(api, keep=options.follow.keep, store=store, for_all=is_all)
+                connections.opened(api, keep=options.keep, store=store, for_all=is_all)
             )
             sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
             context = run_context(
                 store, cluster, location=api.place, accept=options.accept, metric_sources=sources
             )
             find = partial(collect.pending_runs, context, note_once, renumber=is_all)
-            place = Serving(find, context, reporter, options.follow, patient=is_all)
+            place = Serving(
+                *(find, context, reporter),
+                keep=options.keep,
+                wait=options.wait,
+                patient=is_all,
+            )
             served.append(stack.enter_context(place))
         stack.enter_context(stop)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench.app import collectors, context, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.baseline import PUBLISHED, Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import Group
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.runs import records

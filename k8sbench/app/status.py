@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from k8sbench.app import collectors, connections, context, lookup, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
 from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 from k8sbench.runs import foreign_jobs, records

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,8 +23,6 @@ from k8sbench.app import (
     sweeps,
     targets,
 )
-from k8sbench.app.cases import CaseOptions
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.readiness import Readiness
 from k8sbench.app.results import Rows
@@ -33,14 +31,14 @@ from k8sbench.model import creation, extras
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 from k8sbench.runs import records, submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering
-from k8sbench.runs.submitting import RunOptions, Submitted
+from k8sbench.runs.submitting import Submitted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -51,35 +49,6 @@ Agree = Callable[[str], bool]
 """Shows the user a text, and asks whether to go on."""
 INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
 """Framework → its module and our extra that installs it."""
-
-
-class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run, and how."""
-
-    cases: CaseOptions
-    access: ClusterAccess = ClusterAccess()
-    store: str | None = None
-    """Folder or URL; None: the default place."""
-    run_id: str | None = None
-    set_name: str | None = None
-    resume: str | None = None
-    """Set of which only what is missing is run."""
-    parallel: int = 1
-    """Jobs at a time."""
-    detach: bool = False
-    """Whether to create the jobs and leave them alone."""
-    dry_run: Literal["client", "server"] | None = None
-    follow: FollowOptions = FollowOptions()
-    accept: tuple[str, ...] = ()
-    """Ids of reasons that do not reject."""
-    prometheus: str = metric_sources.AUTO
-    """URL, ``auto`` or ``none``."""
-    command: str = "submit"
-    """The command that resumes the set, for messages."""
-    yes: bool = False
-    """Whether a program of the user's own may run on this machine without a question."""
-    require_gpu: bool = False
-    """Whether a run without GPUs is rejected before it starts."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +68,7 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit(
-    options: SubmitOptions,
+    request: SubmitRequest,
     reporter: SweepReporter,
     stop: Stop,
     show: results.Show,
@@ -111,43 +80,41 @@ def submit(
     Rows are shown before that where their GPU metrics are still to come.
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
-    found = catalog.named(options.cases.benchmark)
-    check_names(options)
-    offline = options.dry_run == "client"
-    target = targets.for_submit(options.cases.target, options.access, offline=offline)
-    check_options(options, target)
+    benchmarks = catalog.named(request.benchmark)
+    check_names(request)
+    offline = request.dry_run == "client"
+    target = targets.for_submit(request, offline=offline)
+    check_detached(request)
     # The API server answers while the cases are planned and the store is imported.
-    asked = options.cases.target.backend == "kubernetes" or options.access.named
-    gang = options.cases.request.gang
-    readiness = None if offline else Readiness(target, gang=gang, asked=asked)
+    readiness = None if offline else Readiness(target, request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
-    planned = cases.prepare(found, options.cases, target.site, reporter.note)
-    if options.require_gpu:
+    planned = cases.prepare(benchmarks, request, target.site, reporter.note)
+    if request.require_gpu:
         _check_gpus(planned, target)
-    if options.run_id is not None and sum(case.repeats for case in planned) > 1:
+    if request.run_id is not None and sum(case.repeats for case in planned) > 1:
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     # A single case is rendered before it is recorded.
-    rendered = _rendered(planned, options.run_id) if options.dry_run or len(planned) > 1 else []
+    rendered = _rendered(planned, request.run_id) if request.dry_run or len(planned) > 1 else []
     if readiness is None:
-        return _dry_run(options, target, rendered, reporter)
+        return _dry_run(request, target, rendered, reporter)
     if target.api is None:
-        planned = _with_frameworks(found, planned, reporter)
-        if options.dry_run is None:
-            _check_agreed(planned, options, agree)
-    if options.dry_run is None:
+        planned = _with_frameworks(benchmarks, planned, reporter)
+        if request.dry_run is None:
+            _check_agreed(planned, request, agree)
+    if request.dry_run is None:
         stores.load()
     readiness.join()
-    if options.dry_run == "server":
-        return _dry_run(options, target, rendered, reporter)
-    if target.api is not None and options.cases.selection.all_cases and not options.follow.wait:
+    if request.dry_run == "server":
+        return _dry_run(request, target, rendered, reporter)
+    if target.api is not None and request.all_cases and not request.wait:
         planned = sweeps.that_fit(planned, target.api, reporter.note)
-    return run(planned, options, target, reporter, stop, show)
+    return run(planned, request, target, reporter, stop, show)
 
 
 def run(
     planned: Sequence[PlannedCase],
-    options: SubmitOptions,
+    request: SubmitRequest,
     target: Target,
     reporter: SweepReporter,
     stop: Stop,
@@ -156,42 +123,35 @@ def run(
     """Run cases that are planned, in a set that is new or resumed."""
     if target.api is not None:
         places.check_claims(target.api, [case.draft for case in planned])
-    # A run and its set have the same name where only the run was named.
-    set_name = options.resume or options.set_name or options.run_id or new_set_name()
-    run_options = RunOptions(
-        set_name=checked_set_name(set_name),
-        run_id=options.run_id,
-        parallel=options.parallel,
-        follow=options.follow,
-        command=options.command,
-    )
+    if request.resume is None and request.set_name is None:
+        # A run and its set have the same name where only the run was named.
+        set_name = checked_set_name(request.run_id or new_set_name())
+        request = msgspec.structs.replace(request, set_name=set_name)
     with (
-        stores.to_write(options.store) as store,
-        _cluster(target, options, store, reporter) as cluster,
-        _sources(options, target, planned, store) as sources,
+        stores.to_write(request.store) as store,
+        _cluster(target, request, store, reporter) as cluster,
+        _sources(request, target, planned, store) as sources,
     ):
         place = target.api.place if target.api else None
         context = run_context(
-            store, cluster, location=place, accept=options.accept, metric_sources=sources
+            store, cluster, location=place, accept=request.accept, metric_sources=sources
         )
         finished: list[Run] = []
         cases_to_run = list(sweeps.singly(planned))
-        if options.resume:
-            finished, cases_to_run = sweeps.resumed(planned, context, options.resume, reporter)
+        if request.resume:
+            finished, cases_to_run = sweeps.resumed(planned, context, request.resume, reporter)
         for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)
-        if options.detach:
-            return _create(cases_to_run, context, run_options, reporter, stop)
-        reporter.expect([case.draft for case in cases_to_run], finished, options.parallel)
+        if request.detach:
+            return _create(cases_to_run, context, request, reporter, stop)
+        reporter.expect([case.draft for case in cases_to_run], finished, request.parallel)
         gathering = Gathering(context, reporter)
-        runs, refusals = _run(
-            cases_to_run, context, store, run_options, options, reporter, stop, gathering
-        )
+        runs, refusals = _run(cases_to_run, context, store, request, reporter, stop, gathering)
 
         def rows(runs: Sequence[Run]) -> Rows:
-            found = results.rows(store, runs, reporter.note, accept=options.accept)
-            return msgspec.structs.replace(found, refusals=refusals)
+            shown = results.rows(store, runs, reporter.note, accept=request.accept)
+            return msgspec.structs.replace(shown, refusals=refusals)
 
         runs = [*finished, *runs]
         with stop:  # What was measured is shown, whenever somebody asks for the end.
@@ -199,12 +159,12 @@ def run(
 
 
 def _sources(
-    options: SubmitOptions, target: Target, planned: Sequence[PlannedCase], store: SqlStore
+    request: SubmitRequest, target: Target, planned: Sequence[PlannedCase], store: SqlStore
 ) -> AbstractContextManager[Sequence[MetricSource]]:
     """Open the sources of GPU metrics for runs that are followed and have GPUs."""
-    if options.detach or all(case.draft.device == "cpu" for case in planned):
+    if request.detach or all(case.draft.device == "cpu" for case in planned):
         return nullcontext(())
-    return metric_sources.opened(options.prometheus, target.api, store)
+    return metric_sources.opened(request.prometheus, target.api, store)
 
 
 def _rendered(
@@ -215,7 +175,7 @@ def _rendered(
 
 
 def _dry_run(
-    options: SubmitOptions,
+    request: SubmitRequest,
     target: Target,
     rendered: Sequence[tuple[RunPlan, tuple[Manifest, ...]]],
     reporter: Reporter,
@@ -224,7 +184,7 @@ def _dry_run(
         reporter.plan(plan)
     reporter.note(target.why)
     manifests = tuple(one for _, of_case in rendered for one in of_case)
-    if options.dry_run == "client" or target.api is None:
+    if request.dry_run == "client" or target.api is None:
         return DryRun(manifests=manifests, checks=None)
     from k8sbench.adapters.kubernetes import dry_run
 
@@ -235,7 +195,7 @@ def _dry_run(
 def _create(
     cases_to_run: Sequence[PlannedCase],
     context: RunContext,
-    options: RunOptions,
+    request: SubmitRequest,
     reporter: Reporter,
     stop: Stop,
 ) -> Detached:
@@ -244,7 +204,7 @@ def _create(
     failure: BenchError | None = None
     try:
         with stop:
-            created = submitting.create_all(cases_to_run, context, reporter, stop, options)
+            created = submitting.create_all(cases_to_run, context, reporter, stop, request)
             # One by one: before an error, too, the list holds what was created.
             done.extend(created)
     except BenchError as wrong:
@@ -266,8 +226,7 @@ def _run(
     cases_to_run: Sequence[PlannedCase],
     context: RunContext,
     store: SqlStore,
-    run_options: RunOptions,
-    options: SubmitOptions,
+    request: SubmitRequest,
     reporter: Reporter,
     stop: Stop,
     gathering: Gathering,
@@ -279,7 +238,7 @@ def _run(
     runs: list[Run] = []
     with stop:
         outcomes = list(
-            submitting.submit(cases_to_run, context, reporter, stop, run_options, gathering)
+            submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
         )
     refusals = [outcome.wrong for outcome in outcomes if outcome.wrong is not None]
     if (refusal := _worst(refusals)) is not None and len(refusals) == len(outcomes):
@@ -290,50 +249,40 @@ def _run(
             from k8sbench.app import follow
 
             run = follow.follow(
-                *(store, run, options.access, options.follow, reporter, stop),
+                *(store, run, request.access, reporter, stop),
+                keep=request.keep,
+                wait=request.wait,
                 owed=lambda one: reporter.note(
                     f"  GPU metrics of {one.run_id} follow; Ctrl-C leaves them out."
                 ),
             )
         elif outcome.state == "over-before":
             own_set = run.plan.set_name
-            of_set = "" if own_set == run_options.set_name else f" of set {own_set}"
+            of_set = "" if own_set == request.joined_set else f" of set {own_set}"
             reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
         runs.append(run)
     return runs, tuple(refusals)
 
 
-def check_names(options: SubmitOptions) -> None:
+def check_names(request: SubmitRequest) -> None:
     """Reject names that are mistyped, before any cluster is asked."""
-    results.check_accepted(options.accept)
-    if options.resume is not None and options.set_name is not None:
-        raise UsageError("--resume and --set both name the set.", "Give one of them.")
-    if options.run_id is not None:
-        checked_run_id(options.run_id)
-    if options.set_name is not None:
-        checked_set_name(options.set_name)
-    if options.resume is not None:
-        _check_set(options.resume, options.store)
+    results.check_accepted(request.accept)
+    if request.run_id is not None:
+        checked_run_id(request.run_id)
+    if request.set_name is not None:
+        checked_set_name(request.set_name)
+    if request.resume is not None:
+        _check_set(request.resume, request.store)
 
 
-def check_options(options: SubmitOptions, target: Target) -> None:
-    """Reject options that exclude each other, or that the target cannot have."""
-    keep = options.follow.keep
-    for_clusters = {
-        "--detach": options.detach,
-        "--keep": keep,
-        "--dry-run=server": options.dry_run == "server",
-        "--parallel": options.parallel > 1,
-        "--wait": options.follow.wait,
-    }
-    if target.api is None:
-        targets.refuse_here(for_clusters, target)
-    if options.detach and options.parallel > 1:
+def check_detached(request: SubmitRequest) -> None:
+    """Reject what would come after the end of a command that detaches."""
+    if request.detach and request.parallel > 1:
         raise UsageError(
             "--detach ends before the first job does, so that --parallel has no effect.",
             "Leave out --parallel: all jobs are created at once, and the cluster queues them.",
         )
-    if options.detach and keep:
+    if request.detach and request.keep:
         raise UsageError(
             "--detach ends before the job does, so that --keep has no effect.",
             "Give it to the command that ends the run: k8sbench collect RUN --keep",
@@ -351,11 +300,11 @@ def _check_set(name: str, where: str | None) -> None:
 
 
 def _check_agreed(
-    planned: Sequence[PlannedCase], options: SubmitOptions, agree: Agree | None
+    planned: Sequence[PlannedCase], request: SubmitRequest, agree: Agree | None
 ) -> None:
     """Have the user agree to run commands of a file of their own on this machine."""
     own = [case.draft for case in planned if case.draft.impl == "user"]
-    if not own or options.yes:
+    if not own or request.yes:
         return
     commands = dict.fromkeys(shlex.join(plan.command) for plan in own)
     text = "\n  ".join(
@@ -413,7 +362,7 @@ def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:
 
 @contextlib.contextmanager
 def _cluster(
-    target: Target, options: SubmitOptions, store: SqlStore, reporter: Reporter
+    target: Target, request: SubmitRequest, store: SqlStore, reporter: Reporter
 ) -> Iterator[Cluster]:
     if target.api is None:
         from k8sbench.adapters.local.cluster import LocalCluster
@@ -424,12 +373,12 @@ def _cluster(
         return
     with connections.opened(
         target.api,
-        keep=options.follow.keep,
-        waits=options.follow.wait,
+        keep=request.keep,
+        waits=request.wait,
         store=store,
-        detached=options.detach,
+        detached=request.detach,
     ) as cluster:
         cluster.note = reporter.note
-        if not options.detach:
+        if not request.detach:
             cluster.create_s = creation.TRY_SECONDS
         yield cluster

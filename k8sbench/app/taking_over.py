@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.app import collectors, connections
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import BenchError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.runs import collecting
 

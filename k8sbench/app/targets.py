@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import connections
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.pool import CPU_POOL
+from k8sbench.model.request import ClusterAccess, SubmitRequest
 
 if TYPE_CHECKING:
     from k8sbench.adapters.files.pools import LoadedPools, Published
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 """For a cluster to answer, and to ask again while it does not."""
-
-
-class TargetOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run was asked to take place."""
-
-    backend: Literal["auto", "kubernetes", "local"] = "auto"
-    node_pool: str | None = None
-    pools_file: str | None = None
-    pull_secrets: tuple[str, ...] = ()
-    """Names of image pull secrets, instead of the pool's."""
 
 
 class Target:
@@ -42,11 +32,7 @@ class Target:
 
 
 def for_submit(
-    options: TargetOptions,
-    access: ClusterAccess,
-    *,
-    offline: bool = False,
-    may_be_local: bool = True,
+    request: SubmitRequest, *, offline: bool = False, may_be_local: bool = True
 ) -> Target:
     """Choose where ``submit`` runs; a cluster is asked for its node pools alone.
 
@@ -56,25 +42,23 @@ def for_submit(
     none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
     Options that only a cluster has are rejected for this machine.
     """
-    if options.backend == "local":
-        return _here(None, options, access)
-    asked = options.backend == "kubernetes" or access.named
-    if not asked and not connections.configured(access):
+    if request.backend == "local":
+        return _here(None, request)
+    if not request.names_cluster and not connections.configured(request.access):
         reason = "no cluster is configured: there is no ~/.kube/config, and this is not a pod"
-        return _here(reason, options, access)
+        return _here(reason, request)
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        return _on(connections.connect(access), options, offline=offline)
-    except connection.NoCluster as wrong:
-        if asked:
+        return _on(connections.connect(request.access), request, offline=offline)
+    except connection.NoCluster as error:
+        if request.names_cluster:
             raise
-        reason = f"{wrong.message[0].lower()}{wrong.message[1:].rstrip('.')}"
-        return _here(reason, options, access)
-    except Unreachable as wrong:
-        if asked or not may_be_local:
+        return _here(f"{error.message[0].lower()}{error.message[1:].rstrip('.')}", request)
+    except Unreachable as error:
+        if request.names_cluster or not may_be_local:
             raise
-        raise _or_here(wrong) from wrong
+        raise _or_here(error) from error
 
 
 def check_answers(api: Api, *, asked: bool) -> None:
@@ -87,51 +71,39 @@ def check_answers(api: Api, *, asked: bool) -> None:
 
     try:
         connection.check_answers(api, seconds=ANSWER_SECONDS, retry_s=ANSWER_SECONDS)
-    except Unreachable as wrong:
+    except Unreachable as error:
         if asked:
             raise
-        raise _or_here(wrong) from wrong
+        raise _or_here(error) from error
 
 
-def _or_here(wrong: Unreachable) -> Unreachable:
+def _or_here(error: Unreachable) -> Unreachable:
     """Add the way to run on this machine to the error of a cluster that cannot be used."""
     # What a plugin gives as its hint need not be a sentence.
-    way = f"{wrong.action.rstrip('.')}; or run on this machine: --backend local"
-    found = Unreachable(wrong.message, way.lstrip())
-    found.cause_id = wrong.cause_id
-    return found
+    action = f"{error.action.rstrip('.')}; or run on this machine: --backend local"
+    with_way = Unreachable(error.message, action.lstrip())
+    with_way.cause_id = error.cause_id
+    return with_way
 
 
-def for_render(options: TargetOptions) -> Target:
+def for_render(request: SubmitRequest) -> Target:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
-    if options.backend == "local":
-        return _here(None, options, ClusterAccess())
-    site, source = _pool_site(options)
+    if request.backend == "local":
+        return _here(None, request)
+    site, source = _pool_site(request)
     return Target(site, f"pool {site.pool.name} from {source}")
 
 
-def refuse_here(given: Mapping[str, object], target: Target) -> None:
-    """Reject the first option that was given of those that this machine does not have."""
-    option = next((name for name, value in given.items() if value), None)
+def _here(reason: str | None, request: SubmitRequest) -> Target:
+    """Choose this machine; rejects the first option that was given of those that it has not."""
+    target = local(reason)
+    option = next(request.options_of_clusters(), None)
     if option is not None:
         raise UsageError(
             f"{option} is for jobs on a cluster, and this run is local"
             f" ({target.why.removeprefix('backend local: ')}).",
             f"Leave out {option}, or name a cluster with --backend kubernetes.",
         )
-
-
-def _here(reason: str | None, options: TargetOptions, access: ClusterAccess) -> Target:
-    target = local(reason)
-    given = {
-        "-n": access.namespace,
-        "--context": access.context,
-        "--kubeconfig": access.kubeconfig,
-        "--node-pool": options.node_pool,
-        "--pools": options.pools_file,
-        "--image-pull-secret": options.pull_secrets,
-    }
-    refuse_here(given, target)
     return target
 
 
@@ -146,8 +118,8 @@ def local(reason: str | None) -> Target:
         pool = msgspec.structs.replace(
             CPU_POOL, gpus_per_node=len(here.gpus), gpu_model=here.gpus[0].model
         )
-    found = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
-    why = f"backend local: {found}" + (f"; {reason}" if reason else "")
+    devices = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
+    why = f"backend local: {devices}" + (f"; {reason}" if reason else "")
     site = Site(backend="local", pool=pool, cores=len(os.sched_getaffinity(0)))
     if here.gpus:
         site = msgspec.structs.replace(
@@ -180,25 +152,25 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
         try:
             with contextlib.closing(connections.connect(access)) as api:
                 return cluster_pools(api)
-        except Unreachable as wrong:
+        except Unreachable as error:
             if access.named:
                 raise
-            unread.append(wrong.message)
+            unread.append(error.message)
             return None
 
     return pools.load(file, published=published), unread[0] if unread else None
 
 
-def _on(api: Api, options: TargetOptions, *, offline: bool) -> Target:
+def _on(api: Api, request: SubmitRequest, *, offline: bool) -> Target:
     unread = []
 
     def published() -> Published | None:
-        if offline and (wrong := connections.silence(api, connections.SILENT_SECONDS)):
-            unread.append(wrong)
+        if offline and (error := connections.silence(api, connections.SILENT_SECONDS)):
+            unread.append(error)
             return None
         return cluster_pools(api)
 
-    site, source = _pool_site(options, published)
+    site, source = _pool_site(request, published)
     if unread:
         source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
@@ -206,12 +178,12 @@ def _on(api: Api, options: TargetOptions, *, offline: bool) -> Target:
 
 
 def _pool_site(
-    options: TargetOptions, published: Callable[[], Published | None] | None = None
+    request: SubmitRequest, published: Callable[[], Published | None] | None = None
 ) -> tuple[Site, str]:
     from k8sbench.adapters.files import image_table, pools
 
-    found = pools.load(options.pools_file, published=published)
-    pool = found.pool(options.node_pool)
-    if options.pull_secrets:
-        pool = msgspec.structs.replace(pool, image_pull_secrets=options.pull_secrets)
-    return Site(backend="kubernetes", pool=pool, images=image_table.load()), found.source
+    loaded = pools.load(request.pools_file, published=published)
+    pool = loaded.pool(request.node_pool)
+    if request.pull_secrets:
+        pool = msgspec.structs.replace(pool, image_pull_secrets=request.pull_secrets)
+    return Site(backend="kubernetes", pool=pool, images=image_table.load()), loaded.source

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections, context, lookup, metric_sources, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.stores import Note
 from k8sbench.model.errors import Interrupted, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
 from k8sbench.runs.context import Stop

@@ -17,12 +17,12 @@ import msgspec
 from k8sbench.app import reading, removal, serve, stores
 from k8sbench.app.collect import CollectOptions
 from k8sbench.app.collector_settings import Settings
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.leadership import Leadership
 from k8sbench.app.serve import Look
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.runs.context import Reporter, Stop
 

@@ -8,7 +8,6 @@ choice that they did not make goes into ``notes``.
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 import msgspec
 
@@ -23,12 +22,12 @@ from k8sbench.model.errors import (
 from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import (
     AmpDtype,
     BenchmarkSpec,
     Framework,
     Impl,
-    Mode,
     Precision,
     Preset,
     Variant,
@@ -44,58 +43,7 @@ PROCESSES_PER_CORE = 4
 """More CPU processes than this per core measure nothing but the scheduler."""
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
 """Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
-BOUNDS = {
-    "replicas": (1, 1000),
-    "gpus": (1, 999_999),
-    "batch_size": (1, 1_000_000),
-    "warmup": (0, 1_000_000_000),
-    "iterations": (1, 1_000_000_000),
-    "epochs": (1, 1_000_000),
-    "evaluate_every": (1, 1_000_000_000),
-    "max_restarts": (0, 100),
-    "seed": (0, 2**31 - 1),
-}
-"""The least and the most of each number in a request."""
 _CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for; None where they left it to the catalog or the pool."""
-
-    framework: Framework | None = None
-    variant: str | None = None
-    impl: Impl | None = None
-    replicas: int | None = None
-    gpus: int | None = None
-    """Per replica."""
-    precision: Precision = "fp32"
-    amp_dtype: AmpDtype | None = None
-    batch_size: int | None = None
-    """Per GPU."""
-    warmup: int | None = None
-    iterations: int | None = None
-    preset: Preset | None = None
-    mode: Mode = "throughput"
-    data: str = "synthetic"
-    epochs: int | None = None
-    """Length of a training; ``iterations`` is it, too, where the mode is ``train``."""
-    evaluate_every: int | None = None
-    """In the unit of the length."""
-    target: float | Literal["none"] | None = None
-    """Percent of the benchmark's metric."""
-    to_the_end: bool = False
-    """Whether to train on after the target was reached."""
-    weights: str | None = None
-    checkpoints: str | None = None
-    max_restarts: int | None = None
-    speed_options: dict[str, str | int | float | bool] = {}
-    """Of k8sbench's own trainers, as :func:`k8sbench.model.speed_options.parse` reads them."""
-    image: str | None = None
-    image_registry: str | None = None
-    timeout_s: float | None = None
-    queue: str | None = None
-    gang: bool = False
-    seed: int = 0
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +67,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     variant: Variant
     impl: Impl
     device: Device
-    request: Request
+    request: SubmitRequest
+    precision: Precision
     site: Site
 
     @property
@@ -136,14 +85,9 @@ def parse_case(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def settle(spec: BenchmarkSpec, request: Request, site: Site) -> Case:
+def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> Case:
     """Find the variant and the program that a request stands for, and where it would run."""
-    for name, (least, most) in BOUNDS.items():
-        value = getattr(request, name)
-        if value is not None and not least <= value <= most:
-            raise UsageError(
-                f"--{name.replace('_', '-')} {value} is out of range.", f"Give {least} to {most}."
-            )
+    assert request.framework != "all", "each framework is planned by itself"
     framework, variant = choose_variant(spec, request.framework, request.variant)
     impl = request.impl or variant.impl
     has = {"k8sbench": variant.trainer, "upstream": variant.upstream, "user": variant.command}
@@ -159,6 +103,7 @@ def settle(spec: BenchmarkSpec, request: Request, site: Site) -> Case:
         impl=impl,
         device="cuda" if site.pool.gpus_per_node > 0 else "cpu",
         request=request,
+        precision=request.effective_precision,
         site=site,
     )
     if site.backend == "local":
@@ -268,7 +213,7 @@ def preset(case: Case, notes: list[str]) -> Preset:
 def amp_dtype(case: Case) -> AmpDtype | None:
     """The half type of AMP; None for FP32."""
     request, pool = case.request, case.site.pool
-    if request.precision == "fp32":
+    if case.precision == "fp32":
         if request.amp_dtype is not None:
             raise UsageError(
                 f"--amp-dtype {request.amp_dtype} without AMP.", "Add --amp, or leave it out."
@@ -296,11 +241,11 @@ def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
     if size == "smoke":
         assert variant.smoke is not None, "checked by preset()"
         return asked or variant.smoke.batch_size
-    reported = variant.batch_size.get(request.precision)
+    reported = variant.batch_size.get(case.precision)
     if reported is None:
         other = next(iter(variant.batch_size.values()))
         taken = f"; batch {other} as in its other precision" if asked is None else ""
-        notes.append(f"the report has no {request.precision} run of {case.label}{taken}")
+        notes.append(f"the report has no {case.precision} run of {case.label}{taken}")
         return asked or other
     if asked is not None and asked != reported:
         notes.append(f"batch {asked} per GPU, where the report has {reported}")
@@ -345,7 +290,8 @@ def options(
     case: Case, size: Preset, source: str, notes: list[str]
 ) -> dict[str, str | int | float | bool]:
     """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
-    asked, trainer = case.request.speed_options, case.variant.trainer_module
+    asked = speed_options.parse(case.request.speed_options)
+    trainer = case.variant.trainer_module
     if case.impl != "k8sbench" or trainer is None:
         if asked:
             check_ours(case, "--speed-option")
@@ -375,8 +321,6 @@ def _of_mode(case: Case, size: Preset) -> dict[str, str | int | float | bool]:
 def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, TrainersBy | None]:
     """The container image, why that one, and how our trainers get into it."""
     request, ours = case.request, case.impl == "k8sbench"
-    if request.image and request.image_registry:
-        raise UsageError("--image and --image-registry exclude each other.", "Give one of them.")
     if case.site.backend == "local":
         return None, "local run: no image", "configmap" if ours else None
     if request.image:
@@ -425,7 +369,3 @@ def _check_local(case: Case) -> None:
             " file of your own.",
             "Run it on a cluster, with --backend kubernetes; render shows its manifest.",
         )
-    for name in ("queue", "gang", "image", "image_registry"):
-        if getattr(case.request, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} has no meaning for a local run.", "Leave it out.")

@@ -13,11 +13,12 @@ import re
 import msgspec
 
 from k8sbench.model import choices, sources, speed_options, training
-from k8sbench.model.choices import Case, Request, Site
+from k8sbench.model.choices import Case, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import default_kind
 from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset, Variant
 
 TRAINERS_MOUNT = "/opt/k8sbench"
@@ -41,7 +42,7 @@ class SpecSource(msgspec.Struct, frozen=True, kw_only=True):
 def make_plan(
     spec: BenchmarkSpec,
     source: SpecSource,
-    request: Request,
+    request: SubmitRequest,
     site: Site,
     *,
     run_id: str,
@@ -78,7 +79,7 @@ def make_plan(
     else:
         is_here = site.backend == "local"
         values: dict[str, int | str] = {
-            "precision": request.precision,
+            "precision": case.precision,
             "batch_size": batch_size,
             "global_batch": batch_size * world_size,
             "replicas": replicas,
@@ -111,7 +112,7 @@ def make_plan(
                 f"the {impl} program reads real data from {sources.DATA_MOUNT}: mount it with"
                 " --data pvc:NAME/SUB, or use an image that holds it"
             )
-    reported = (f"{replicas}x{processes}", request.precision, batch_size)
+    reported = (f"{replicas}x{processes}", case.precision, batch_size)
     if size == "full" and not _is_published(variant, reported, planned):
         notes.append("no published figure for this case, precision and batch")
     return RunPlan(
@@ -124,7 +125,7 @@ def make_plan(
         variant=variant.name,
         impl=impl,
         framework=case.framework,
-        precision=request.precision,
+        precision=case.precision,
         amp_dtype=amp_dtype,
         device=case.device,
         replicas=replicas,
@@ -166,7 +167,7 @@ def make_plan(
 def make_draft(
     spec: BenchmarkSpec,
     source: SpecSource,
-    request: Request,
+    request: SubmitRequest,
     site: Site,
     *,
     trainers_digest: str | None,
@@ -285,20 +286,20 @@ def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
     upstream, request = case.variant.upstream, case.request
     if case.impl == "user":
         command, batches = case.variant.command, case.variant.batch_size
-        if request.precision not in batches and not any("{precision}" in w for w in command):
+        if case.precision not in batches and not any("{precision}" in w for w in command):
             raise UsageError(
                 f"The command of {case.label} always runs {' and '.join(batches)}, and"
-                f" {request.precision} was requested.",
+                f" {case.precision} was requested.",
                 f"Ask for --precision {next(iter(batches))}, or use {{precision}} in the command.",
             )
         return command
     assert upstream is not None, "checked by settle()"
-    if request.precision not in upstream.command:
+    if case.precision not in upstream.command:
         raise UsageError(
-            f"The report of {case.label} has no {request.precision} command.",
+            f"The report of {case.label} has no {case.precision} command.",
             f"It ran: {', '.join(upstream.command)}.",
         )
-    return upstream.words(request.precision, world_size=world_size, mode=request.mode)
+    return upstream.words(case.precision, world_size=world_size, mode=request.mode)
 
 
 def _program_digest(case: Case) -> str:

@@ -45,10 +45,6 @@ def training(
             f"--mode train needs real data: no accuracy follows from --data {source}.",
             f"Give --data {place}; docs/training.md says in what form.",
         )
-    if request.epochs is not None and request.iterations is not None:
-        raise UsageError(
-            "--epochs and --iterations both say how long to train.", "Give one of them."
-        )
     length, unit, every = _catalogs(case, size, world_size)
     if request.epochs is not None or request.iterations is not None:
         asked_unit: LengthUnit = "epochs" if request.epochs is not None else "iterations"

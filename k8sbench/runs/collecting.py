@@ -22,7 +22,7 @@ from k8sbench.ports import Cluster, FoundJob, RunFilter
 from k8sbench.runs import gathering as gpu_metrics
 from k8sbench.runs import records, watching, wishes
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import LOOK_SECONDS, Following, FollowOptions
+from k8sbench.runs.following import LOOK_SECONDS, Following
 from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.open_run import kept_gaps
 from k8sbench.runs.removals import remove
@@ -162,9 +162,10 @@ def collect(
     context: RunContext,
     reporter: Reporter,
     stop: Stop,
-    options: FollowOptions,
     *,
     follow: bool,
+    keep: bool = False,
+    wait: bool = False,
     gathering: Gathering | None = None,
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
@@ -188,7 +189,9 @@ def collect(
         }
         missing = asked - {job.run_id for job in jobs}
     gathering = gathering or Gathering(context, reporter)
-    with Collecting(context, reporter, options, gathering, once=not follow) as collection:
+    with Collecting(
+        context, reporter, gathering, keep=keep, wait=wait, once=not follow
+    ) as collection:
         result = collection.result
         for run in runs:
             if not needs_collection(run):
@@ -213,17 +216,19 @@ class Collecting:
         self,
         context: RunContext,
         reporter: Reporter,
-        options: FollowOptions,
         gathering: Gathering,
         *,
+        keep: bool = False,
+        wait: bool = False,
         once: bool = False,
     ) -> None:
-        self._context, self._reporter, self._keep = context, reporter, options.keep
+        self._context, self._reporter, self._keep = context, reporter, keep
         self._gathering = gathering
         self.following = Following(
             context,
             reporter,
-            options,
+            keep=keep,
+            wait=wait,
             gathering=gathering,
             on_failure=self._fail,
             leaves_restarted=once,
@@ -385,7 +390,7 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     def refused(_: Run, wrong: BenchError) -> None:
         raise wrong
 
-    following = Following(context, reporter, FollowOptions(), on_refusal=refused)
+    following = Following(context, reporter, on_refusal=refused)
     closed: list[Run] = []
     try:
         read_by = context.clock() + READ_SECONDS

@@ -41,18 +41,11 @@ STARTING = frozenset({Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTIN
 """States of a run whose pods are being created and started."""
 
 
-class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs are followed."""
-
-    keep: bool = False
-    """Whether jobs and pods stay on the cluster when they are over, or their time is."""
-    wait: bool = False
-    """Whether to wait even for what cannot recover by itself."""
-
-
 class Following:
     """The runs that this process follows; with ``several``, jobs are created beside that.
 
+    With ``keep`` jobs and pods stay on the cluster when they are over, or their time is; with
+    ``wait`` even what cannot recover by itself is waited for.
     A run whose files cannot be read or written is an error, or, with ``on_failure``, left alone
     after that is called: it must not stop the others. ``on_refusal`` is called where the cluster
     does not cancel a job that is to be cancelled, and which goes on; by default that is noted. With
@@ -63,15 +56,17 @@ class Following:
         self,
         context: RunContext,
         reporter: Reporter,
-        options: FollowOptions,
         *,
+        keep: bool = False,
+        wait: bool = False,
         several: bool = False,
         gathering: Gathering | None = None,
         on_failure: Callable[[Run, StoreError], None] | None = None,
         on_refusal: Callable[[Run, BenchError], None] | None = None,
         leaves_restarted: bool = False,
     ) -> None:
-        self._context, self._reporter, self._options = context, reporter, options
+        self._context, self._reporter = context, reporter
+        self._keep, self._wait = keep, wait
         self._gathering = gathering or Gathering(context, reporter)
         self._on_failure = on_failure
         self._creations = Creations(context, reporter, self._leave, self._end_now)
@@ -88,7 +83,7 @@ class Following:
             self._open,
             self._end_now,
             on_refusal or self._note_refusal,
-            keep=options.keep,
+            keep=keep,
         )
         self._starts: OpenRun | None = None
         """A run whose pods are being created."""
@@ -314,7 +309,7 @@ class Following:
             if self._creations.may_come(one, event.transition):
                 return
             known = self._known_end(one, event.transition)
-            known = restarting.following_attempt(one, known, self._context, keep=self._options.keep)
+            known = restarting.following_attempt(one, known, self._context, keep=self._keep)
             if known.cause_id == RESTARTING:
                 self._restart(one, known)
                 return
@@ -324,7 +319,7 @@ class Following:
             if event.transition.cause_id == RESTARTING:  # by another store
                 store.begin_attempt(event.run_id)
             self._ends.note_limit(one)
-            if event.transition.unrecoverable and not self._options.wait:
+            if event.transition.unrecoverable and not self._wait:
                 waiting = one.run.history[-1]
                 self._ends.cancel(one, waiting.cause, waiting.cause_id or "cannot-start")
         self._reporter.on_event(one.run, event)
@@ -387,7 +382,7 @@ class Following:
         one.archive.close()
         self._gathering.release(one.run_id)
         # A process that is killed from here on leaves a run that is known to have a job.
-        deletes = self._context.cluster.jobs_outlive_us and not self._options.keep
+        deletes = self._context.cluster.jobs_outlive_us and not self._keep
         deletes = deletes and final.phase.final and not one.keeps_job(final)
         owes = wishes.left_over(final.at) if deletes else None
         image = next(iter(one.images)) if len(one.images) == 1 else None
@@ -398,7 +393,7 @@ class Following:
 
     def _close(self, one: OpenRun) -> Run:
         is_kept = one.keeps_job(one.run.history[-1])
-        stays = self._options.keep or is_kept or not one.run.phase.final
+        stays = self._keep or is_kept or not one.run.phase.final
         if one.is_unwanted and not stays:
             one.run = self._removals.add(one.run)
         if one.run.phase is Phase.SUCCEEDED:
@@ -407,7 +402,7 @@ class Following:
             one.run = self._context.store.measured(one.run_id, measured)
         self._reporter.ended(one.run)
         self._gathering.add(one.run)
-        if is_kept and not self._options.keep:
+        if is_kept and not self._keep:
             why = "its logs are not whole. To delete it: k8sbench delete"
             self._reporter.note(f"{one.run_id} stays on the cluster: {why} {one.run_id}")
         if stays:

@@ -14,7 +14,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Run
 from k8sbench.runs.collecting import Collecting, CollectResult, owed_runs
 from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.following import LOOK_SECONDS, FollowOptions
+from k8sbench.runs.following import LOOK_SECONDS
 from k8sbench.runs.gathering import Gathering
 
 LIST_SECONDS = 15.0
@@ -33,14 +33,15 @@ class Serving:
         find: Callable[[], Iterable[Run]],
         context: RunContext,
         reporter: Reporter,
-        options: FollowOptions,
         *,
+        keep: bool = False,
+        wait: bool = False,
         patient: bool = False,
     ) -> None:
         self._find, self._clock, self._reporter = find, context.clock, reporter
         self._owed = partial(owed_runs, context)
         self._gathering = Gathering(context, reporter)
-        self._collecting = Collecting(context, reporter, options, self._gathering)
+        self._collecting = Collecting(context, reporter, self._gathering, keep=keep, wait=wait)
         self._may_fail = patient
         self._due, self._reported = -math.inf, ""
         self.listed_at: float | None = None

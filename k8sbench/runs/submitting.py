@@ -28,11 +28,12 @@ from k8sbench.model.errors import (
 from k8sbench.model.identity import case_key, case_values, fields_for
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Manifest, RunFilter
 from k8sbench.runs import collecting, records
 from k8sbench.runs.context import INTERRUPTED, MANIFEST, PlannedCase, Reporter, RunContext, Stop
-from k8sbench.runs.following import Following, FollowOptions
+from k8sbench.runs.following import Following
 from k8sbench.runs.gathering import Gathering
 from k8sbench.runs.open_run import kept_gaps
 
@@ -40,19 +41,6 @@ REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
 """Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
-
-
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a number of cases is to be run."""
-
-    set_name: str
-    run_id: str | None = None
-    """Identity of the one run; one that exists is joined."""
-    parallel: int = 1
-    """Jobs at a time."""
-    follow: FollowOptions = FollowOptions()
-    command: str = "submit"
-    """What resumes the set, for messages."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -72,7 +60,7 @@ def submit(
     context: RunContext,
     reporter: Reporter,
     stop: Stop,
-    options: RunOptions,
+    request: SubmitRequest,
     gathering: Gathering | None = None,
 ) -> Iterator[Submitted]:
     """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
@@ -83,7 +71,12 @@ def submit(
     local jobs are ended; jobs of a cluster go on.
     """
     following = Following(
-        context, reporter, options.follow, several=options.parallel > 1, gathering=gathering
+        context,
+        reporter,
+        keep=request.keep,
+        wait=request.wait,
+        several=request.parallel > 1,
+        gathering=gathering,
     )
     waiting = deque(cases)
     others: list[Submitted] = []
@@ -99,10 +92,10 @@ def submit(
 
     def start_next() -> bool:
         take_refused()
-        if not waiting or len(following) >= options.parallel or following.is_busy:
+        if not waiting or len(following) >= request.parallel or following.is_busy:
             return False
         case = waiting.popleft()
-        one, manifests = _recorded(case, context, reporter, options)
+        one, manifests = _recorded(case, context, reporter, request)
         if one.state == "created":
             _start(one.run, manifests, following, context, stop, several=len(cases) > 1)
         elif one.state == "joined":
@@ -120,7 +113,7 @@ def submit(
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
         if stop.cause is not None and (waiting or following.unclosed() or refused or is_cut):
             left = following.unclosed() or refused or ([closed] if closed else [])
-            raise _interrupted(stop, context, left, len(waiting), options)
+            raise _interrupted(stop, context, left, len(waiting), request)
         yield from others
     except BaseException as wrong:
         left = following.unclosed()
@@ -165,7 +158,7 @@ def create_all(
     context: RunContext,
     reporter: Reporter,
     stop: Stop,
-    options: RunOptions,
+    request: SubmitRequest,
 ) -> Iterator[Submitted]:
     """Create the jobs of all cases and follow none of them: ``--detach``.
 
@@ -177,9 +170,9 @@ def create_all(
         if stop.cause is not None:
             raise Interrupted(
                 f"{stop.cause}: {number - refused} of {len(cases)} jobs were created.",
-                _resuming(context, options),
+                _resuming(context, request),
             )
-        one, manifests = _recorded(case, context, reporter, options)
+        one, manifests = _recorded(case, context, reporter, request)
         run_id = one.run.run_id
         try:
             if one.state == "created":
@@ -226,20 +219,20 @@ def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
 
 
 def _interrupted(
-    stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, options: RunOptions
+    stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, request: SubmitRequest
 ) -> Interrupted:
     """Build the error that ends the command: what became of the runs, and how to continue."""
     if not runs:
-        is_begun = bool(context.store.runs(RunFilter(set_name=options.set_name)))
+        is_begun = bool(context.store.runs(RunFilter(set_name=request.joined_set)))
         return Interrupted(
             f"{stop.cause}: nothing was started.",
-            _resuming(context, options) if is_begun else "Run the same command again.",
+            _resuming(context, request) if is_begun else "Run the same command again.",
         )
     names = ", ".join(run.run_id for run in runs[: records.FEW])
     if len(runs) > records.FEW:
         names += f" and {len(runs) - records.FEW} more"
     left = f" {not_started} more were not started." if not_started else ""
-    resuming = _resuming(context, options)
+    resuming = _resuming(context, request)
     if not context.cluster.jobs_outlive_us:
         state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
         message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
@@ -264,8 +257,8 @@ def _interrupted(
     )
 
 
-def _resuming(context: RunContext, options: RunOptions) -> str:
-    again = f"k8sbench {options.command} … --resume {options.set_name}"
+def _resuming(context: RunContext, request: SubmitRequest) -> str:
+    again = f"k8sbench {request.command} … --resume {request.joined_set}"
     # Runs that go on are taken up by it.
     what = "Go on with the set, and what is" if context.cluster.jobs_outlive_us else "Run what is"
     return f"{what} missing of it, with: {again}"
@@ -380,14 +373,14 @@ def _check_case(case: PlannedCase, existing: RunPlan) -> None:
 
 
 def _recorded(
-    case: PlannedCase, context: RunContext, reporter: Reporter, options: RunOptions
+    case: PlannedCase, context: RunContext, reporter: Reporter, request: SubmitRequest
 ) -> tuple[Submitted, Sequence[Manifest]]:
     """Find the run that is to be joined, or record a new one and return what is to be created."""
-    run_id = case.joins or options.run_id
+    run_id = case.joins or request.run_id
     existing = None if run_id is None else _existing(context, case, run_id)
     if existing is None:
         try:
-            run, manifests = _record(case, context, options)
+            run, manifests = _record(case, context, request)
         except UsageError:
             # Another process may have recorded it meanwhile.
             existing = None if run_id is None else _existing(context, case, run_id)
@@ -430,9 +423,9 @@ def _recorded(
 
 
 def _record(
-    case: PlannedCase, context: RunContext, options: RunOptions
+    case: PlannedCase, context: RunContext, request: SubmitRequest
 ) -> tuple[Run, tuple[Manifest, ...]]:
-    run_id = options.run_id or context.draw_run_id(case.draft.benchmark)
+    run_id = request.run_id or context.draw_run_id(case.draft.benchmark)
     key = case_key(case.draft)
     # Claimed before it is visible: no other process resumes it before its job exists.
     if not context.store.claims.claim(run_id):
@@ -442,8 +435,8 @@ def _record(
         )
     try:
         for _ in range(REPEAT_TRIES):
-            repeat = context.store.next_repeat(options.set_name, key)
-            plan = case.plan(run_id, options.set_name, repeat)
+            repeat = context.store.next_repeat(request.joined_set, key)
+            plan = case.plan(run_id, request.joined_set, repeat)
             # Rendered before it is recorded: what cannot be rendered leaves no trace.
             manifests = case.manifests(plan)
             with contextlib.suppress(RepeatTaken):
@@ -452,7 +445,7 @@ def _record(
                 )
                 return run, manifests
         raise RepeatTaken(
-            f"Set {options.set_name} gave no free repeat number in {REPEAT_TRIES} tries.",
+            f"Set {request.joined_set} gave no free repeat number in {REPEAT_TRIES} tries.",
             "Too many submits write into it at once; try again.",
         )
     except BaseException:

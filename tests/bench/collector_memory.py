@@ -39,7 +39,6 @@ from k8sbench.model.run import Location, Run
 from k8sbench.ports import Collected, FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.runs import serving
 from k8sbench.runs.context import Stop
-from k8sbench.runs.following import FollowOptions
 from tests.unit.runs.played import planned_case
 
 RUNS, AT_ONCE, LINES = 2000, 20, 100
@@ -144,7 +143,7 @@ def main() -> int:
             if cluster.removed >= runs:
                 stop("Enough.")
 
-        with serving.Serving(find, context, reporter, FollowOptions(), patient=True) as served:
+        with serving.Serving(find, context, reporter, patient=True) as served:
             serving.serve([served], stop, metrics.closed, look)
             after = _now()
         stored = len(store.ids())

@@ -31,11 +31,11 @@ from k8sbench.model.planning import DRAFT_ID
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Stop
 from k8sbench.runs.gathering import Gathering
-from k8sbench.runs.submitting import RunOptions
 from tests.local.jobs import wait_for
 from tests.trainers import stand_in
 from tests.unit.cli import live_runs
 from tests.unit.local import examples
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import Silent
 from tests.unit.store.examples import step
 
@@ -111,7 +111,7 @@ def test_a_local_run_whose_program_samples_nothing_has_the_metrics_of_its_gpus(
     with metric_sources.opened("auto", None, store) as sources:
         context = run_context(store, cluster, metric_sources=sources)
         gathering = Gathering(context, Silent())
-        options = RunOptions(set_name="night", run_id=None)
+        options = a_request(set_name="night", run_id=None)
         ((done,)) = submitting.submit([case], context, Silent(), Stop(), options, gathering)
         gathering.to_the_end(Stop(), lambda _: None)
     cluster.close()

@@ -18,9 +18,9 @@ from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Stop
-from k8sbench.runs.submitting import RunOptions
 from tests.local.jobs import processes_of
 from tests.unit.local import examples
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import Silent
 
 STEPS = 4
@@ -74,7 +74,7 @@ def submitted(
         run_context(store, cluster), manifests=lambda run: examples.rendered(run.plan, files)
     )
     try:
-        options = RunOptions(set_name="tests", run_id="restarted")
+        options = a_request(set_name="tests", run_id="restarted")
         list(submitting.submit([case], context, Silent(), Stop(), options))
     finally:
         cluster.close()

@@ -11,9 +11,8 @@ import pytest
 
 from k8sbench.adapters.files import catalog
 from k8sbench.model import planning
-from k8sbench.model.choices import Request
 from tests.tiers import ROOT
-from tests.unit.model.specs import CLUSTER, SOURCE
+from tests.unit.model.specs import CLUSTER, SOURCE, a_request
 
 FAMILY = '''
 """Prints "step 12: 340.5 a second"."""
@@ -78,7 +77,7 @@ def test_a_benchmark_is_one_file(tmp_path: pathlib.Path) -> None:
     made = planning.make_plan(
         spec,
         SOURCE,
-        Request(replicas=2, gpus=8),
+        a_request(replicas=2, gpus=8),
         CLUSTER,
         run_id="r",
         set_name="s",

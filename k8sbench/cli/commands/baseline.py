@@ -7,12 +7,12 @@ import time
 import click
 
 from k8sbench.app import baselines
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.sides import Scope
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 

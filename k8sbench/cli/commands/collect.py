@@ -25,7 +25,6 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FORMATS
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.records import FEW
 
 
@@ -52,8 +51,6 @@ def command(
     runs: tuple[str, ...],
     every: bool,
     follow: bool,
-    keep: bool,
-    wait: bool,
     form: str,
     where: str | None,
     **asked: Any,
@@ -68,8 +65,7 @@ def command(
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")
-    following = FollowOptions(keep=keep, wait=wait)
-    options = CollectOptions(runs=runs, until_over=follow, store=where, follow=following, **asked)
+    options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
     with reporter.reporting() as progress:
         printed = rows.Printed(form, progress)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from k8sbench.app import comparing
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.sides import Scope
 from k8sbench.cli import rows
 from k8sbench.cli.form import form_option
@@ -18,6 +17,7 @@ from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REGRESSION_EXIT_CODE, REJECTED_EXIT_CODE, UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from k8sbench.app import data
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.data import Said, Task
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, duration_option
@@ -19,6 +18,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.data_set import data_set
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column, clean
 
 COLUMNS = (

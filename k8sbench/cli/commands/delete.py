@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from k8sbench.app import cancel
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
+from k8sbench.model.request import ClusterAccess
 
 
 @click.command()

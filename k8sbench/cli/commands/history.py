@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from k8sbench.app import comparing
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.sides import Scope
 from k8sbench.cli import plot_file, rows
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, access_options, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
 

@@ -10,11 +10,11 @@ import click
 import msgspec
 
 from k8sbench.app import listing
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
+from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats, numbers
 from k8sbench.report.text_table import Column

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from k8sbench.app import nodes
-from k8sbench.app.cases import CaseOptions
-from k8sbench.app.connections import ClusterAccess
-from k8sbench.app.nodes import Checked, NodesOptions
-from k8sbench.app.submit import SubmitOptions
+from k8sbench.app.nodes import Checked
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.form import form_option
-from k8sbench.cli.options import (
-    access_options,
-    node_plan_options,
-    prometheus_option,
-    set_options,
-)
+from k8sbench.cli.options import request_options
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
+from k8sbench.model.request import CASE_FLAGS, SET_FLAGS, SubmitRequest
 from k8sbench.report import formats
-from k8sbench.runs.following import FollowOptions
 
 
 @click.command()
-@node_plan_options
+@request_options(CASE_FLAGS, SET_FLAGS)
 @click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
 @click.option(
     "--sample",
@@ -35,23 +25,16 @@ from k8sbench.runs.following import FollowOptions
     help="Only N of the nodes; the name of the set determines which.",
 )
 @click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
-@access_options
-@set_options
 @form_option(
     *formats.offered("table", "markdown", "flat", "document", "names"),
     about="Format; name: the nodes to cordon.",
 )
-@prometheus_option
 def command(
-    options: CaseOptions,
-    access: ClusterAccess,
+    request: SubmitRequest,
     form: str,
-    keep: bool,
-    wait: bool,
     selector: str,
     sample: int | None,
     against: str | None,
-    **asked: Any,
 ) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
@@ -63,46 +46,36 @@ def command(
     k8sbench nodes resnet50 --parallel 8               every node of the pool
     k8sbench nodes resnet50 -l rack=7 --against july   some, and against an earlier set
     """
-    wanted = NodesOptions(
-        submit=SubmitOptions(
-            cases=options,
-            access=access,
-            follow=FollowOptions(keep=keep, wait=wait),
-            command="nodes",
-            **asked,
-        ),
-        selector=selector,
-        sample=sample,
-        against=against,
-    )
     with reporter.reporting() as progress:
-        found = nodes.nodes(wanted, progress, SignalStop())
-    _print(found, form)
-    return exit_codes.of_nodes(found)
+        checked = nodes.nodes(
+            *(request, progress, SignalStop()), selector=selector, sample=sample, against=against
+        )
+    _print(checked, form)
+    return exit_codes.of_nodes(checked)
 
 
-def _print(found: Checked, form: str) -> None:
+def _print(checked: Checked, form: str) -> None:
     from k8sbench.report import nodes as report
     from k8sbench.report import tables
 
-    made = report.document(
-        found.check,
-        found.figures,
-        found.gpus,
-        set_name=found.set_name,
-        against=found.against,
-        unit=found.unit,
-        left_out=found.left_out,
+    document = report.document(
+        checked.check,
+        checked.figures,
+        checked.gpus,
+        set_name=checked.set_name,
+        against=checked.against,
+        unit=checked.unit,
+        left_out=checked.left_out,
     )
     view: formats.View = {
-        "table": lambda: rows.text_of([report.table(made)]),
-        "markdown": lambda: tables.markdown([report.table(made)]),
-        "flat": lambda: report.flat(made),
-        "document": lambda: made,
-        "names": lambda: made.to_cordon,
+        "table": lambda: rows.text_of([report.table(document)]),
+        "markdown": lambda: tables.markdown([report.table(document)]),
+        "flat": lambda: report.flat(document),
+        "document": lambda: document,
+        "names": lambda: document.to_cordon,
     }
     output.write(formats.written(form, view))
-    for text in report.sentences(made):
+    for text in report.sentences(document):
         (output.note if not formats.FORMATS[form].for_people else _line)(text)
 
 

@@ -8,12 +8,12 @@ import click
 import msgspec
 
 from k8sbench.app import targets
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 

@@ -7,27 +7,26 @@ from collections.abc import Sequence
 import click
 
 from k8sbench.app import render
-from k8sbench.app.cases import CaseOptions
 from k8sbench.cli.form import form_option
-from k8sbench.cli.options import plan_options
+from k8sbench.cli.options import SubmitCommand, request_options
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.cli.training_options import Grouped
+from k8sbench.model.request import CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
 from k8sbench.ports import Manifest
 
 
-@click.command(cls=Grouped)
-@plan_options
+@click.command(cls=SubmitCommand)
+@request_options(CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
 @form_option("yaml", "json")
-def command(options: CaseOptions, run_id: str | None, set_name: str, form: str) -> None:
+def command(request: SubmitRequest, run_id: str | None, set_name: str, form: str) -> None:
     """Print the manifest that submit would create.
 
     The text goes to stdout and can be piped into kubectl; the plan goes to stderr. The run id is
     drawn by submit; here it is an example unless --run-id names one.
     """
     with reporter.reporting(drawn=False) as progress:
-        objects = render.render(options, progress, run_id=run_id, set_name=set_name)
+        objects = render.render(request, progress, run_id=run_id, set_name=set_name)
     write(objects, form)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from k8sbench.app import results
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import plot_file, rows
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import (
@@ -20,6 +19,7 @@ from k8sbench.cli.options import (
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 from k8sbench.runs.reporting import Report, Wanted
 

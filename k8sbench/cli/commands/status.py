@@ -8,7 +8,6 @@ import time
 import click
 
 from k8sbench.app import status as app
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
@@ -18,6 +17,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.planning import describe
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report import numbers
 from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.records import RunStatus

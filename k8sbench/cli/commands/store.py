@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from k8sbench.app import exchange, removal, stores
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:

@@ -4,68 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from k8sbench.app import submit
-from k8sbench.app.cases import CaseOptions
-from k8sbench.app.connections import ClusterAccess
-from k8sbench.app.submit import Detached, DryRun, SubmitOptions
+from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.commands import render
-from k8sbench.cli.options import (
-    access_options,
-    plan_options,
-    prometheus_option,
-    rows_option,
-    set_options,
-)
+from k8sbench.cli.options import SubmitCommand, request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.cli.training_options import Grouped
 from k8sbench.diagnose.preflight.facts import NOT_TRIED
 from k8sbench.model.errors import Unreachable
+from k8sbench.model.request import (
+    CASE_FLAGS,
+    SET_FLAGS,
+    SHAPE_FLAGS,
+    SUBMIT_FLAGS,
+    TRAINING_FLAGS,
+    SubmitRequest,
+)
 from k8sbench.model.run import Run
 from k8sbench.runs import records
-from k8sbench.runs.following import FollowOptions
 
 
-@click.command(cls=Grouped)
-@plan_options
-@access_options
-@click.option(
-    "--run-id", metavar="NAME", help="Name of the run; an existing run of this name is joined."
-)
-@set_options
-@click.option("--detach", is_flag=True, help="Create the jobs and return; see collect.")
-@click.option(
-    "--dry-run",
-    is_flag=False,
-    flag_value="client",
-    default=None,
-    type=click.Choice(["client", "server"]),
-    help="Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
-)
-@click.option(
-    "--require-gpu", is_flag=True, help="Exit with 6 instead of running without a GPU; for CI."
-)
-@click.option(
-    "--yes",
-    "-y",
-    is_flag=True,
-    help="Run the program of a file of your own on this machine without asking.",
-)
+@click.command(cls=SubmitCommand)
+@request_options(CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SET_FLAGS, SUBMIT_FLAGS)
 @rows_option
-@prometheus_option
-def command(
-    options: CaseOptions,
-    access: ClusterAccess,
-    form: str,
-    keep: bool,
-    wait: bool,
-    **asked: Any,
-) -> int:
+def command(request: SubmitRequest, form: str) -> int:
     """Plan, run, measure and record a benchmark.
 
     Prints the plan before anything starts and the measured row at the end. Ctrl-C ends local
@@ -78,14 +44,12 @@ def command(
     k8sbench submit tsm --all-cases --detach           then: collect --all --follow
     k8sbench submit all --all-cases --repeats 5        every benchmark; --resume SET after a kill
     """
-    follow = FollowOptions(keep=keep, wait=wait)
-    wanted = SubmitOptions(cases=options, access=access, follow=follow, **asked)
     stop = SignalStop()
     agree = _agrees if sys.stdin.isatty() else None
-    quiet = wanted.detach or wanted.dry_run is not None
+    quiet = request.detach or request.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
         printed = rows.Printed(form, progress)
-        done = submit.submit(wanted, progress, stop, printed.early, agree)
+        done = submit.submit(request, progress, stop, printed.early, agree)
     if isinstance(done, DryRun):
         return _print_dry_run(done, form)
     if isinstance(done, Detached):

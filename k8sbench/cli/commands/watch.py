@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from k8sbench.app import follow
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     access_options,
@@ -17,7 +16,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
-from k8sbench.runs.following import FollowOptions
+from k8sbench.model.request import ClusterAccess
 
 
 @click.command()
@@ -42,11 +41,12 @@ def command(
     RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
     watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
-    options = FollowOptions(keep=keep, wait=wait)
     with reporter.reporting() as progress:
         printed = rows.Printed(form, progress)
         found = follow.watch(
-            *(run, where, access, options, progress, SignalStop(), printed.early),
+            *(run, where, access, progress, SignalStop(), printed.early),
+            keep=keep,
+            wait=wait,
             prometheus=prometheus,
         )
     printed.at_the_end(found)

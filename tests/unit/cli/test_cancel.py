@@ -21,7 +21,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
 from k8sbench.runs import collecting, submitting, wishes
 from k8sbench.runs.context import Stop
-from k8sbench.runs.submitting import RunOptions
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import (
     LOCATION,
     FakeCluster,
@@ -73,7 +73,7 @@ def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
     monkeypatch.setenv("K8SBENCH_STORE", str(root))
     with open_store(str(root)) as store:
         here = context(store, FakeCluster(outlives=True))
-        cases, options = [planned_case("kubernetes")], RunOptions(set_name="night")
+        cases, options = [planned_case("kubernetes")], a_request(set_name="night")
         runs_of(submitting.create_all(cases, here, Silent(), Stop(), options))
     return root
 

@@ -14,12 +14,12 @@ import pytest
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.app import baselines, collectors, comparing, reading
 from k8sbench.app.collector_settings import Settings
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.cli import main
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
 from tests.unit.collector.test_metrics import samples
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, repeats, run

@@ -19,13 +19,13 @@ from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors, logs, results, stores, taking_over
 from k8sbench.app.collector_settings import Settings
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.app.logs import LogOptions
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from k8sbench.report import document

@@ -10,6 +10,7 @@ from k8sbench.adapters.files import image_table
 from k8sbench.model.choices import Site
 from k8sbench.model.planning import SpecSource
 from k8sbench.model.pool import CPU_POOL, NodePool
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
@@ -25,6 +26,11 @@ WINDOW = {
     "log_interval": {"one_gpu": 10, "many_gpus": 2},
 }
 SMOKE = {"batch_size": 2, "warmup": 2, "iterations": 8, "args": {"crop": "64x64"}}
+
+
+def a_request(**fields: Any) -> SubmitRequest:
+    """Ask for runs of the benchmark."""
+    return SubmitRequest(benchmark="seg", **fields)
 
 
 def spec(**changes: Any) -> BenchmarkSpec:

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model import identity
-from k8sbench.model.choices import Request
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
-from tests.unit.model.specs import CLUSTER, SOURCE, spec
+from tests.unit.model.specs import CLUSTER, SOURCE, a_request, spec
 
 DNS_1035 = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
 
@@ -24,7 +23,7 @@ def plan(run_id: str = "seg-1", set_name: str = "s", repeat: int = 1, **asked: A
     return make_plan(
         spec(),
         SOURCE,
-        Request(**asked),
+        a_request(**asked),
         CLUSTER,
         run_id=run_id,
         set_name=set_name,
@@ -96,7 +95,7 @@ def test_a_run_id_that_is_a_word_of_the_plan_makes_no_other_case(name: str) -> N
         {"seed": 1},
         {"preset": "smoke"},
         {"data": "synthetic-host"},
-        {"speed_options": {"compile": True}},
+        {"speed_options": ("compile",)},
     ],
 )
 def test_anything_that_decides_what_runs_changes_the_case_key(asked: dict[str, Any]) -> None:
@@ -117,13 +116,13 @@ def test_repeats_of_one_set_are_one_group_and_another_set_is_another() -> None:
     "asked",
     [
         {"data": "synthetic-host"},
-        {"speed_options": {"channels-last": True}},
-        {"speed_options": {"cudnn-benchmark": False}},
-        {"speed_options": {"compile": True}},
-        {"speed_options": {"fused-optimizer": True}},
-        {"speed_options": {"tf32": True}},
-        {"speed_options": {"workers": 4}},
-        {"speed_options": {"threads": 4}},
+        {"speed_options": ("channels-last",)},
+        {"speed_options": ("cudnn-benchmark=false",)},
+        {"speed_options": ("compile",)},
+        {"speed_options": ("fused-optimizer",)},
+        {"speed_options": ("tf32",)},
+        {"speed_options": ("workers=4",)},
+        {"speed_options": ("threads=4",)},
     ],
     ids=str,
 )

@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from k8sbench import __version__
 from k8sbench.adapters.files import catalog
-from k8sbench.model.choices import Request, Site
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, WINDOW, spec
+from k8sbench.model.request import SubmitRequest
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, WINDOW, a_request, spec
 
 
 def planned(site: Site = CLUSTER, **asked: Any) -> RunPlan:
     return make_plan(
         spec(),
         SOURCE,
-        Request(**asked),
+        a_request(**asked),
         site,
         run_id="seg-x",
         set_name="s",
@@ -148,9 +149,9 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
         ({"impl": "upstream", "image": "x", "data": "/mnt/data"}, "hostPath"),
         ({"impl": "upstream", "image": "x", "data": "synthetic-host"}, "own trainers"),
         ({"data": "synthetic-hots"}, "Write synthetic or synthetic-host"),
-        ({"framework": "paddle", "speed_options": {"compile": True}}, "It has: tf32"),
+        ({"framework": "paddle", "speed_options": ("compile",)}, "It has: tf32"),
         (
-            {"impl": "upstream", "image": "x", "speed_options": {"tf32": True}},
+            {"impl": "upstream", "image": "x", "speed_options": ("tf32",)},
             "another program",
         ),
         ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
@@ -267,7 +268,7 @@ def test_a_foreign_program_s_volume_stands_in_the_plan_s_line() -> None:
 def test_speed_options_reach_the_trainer_and_the_plan_s_line() -> None:
     plan = planned(
         data="synthetic-host",
-        speed_options={"workers": 8, "compile": True, "cudnn-benchmark": False, "tf32": False},
+        speed_options=("workers=8", "compile", "cudnn-benchmark=false", "tf32=false"),
     )
     assert option(plan, "workers") == "8"
     assert "--compile" in plan.command
@@ -291,11 +292,11 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
             for one in spec().variants
         ),
     )
-    asked: dict[str, Any] = {"compile": False, "workers": 2, "threads": 3}
+    asked = ("compile=false", "workers=2", "threads=3")
     plan = make_plan(
         small,
         SOURCE,
-        Request(speed_options=asked, data="synthetic-host", preset="smoke"),
+        a_request(speed_options=asked, data="synthetic-host", preset="smoke"),
         CLUSTER,
         run_id="seg-x",
         set_name="s",
@@ -309,9 +310,9 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
 def test_a_decoder_without_files_is_refused(data: str) -> None:
     found = catalog.find("resnet50")
-    asked = Request(speed_options={"decoder": "dali"}, data=data)
+    asked = a_request(speed_options=("decoder=dali",), data=data)
 
-    def plan(asked: Request) -> RunPlan:
+    def plan(asked: SubmitRequest) -> RunPlan:
         return make_plan(
             found.spec,
             SOURCE,
@@ -331,7 +332,7 @@ def test_a_decoder_without_files_is_refused(data: str) -> None:
 
 
 def test_loaders_that_have_nothing_to_do_are_reported() -> None:
-    plan = planned(speed_options={"workers": 8})
+    plan = planned(speed_options=("workers=8",))
     assert any("workers without effect" in note for note in plan.notes)
 
 
@@ -386,7 +387,7 @@ def test_a_foreign_command_is_told_the_whole_case() -> None:
     plan = make_plan(
         spec(variants=[msgspec.structs.replace(first, upstream=upstream), *others]),
         SOURCE,
-        Request(impl="upstream", image="seg:1", replicas=2, gpus=4),
+        a_request(impl="upstream", image="seg:1", replicas=2, gpus=4),
         CLUSTER,
         run_id="seg-x",
         set_name="s",
@@ -424,7 +425,7 @@ def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
         return make_plan(
             spec(variants=[own]),
             SOURCE,
-            Request(precision=precision),
+            a_request(precision=precision),
             CLUSTER,
             run_id="seg-x",
             set_name="s",

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from k8sbench.model import identity, sources
-from k8sbench.model.choices import Request, Site
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
 from k8sbench.model.spec import Accuracy, BenchmarkSpec
 from tests.unit.model import specs
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, a_request
 
 DATA = "pvc:sets/streets"
 TRAIN = {
@@ -47,7 +47,7 @@ def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any)
     return make_plan(
         spec() if of is None else of,
         specs.SOURCE,
-        Request(**asked),
+        a_request(**asked),
         site,
         run_id="seg-x",
         set_name="s",

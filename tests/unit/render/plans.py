@@ -17,6 +17,7 @@ from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec import Framework, Precision
 from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
+from tests.unit.model.specs import a_request
 
 POOLS = {
     "plain": NodePool(name="plain", gpus_per_node=8, gpu_model="Tesla V100-SXM2-16GB"),
@@ -152,7 +153,7 @@ def upstream(
     return planning.make_plan(
         found.spec,
         planning.SpecSource(digest="0" * 64, source=found.source),
-        choices.Request(
+        a_request(
             framework=framework,
             impl="upstream",
             replicas=replicas,

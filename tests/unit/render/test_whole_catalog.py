@@ -20,6 +20,7 @@ from k8sbench.model.spec import Impl, LogFormat, Precision, Variant
 from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
+from tests.unit.model.specs import a_request
 from tests.unit.render import plans
 from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.pod_security import violations
@@ -65,7 +66,7 @@ def every_plan(name: str, *, run_id: str | None = None) -> Iterator[RunPlan]:
                     yield planning.make_plan(
                         found.spec,
                         planning.SpecSource(digest=found.digest, source=found.source),
-                        choices.Request(
+                        a_request(
                             framework=variant.framework,
                             variant=variant.name,
                             impl=impl,
@@ -137,7 +138,7 @@ def test_without_image_a_user_s_file_runs_in_its_own(name: str) -> None:
     spec = catalog.find(name).spec
     for variant in spec.variants:
         assert variant.image is not None
-        request = choices.Request(
+        request = a_request(
             framework=variant.framework, variant=variant.name, gpus=1, precision=first(variant)
         )
         made = planning.make_plan(

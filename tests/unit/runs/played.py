@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.choices import Request
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_draft
@@ -27,10 +26,9 @@ from k8sbench.ports import (
 from k8sbench.runs import serving, submitting
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import PlannedCase, RunContext, Stop
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.serving import Serving
-from k8sbench.runs.submitting import RunOptions, Submitted
-from tests.unit.model.specs import LAPTOP, SOURCE, spec
+from k8sbench.runs.submitting import Submitted
+from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 from tests.unit.store.examples import measurement
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
@@ -155,7 +153,7 @@ def ran(image: str, replica: str = "master-0") -> JobEvent:
 
 
 def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
-    draft = make_draft(spec(), SOURCE, Request(**asked), LAPTOP, trainers_digest="t")
+    draft = make_draft(spec(), SOURCE, a_request(**asked), LAPTOP, trainers_digest="t")
     return PlannedCase(
         draft=msgspec.structs.replace(draft, backend=backend),
         manifests=lambda _: ({"kind": "Job"},),
@@ -185,15 +183,14 @@ def submit(
     stop: Stop | None = None,
     cases: int = 1,
     now: float = 10.0,
-    options: FollowOptions | None = None,
+    keep: bool = False,
+    wait: bool = False,
     run_id: str | None = None,
     parallel: int = 1,
     reporter: Silent | None = None,
     **asked: Any,
 ) -> list[Run]:
-    wanted = RunOptions(
-        set_name="night", run_id=run_id, parallel=parallel, follow=options or FollowOptions()
-    )
+    wanted = a_request(set_name="night", run_id=run_id, parallel=parallel, keep=keep, wait=wait)
     here = context(store, cluster, now=now)
     return runs_of(
         submitting.submit(
@@ -211,11 +208,10 @@ def served(
     here: RunContext,
     reporter: Silent,
     stop: Stop,
-    options: FollowOptions,
 ) -> CollectResult:
     """Serve one place until the stop; the result has each run that was closed once."""
     closed: dict[str, Run] = {}
-    with Serving(find, here, reporter, options) as place:
+    with Serving(find, here, reporter) as place:
         result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
     assert result.closed == [], "nothing is kept of a run that is closed"
     result.closed = list(closed.values())

@@ -24,9 +24,8 @@ from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
 from k8sbench.runs import collecting, foreign_jobs, serving, submitting
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import Stop
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.open_run import GAPS, kept_gaps
-from k8sbench.runs.submitting import RunOptions
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import (
     LOCATION,
     FakeCluster,
@@ -43,7 +42,7 @@ from tests.unit.runs.played import (
 
 def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
     cluster = FakeCluster(outlives=True)
-    options = RunOptions(set_name="night")
+    options = a_request(set_name="night")
     args = (context(store, cluster), Silent(), Stop(), options)
     runs = runs_of(submitting.create_all([planned_case("kubernetes", **asked)] * cases, *args))
     assert cluster.released == [run.run_id for run in runs]
@@ -53,9 +52,7 @@ def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
 def collect(
     store: Store, cluster: FakeCluster, runs: list[Run], *, follow: bool = False
 ) -> CollectResult:
-    return collecting.collect(
-        runs, context(store, cluster), Silent(), Stop(), FollowOptions(), follow=follow
-    )
+    return collecting.collect(runs, context(store, cluster), Silent(), Stop(), follow=follow)
 
 
 def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
@@ -224,7 +221,7 @@ def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> Coll
         foreign_jobs.record_all(here.cluster.jobs(), here, lambda text: None)
         return collecting.open_runs(here)
 
-    return served(find, here, reporter or Silent(), cluster.stop, FollowOptions())
+    return served(find, here, reporter or Silent(), cluster.stop)
 
 
 def test_a_namespace_that_is_served_goes_on_with_new_jobs_until_the_stop(store: Store) -> None:
@@ -270,7 +267,7 @@ def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
     monkeypatch.setattr(store, "log_marks", marks)
     reporter = Silent()
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    args = (context(store, cluster), reporter, Stop(), FollowOptions())
+    args = (context(store, cluster), reporter, Stop())
     result = collecting.collect([first, second], *args, follow=follow)
     assert [run.run_id for run in result.closed] == [second.run_id]
     assert result.failed == {first.run_id: elsewhere}
@@ -288,7 +285,7 @@ def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> N
             raise StoreError("Its files lie on another machine.")
         return here.measure(run, gaps)
 
-    args = (msgspec.structs.replace(here, measure=measure), Silent(), Stop(), FollowOptions())
+    args = (msgspec.structs.replace(here, measure=measure), Silent(), Stop())
     result = collecting.collect(runs, *args, follow=True)
     assert [run.run_id for run in result.closed] == [runs[1].run_id]
     assert list(result.failed) == [runs[0].run_id]
@@ -398,7 +395,7 @@ def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> No
 
     cluster = Mended(line("x"), unread(), outlives=True)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: now[0])
-    result = served(lambda: collecting.open_runs(here), here, Silent(), stop, FollowOptions())
+    result = served(lambda: collecting.open_runs(here), here, Silent(), stop)
     assert [one.run_id for one in result.closed] == [run.run_id]
     assert result.failed == {}
     assert 2 <= cluster.resumed <= 5, "it is tried again, but not all the time"
@@ -422,7 +419,7 @@ def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
     more = [at(Phase.SUCCEEDED)] if ends else []
     cluster = Slow(ran("sha256:a"), *more, outlives=True)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    reported = (here, Silent(), Stop(), FollowOptions())
+    reported = (here, Silent(), Stop())
     (closed,) = collecting.collect([run], *reported, follow=True).closed
     assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
     assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])

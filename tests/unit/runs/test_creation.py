@@ -19,9 +19,10 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, JobEvent, Store
 from k8sbench.runs import collecting, submitting
 from k8sbench.runs.context import RunContext, Stop
-from k8sbench.runs.following import Following, FollowOptions
-from k8sbench.runs.submitting import RunOptions, Submitted
+from k8sbench.runs.following import Following
+from k8sbench.runs.submitting import Submitted
 from tests.tiers import ROOT
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, context, planned_case
 
 GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
@@ -75,7 +76,7 @@ def submitted(
     reporter: Silent | None = None,
     **asked: Any,
 ) -> list[Submitted]:
-    options = RunOptions(set_name="night", run_id=run_id if cases == 1 else None, parallel=parallel)
+    options = a_request(set_name="night", run_id=run_id if cases == 1 else None, parallel=parallel)
     submit = submitting.create_all if detach else submitting.submit
     wanted = [planned_case("kubernetes", **asked)] * cases
     return list(
@@ -91,7 +92,6 @@ def collected(
         here(store, cluster, now),
         Silent(),
         Stop(),
-        FollowOptions(),
         follow=follow,
     )
 
@@ -249,7 +249,7 @@ def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
 
     cluster, wish = Late(), Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
     recorded(store)
-    following = Following(here(store, cluster), Silent(), FollowOptions())
+    following = Following(here(store, cluster), Silent())
     following.resume(store.wish("mine", wish))
     (run,) = following.to_the_end(Stop(), lambda: False)
     assert (run.phase, run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
@@ -290,7 +290,7 @@ def test_a_run_that_was_refused_in_the_wrong_namespace_is_recorded_where_it_is(
     cluster = FakeCluster(outlives=True)
     right = msgspec.structs.replace(here(store, cluster), location=elsewhere)
     args = ([planned_case("kubernetes")], right, Silent(), Stop())
-    list(submitting.create_all(*args, RunOptions(set_name="night", run_id="mine")))
+    list(submitting.create_all(*args, a_request(set_name="night", run_id="mine")))
     assert store.run("mine").location == elsewhere
 
 

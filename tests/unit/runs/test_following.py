@@ -16,9 +16,8 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import Collected, JobEvent, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import Stop
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.open_run import kept_gaps
-from k8sbench.runs.submitting import RunOptions
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import (
     FakeCluster,
     Silent,
@@ -87,7 +86,7 @@ class Passing(FakeCluster):
 
 def submit_while_time_passes(store: Store, cluster: Passing, reporter: Silent) -> Run:
     there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    cases, options = [planned_case(timeout_s=30.0)], RunOptions(set_name="night")
+    cases, options = [planned_case(timeout_s=30.0)], a_request(set_name="night")
     (run,) = runs_of(submitting.submit(cases, there, reporter, Stop(), options))
     return run
 
@@ -117,7 +116,7 @@ def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said
     store: Store,
 ) -> None:
     cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, options=FollowOptions(keep=True))
+    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, keep=True)
     assert run.phase is Phase.FAILED
     assert run.history[-1].cause_id == "timeout"
     assert run.history[-1].action == "End it with: k8sbench delete seg-1"
@@ -148,7 +147,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
         there,
         Silent(),
         Stop(),
-        RunOptions(set_name="night"),
+        a_request(set_name="night"),
     )
     (run,) = runs_of(submitting.submit(*args))
     final = run.history[-1]
@@ -182,7 +181,7 @@ def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
 def test_with_wait_it_is_waited_for(store: Store) -> None:
     waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", unrecoverable=True)
     cluster = FakeCluster(waiting, at(Phase.SUCCEEDED), outlives=True)
-    (run,) = submit(store, cluster, options=FollowOptions(wait=True))
+    (run,) = submit(store, cluster, wait=True)
     assert run.phase is Phase.SUCCEEDED
 
 
@@ -191,7 +190,7 @@ def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -
     submit(store, cluster, cases=2)
     assert cluster.removed == ["seg-1", "seg-2"]
     kept = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    submit(store, kept, run_id="kept", options=FollowOptions(keep=True))
+    submit(store, kept, run_id="kept", keep=True)
     assert kept.removed == []
 
 

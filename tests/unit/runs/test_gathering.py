@@ -21,9 +21,8 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 from k8sbench.runs import collecting, gathering, serving, submitting, watching
 from k8sbench.runs.context import RunContext, Stop
-from k8sbench.runs.following import FollowOptions
 from k8sbench.runs.gathering import Gathering
-from k8sbench.runs.submitting import RunOptions
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import FakeCluster, Silent, at, context, planned_case
 from tests.unit.store.examples import measurement
 
@@ -123,7 +122,7 @@ class Bench:
         case = msgspec.structs.replace(
             case, draft=msgspec.structs.replace(case.draft, device=device, preset="full")
         )
-        options = RunOptions(set_name="night", parallel=parallel, run_id=run_id)
+        options = a_request(set_name="night", parallel=parallel, run_id=run_id)
         done = submitting.submit(
             *([case] * cases, self.context, self.reporter, self.stop, options, self.gathering)
         )
@@ -365,7 +364,6 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
         later.context,
         later.reporter,
         later.stop,
-        FollowOptions(),
         follow=False,
         gathering=later.gathering,
     )
@@ -378,7 +376,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
     assert completed.gpu_metrics is not None
     again = Bench(store, source := Source(270.0))
     collecting.collect(
-        *([store.run("seg-1")], again.context, again.reporter, again.stop, FollowOptions()),
+        *([store.run("seg-1")], again.context, again.reporter, again.stop),
         follow=False,
         gathering=again.gathering,
     )
@@ -397,7 +395,7 @@ def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: 
     # A collector that is started takes them up as well.
     later = Bench(store, Source(260.0))
     later.clock.now = bench.clock.now
-    with serving.Serving(list, later.context, later.reporter, FollowOptions()) as place:
+    with serving.Serving(list, later.context, later.reporter) as place:
         while any(map(gathering.is_owed, store.runs(RunFilter()))):
             place.step(0.01)
     kept = [store.run(name).measurement for name in ("seg-1", "seg-2")]

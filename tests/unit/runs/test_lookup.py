@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from k8sbench.app import connections, lookup
-from k8sbench.app.connections import ClusterAccess
 from k8sbench.model.errors import NotFound, PlanUnreadable
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import FoundJob, Store
 from tests.unit.runs.played import LOCATION, FakeCluster
 from tests.unit.store.examples import NOW, plan

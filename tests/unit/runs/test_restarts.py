@@ -32,8 +32,7 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, JobEvent, LogMark, Manifest, Store
 from k8sbench.runs import collecting, submitting
 from k8sbench.runs.context import PlannedCase, RunContext, Stop
-from k8sbench.runs.following import FollowOptions
-from k8sbench.runs.submitting import RunOptions
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import LOCATION, FakeCluster, Silent, at, context, line, planned_case
 
 KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
@@ -140,7 +139,7 @@ def submit(
     stop: Stop | None = None,
     **asked: object,
 ) -> Run:
-    wanted = RunOptions(set_name="night", run_id="mine", follow=FollowOptions(keep=keep))
+    wanted = a_request(set_name="night", run_id="mine", keep=keep)
     planned = case(max_restarts, **asked)
     there = here(store, cluster)
     list(submitting.submit([planned], there, reporter or Silent(), stop or Stop(), wanted))
@@ -150,7 +149,7 @@ def submit(
 def collect(store: Store, cluster: Restarted, *, follow: bool = True) -> collecting.CollectResult:
     there = here(store, cluster)
     run = store.run("mine")
-    return collecting.collect([run], there, Silent(), Stop(), FollowOptions(), follow=follow)
+    return collecting.collect([run], there, Silent(), Stop(), follow=follow)
 
 
 def causes(run: Run) -> list[str | None]:
@@ -417,7 +416,7 @@ def test_nothing_is_deleted_where_the_next_attempt_cannot_be_made_here(store: St
 
     cluster = Restarted([FAILED])
     there = msgspec.structs.replace(here(store, cluster), manifests=unknown)
-    options = RunOptions(set_name="night", run_id="mine")
+    options = a_request(set_name="night", run_id="mine")
     list(submitting.submit([case()], there, Silent(), Stop(), options))
     final = store.run("mine").history[-1]
     assert final.cause_id == "replica-failed"
@@ -488,7 +487,7 @@ def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> No
         planned, draft=msgspec.structs.replace(planned.draft, backend="local")
     )
     cluster = Restarted([line("one"), FAILED], [line("two"), FAILED], outlives=False)
-    options = RunOptions(set_name="night", run_id="mine")
+    options = a_request(set_name="night", run_id="mine")
     list(submitting.submit([local], here(store, cluster), Silent(), Stop(), options))
     run = store.run("mine")
     assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 1, [1, 2])

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from k8sbench.model import creation
-from k8sbench.model.choices import Request
 from k8sbench.model.errors import Interrupted, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
@@ -18,8 +17,7 @@ from k8sbench.model.planning import make_plan
 from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Stop
-from k8sbench.runs.submitting import RunOptions
-from tests.unit.model.specs import LAPTOP, SOURCE, spec
+from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 from tests.unit.runs.played import (
     LOCATION,
     FakeCluster,
@@ -69,7 +67,7 @@ def test_a_repeat_number_that_another_process_takes_first_is_drawn_again(store: 
     rival = make_plan(
         spec(),
         SOURCE,
-        Request(),
+        a_request(),
         LAPTOP,
         run_id="rival-1",
         set_name="night",
@@ -153,7 +151,7 @@ def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
                 context(store, FakeCluster()),
                 Silent(),
                 Stop(),
-                RunOptions(set_name="night"),
+                a_request(set_name="night"),
             )
         )
     assert store.runs(RunFilter()) == []
@@ -239,7 +237,7 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     store: Store,
 ) -> None:
     stop, cluster = Stop(), FakeCluster(outlives=True)
-    options = RunOptions(set_name="night")
+    options = a_request(set_name="night")
     creating = submitting.create_all(
         [planned_case("kubernetes")] * 3, context(store, cluster), Silent(), stop, options
     )
@@ -265,7 +263,7 @@ def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: S
     cluster.found = [
         FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
     ]
-    options = RunOptions(set_name="mine", run_id="mine")
+    options = a_request(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     (run,) = runs_of(submitting.submit(*args))
     assert (run.plan, run.phase) == (plan, Phase.SUCCEEDED)
@@ -283,7 +281,7 @@ def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: 
         return []
 
     cluster.jobs = jobs  # type: ignore[method-assign]
-    options = RunOptions(set_name="mine", run_id="mine")
+    options = a_request(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     (run,) = runs_of(submitting.submit(*args))
     assert (run.run_id, run.phase) == ("mine", Phase.SUCCEEDED)
@@ -312,7 +310,7 @@ def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -
     cluster.found = [
         FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
     ]
-    options = RunOptions(set_name="mine", run_id="mine")
+    options = a_request(set_name="mine", run_id="mine")
     args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
     with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
         list(submitting.submit(*args))
@@ -328,7 +326,7 @@ def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
 def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
     here = context(store, cluster)
-    options = RunOptions(set_name="night", run_id="mine")
+    options = a_request(set_name="night", run_id="mine")
     args = (Silent(), Stop(), options)
     (run,) = runs_of(submitting.create_all([planned_case("kubernetes")], here, *args))
     there = msgspec.structs.replace(LOCATION, namespace="other")
@@ -349,7 +347,7 @@ def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
 
 
 def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: Store) -> None:
-    options = RunOptions(set_name="night")
+    options = a_request(set_name="night")
     killed = context(store, FakeCluster(outlives=True))
     case = planned_case("kubernetes")
     # One whose job goes on, and one that was recorded and killed before its job was created.
@@ -388,7 +386,7 @@ def test_a_case_that_cannot_be_started_here_stops_no_other(store: Store) -> None
             super().create(plan, *asked)
 
     here = context(store, Choosy(at(Phase.SUCCEEDED)))
-    options = RunOptions(set_name="night")
+    options = a_request(set_name="night")
     done = list(submitting.submit([planned_case()] * 3, here, Silent(), Stop(), options))
     ends = {one.run.plan.repeat: (one.state, one.run.phase) for one in done}
     assert ends == {
@@ -414,7 +412,7 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakeCluster(outlives=True)
-    here, options = context(store, cluster), RunOptions(set_name="night", run_id="mine")
+    here, options = context(store, cluster), a_request(set_name="night", run_id="mine")
     args = ([planned_case("kubernetes")], here, Silent(), Stop(), options)
     (created,) = submitting.create_all(*args)
     monkeypatch.setattr(store.claims, "claim", lambda run_id: False)

@@ -12,23 +12,23 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog, pools
 from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
-from k8sbench.model.choices import Request, Site
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.planning import SpecSource, make_draft
 from k8sbench.model.pool import CPU_POOL
+from k8sbench.model.request import SubmitRequest
 from k8sbench.ports import RunFilter
 from k8sbench.runs import submitting
 from k8sbench.runs.context import PlannedCase, Stop
-from k8sbench.runs.submitting import RunOptions
 from tests.tiers import ROOT
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import FakeCluster, Silent, context
 
 FOLDER = ROOT / "tests" / "fixtures" / "store-0.1.0"
@@ -60,7 +60,7 @@ def store(root: pathlib.Path) -> Iterator[SqlStore]:
         yield opened
 
 
-def planned_case(name: str, request: Request, site: Site) -> PlannedCase:
+def planned_case(name: str, request: SubmitRequest, site: Site) -> PlannedCase:
     """A case of today, of the same file and the same trainers."""
     found = catalog.find(name)
     source = SpecSource(digest=found.digest, source=found.source)
@@ -71,13 +71,11 @@ def planned_case(name: str, request: Request, site: Site) -> PlannedCase:
 
 
 def mine(**asked: object) -> PlannedCase:
-    return planned_case(
-        str(MINE), msgspec.convert({"replicas": 1, "gpus": 8} | asked, Request), CLUSTER
-    )
+    return planned_case(str(MINE), a_request(**{"replicas": 1, "gpus": 8} | asked), CLUSTER)
 
 
 def local() -> PlannedCase:
-    return planned_case("resnet50", Request(replicas=2, gpus=1, preset="smoke"), LOCAL)
+    return planned_case("resnet50", a_request(replicas=2, gpus=1, preset="smoke"), LOCAL)
 
 
 def resumed(store: SqlStore, case: PlannedCase) -> list[str]:
@@ -107,7 +105,7 @@ def test_what_became_one_case_has_different_repeat_numbers(store: SqlStore) -> N
 @pytest.mark.parametrize("run_id", ["mine-1", "mine-2", "mine-3", "mine-4"])
 def test_a_run_of_the_old_version_is_joined_by_its_id(store: SqlStore, run_id: str) -> None:
     cluster = FakeCluster(outlives=True)
-    options = RunOptions(set_name="nightly", run_id=run_id)
+    options = a_request(set_name="nightly", run_id=run_id)
     args = (context(store, cluster), Silent(), Stop(), options)
     (joined,) = submitting.submit([mine()], *args)
     assert joined.run.run_id == run_id

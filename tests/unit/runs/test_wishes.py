@@ -20,8 +20,7 @@ from k8sbench.runs import collecting, submitting, wishes
 from k8sbench.runs.collecting import CollectResult
 from k8sbench.runs.context import RunContext, Stop
 from k8sbench.runs.ends import WISHES_SECONDS
-from k8sbench.runs.following import FollowOptions
-from k8sbench.runs.submitting import RunOptions
+from tests.unit.model.specs import a_request
 from tests.unit.runs.played import (
     FakeCluster,
     Silent,
@@ -49,7 +48,7 @@ def run(store: Store) -> Run:
     """A run whose job goes on, and that no process follows."""
     args = (context(store, FakeCluster(outlives=True)), Silent(), Stop())
     cases = [planned_case("kubernetes")]
-    (created,) = runs_of(submitting.create_all(cases, *args, RunOptions(set_name="night")))
+    (created,) = runs_of(submitting.create_all(cases, *args, a_request(set_name="night")))
     return created
 
 
@@ -58,12 +57,12 @@ def collect(
     cluster: FakeCluster,
     *,
     reporter: Silent | None = None,
-    options: FollowOptions | None = None,
+    keep: bool = False,
 ) -> CollectResult:
     """Collect, as ``collect --all`` does, all that needs it."""
     here = context(store, cluster)
-    args = (here, reporter or Silent(), Stop(), options or FollowOptions())
-    return collecting.collect(collecting.open_runs(here), *args, follow=False)
+    args = (here, reporter or Silent(), Stop())
+    return collecting.collect(collecting.open_runs(here), *args, follow=False, keep=keep)
 
 
 def end(run: Run) -> tuple[Phase, str, str | None]:
@@ -198,7 +197,7 @@ def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
     store.wish(run.run_id, CANCEL)
     stop, reporter, cluster = Stop(), Silent(), Refusing(run)
     here = context(store, cluster)
-    args = (here, reporter, stop, FollowOptions())
+    args = (here, reporter, stop)
     result = collecting.collect(collecting.open_runs(here), *args, follow=False)
     assert [one.run_id for one in result.going_on] == [run.run_id]
     assert f"warning: run {run.run_id} could not be cancelled: {refusal}" in reporter.reported
@@ -217,7 +216,7 @@ def test_the_process_that_follows_a_run_does_what_another_one_wishes(
         return next(times)
 
     here = msgspec.structs.replace(context(store, cluster), clock=clock)
-    args = (here, Silent(), Stop(), FollowOptions())
+    args = (here, Silent(), Stop())
     (closed,) = collecting.collect([run], *args, follow=True).closed
     assert cluster.cancelled == [("By hand.", "cancelled")]
     assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
@@ -233,7 +232,7 @@ def test_the_process_that_follows_a_run_knows_who_ended_its_job(store: Store, ru
 
     cluster = Deleted(GONE, outlives=True)
     (closed,) = collecting.collect(
-        [run], context(store, cluster), Silent(), Stop(), FollowOptions(), follow=True
+        [run], context(store, cluster), Silent(), Stop(), follow=True
     ).closed
     assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
     assert cluster.cancelled == []
@@ -254,7 +253,7 @@ def test_a_run_that_waits_for_room_is_cancelled_without_a_job(store: Store) -> N
     cluster = Full(outlives=True)
     times = itertools.count(10.0, 1.0)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
-    args = (here, Silent(), Stop(), RunOptions(set_name="night"))
+    args = (here, Silent(), Stop(), a_request(set_name="night"))
     (one,) = submitting.submit([planned_case("kubernetes")], *args)
     assert end(one.run) == (Phase.CANCELLED, "By hand.", "cancelled")
     assert cluster.cancelled == []
@@ -304,7 +303,7 @@ def test_a_job_is_ended_also_where_that_cannot_be_recorded(
 
 
 def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectResult:
-    args = (context(store, cluster), Silent(), Stop(), FollowOptions())
+    args = (context(store, cluster), Silent(), Stop())
     return collecting.collect([store.run(run_id)], *args, follow=False)
 
 
@@ -342,7 +341,7 @@ def test_a_kill_between_the_end_and_its_measuring_leaves_both(store: Store, run:
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     here: RunContext = msgspec.structs.replace(context(store, cluster), measure=killed)
     with pytest.raises(Killed):
-        collecting.collect([run], here, Silent(), Stop(), FollowOptions(), follow=False)
+        collecting.collect([run], here, Silent(), Stop(), follow=False)
     again = FakeCluster(outlives=True)
     (closed,) = collect(store, again).closed
     assert closed.measurement is not None
@@ -394,19 +393,18 @@ def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run
     stop, cluster = Stop(), Refusing(at(Phase.SUCCEEDED), outlives=True)
     seconds = itertools.count(0.0, 1.0)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(seconds))
-    args = (here, Silent(), stop, FollowOptions())
+    args = (here, Silent(), stop)
     result = served(lambda: collecting.open_runs(here), *args)
     assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
     assert 2 <= len(cluster.removed) <= 5, "the pauses grow"
 
 
 def test_with_keep_nothing_is_owed(store: Store, run: Run) -> None:
-    keep = FollowOptions(keep=True)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    (closed,) = collect(store, cluster, options=keep).closed
+    (closed,) = collect(store, cluster, keep=True).closed
     assert (cluster.removed, closed.wishes) == ([], ())
     store.wish(run.run_id, wishes.left_over(30.0))
-    collect(store, cluster, options=keep)
+    collect(store, cluster, keep=True)
     assert (cluster.removed, store.run(run.run_id).wishes) == ([], ())
 
 

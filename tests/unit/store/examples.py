@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from k8sbench.model.choices import Request
 from k8sbench.model.measurement import (
     AccuracyResult,
     MeasuredWindow,
@@ -23,7 +22,7 @@ from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.run import Owner
 from k8sbench.model.sample import Place
 from k8sbench.model.spec import LogFormat
-from tests.unit.model.specs import LAPTOP, SOURCE, spec
+from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 
 NOW = 1_795_160_000.25
 """A moment in November 2026."""
@@ -49,7 +48,7 @@ def plan(run_id: str = "seg-1", **changes: Any) -> RunPlan:
     made = make_plan(
         spec(),
         SOURCE,
-        Request(),
+        a_request(),
         LAPTOP,
         run_id=run_id,
         set_name=changes.pop("set_name", "nightly"),

@@ -1,0 +1,314 @@
+"""What a user asks of ``submit``, ``render`` or ``nodes``: the one struct from argv to the plan.
+
+An option is a field of :class:`SubmitRequest` and its :class:`Flag` in the tables below. The
+options of the commands, their help and the keys of ``k8sbench.toml`` are made of these two
+(:mod:`k8sbench.cli.options`); planning reads the fields by their names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from k8sbench.model import speed_options
+from k8sbench.model.errors import UsageError
+from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
+
+MOST_REPEATS = 1000
+
+
+class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster and namespace were named; None: the current ones."""
+
+    namespace: str | None = None
+    context: str | None = None
+    """Context of the kubeconfig."""
+    kubeconfig: str | None = None
+    """Absolute path."""
+
+    @property
+    def named(self) -> bool:
+        """Whether anything was."""
+        return self != ClusterAccess()
+
+
+class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be run, where and how; the flags below say what each field means.
+
+    None where the catalog, the pool or the command decides.
+    """
+
+    benchmark: str
+    """Name in the catalog, ``all``, or path of a file."""
+    access: ClusterAccess = ClusterAccess()
+    command: str = "submit"
+    """Name of the command that resumes the set, for messages."""
+
+    framework: Framework | Literal["all"] | None = None
+    variant: str | None = None
+    impl: Impl | None = None
+    replicas: int | None = None
+    case: str | None = None
+    all_cases: bool = False
+    gpus: int | None = None
+    amp: bool = False
+    precision: Precision | None = None
+    amp_dtype: AmpDtype | None = None
+    batch_size: int | None = None
+    iterations: int | None = None
+    warmup: int | None = None
+    repeats: int | None = None
+    preset: Preset | None = None
+    data: str = "synthetic"
+    speed_options: tuple[str, ...] = ()
+    """As they are typed; :func:`k8sbench.model.speed_options.parse` reads them."""
+    image: str | None = None
+    image_registry: str | None = None
+    pull_secrets: tuple[str, ...] = ()
+    node_pool: str | None = None
+    pools_file: str | None = None
+    queue: str | None = None
+    gang: bool = False
+    timeout_s: float | None = None
+    seed: int = 0
+    backend: Literal["auto", "kubernetes", "local"] = "auto"
+
+    mode: Mode = "throughput"
+    weights: str | None = None
+    epochs: int | None = None
+    evaluate_every: int | None = None
+    target: float | Literal["none"] | None = None
+    to_the_end: bool = False
+    checkpoints: str | None = None
+    max_restarts: int | None = None
+
+    run_id: str | None = None
+    set_name: str | None = None
+    resume: str | None = None
+    parallel: int = 1
+    wait: bool = False
+    keep: bool = False
+    accept: tuple[str, ...] = ()
+    store: str | None = None
+    prometheus: str = "auto"
+    detach: bool = False
+    dry_run: Literal["client", "server"] | None = None
+    require_gpu: bool = False
+    yes: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what no benchmark and no cluster could make right."""
+        for name, flag in FLAGS.items():
+            value = getattr(self, name)
+            if (
+                flag.least is not None
+                and value is not None
+                and not flag.least <= value <= flag.most
+            ):
+                raise UsageError(
+                    f"--{name.replace('_', '-')} {value} is out of range.",
+                    f"Give {flag.least} to {flag.most}.",
+                )
+        if self.repeats is not None and not 1 <= self.repeats <= MOST_REPEATS:
+            raise UsageError(
+                f"--repeats {self.repeats} is not a number of runs.", f"Give 1 to {MOST_REPEATS}."
+            )
+        given = {name for pair in EXCLUDING for name in pair if getattr(self, name)}
+        if self.precision == "amp":
+            given.discard("precision")  # it says what --amp says
+        for pair, (message, action) in EXCLUDING.items():
+            if given.issuperset(pair):
+                raise UsageError(message, action)
+        speed_options.parse(self.speed_options)
+
+    @property
+    def names_cluster(self) -> bool:
+        """Whether a cluster was asked for: it then must be usable."""
+        return self.backend == "kubernetes" or self.access.named
+
+    @property
+    def joined_set(self) -> str:
+        """Name of the set that its runs belong to; one that was not named is drawn at submit."""
+        name = self.resume or self.set_name
+        assert name is not None
+        return name
+
+    def options_of_clusters(self) -> Iterator[str]:
+        """Yield the options that were given and that a run on this machine cannot have."""
+        for struct, flags in ((self.access, ACCESS_FLAGS), (self, FLAGS)):
+            for name, flag in flags.items():
+                if flag.cluster_only and getattr(struct, name):
+                    yield option_names(name, flag)[0]
+        if self.parallel > 1:
+            yield "--parallel"
+        if self.dry_run == "server":
+            yield "--dry-run=server"
+
+    @property
+    def effective_precision(self) -> Precision:
+        """What ``amp`` and ``precision`` say together."""
+        return "amp" if self.amp else self.precision or "fp32"
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """How the command line calls a field, and what it says of it."""
+
+    help: str
+    metavar: str | None = None
+    """What the help has in the place of the value; None for a switch and for a choice of words."""
+    least: int | None = None
+    """The least that a number may be; None: it is no number, or it is checked elsewhere."""
+    most: float = math.inf
+    names: tuple[str, ...] = ()
+    """``--queue``, or ``-n`` and ``--namespace``; none: the field's own name."""
+    cluster_only: bool = False
+    """Whether a run on this machine cannot have it."""
+
+
+def option_names(field: str, flag: Flag) -> tuple[str, ...]:
+    """How a field is typed: ``--batch-size``."""
+    return flag.names or (f"--{field.replace('_', '-')}",)
+
+
+ACCESS_FLAGS = {
+    "namespace": Flag(
+        *("Namespace; default: the context's.", "NAME"),
+        names=("-n", "--namespace"),
+        cluster_only=True,
+    ),
+    "context": Flag("Context of the kubeconfig.", "NAME", cluster_only=True),
+    "kubeconfig": Flag("Kubeconfig; default: kubectl's.", "FILE", cluster_only=True),
+}
+"""Those of every command that asks a cluster."""
+CASE_FLAGS = {
+    "framework": Flag("Framework; default: the benchmark's own default, printed in the plan."),
+    "variant": Flag("Variant of the framework; see benchmarks.", "NAME"),
+    "impl": Flag("Whose program runs: k8sbench's trainer (default) or the published one."),
+    "gpus": Flag("GPUs per replica; default: all of a node's.", "G", 1, 999_999),
+    "amp": Flag("Automatic mixed precision: --precision amp."),
+    "precision": Flag("Default fp32."),
+    "amp_dtype": Flag("Half type of AMP; default fp16."),
+    "batch_size": Flag("Samples per GPU and step.", "B", 1, 1_000_000),
+    "iterations": Flag(
+        "Measured iterations; with --mode train: its length.", "N", 1, 1_000_000_000
+    ),
+    "warmup": Flag("Iterations before these that are not measured.", "N", 0, 1_000_000_000),
+    "repeats": Flag("Runs of each case; default 1, the catalog's count with --all-cases.", "R"),
+    "preset": Flag("Full size (default with GPUs) or a few small steps (default without)."),
+    "data": Flag(
+        "Source of the samples: made once on the device (default), made by loader processes,"
+        " or read from a folder of this machine or of a volume claim.",
+        "synthetic|synthetic-host|PATH|pvc:NAME[/SUB]",
+    ),
+    "speed_options": Flag(
+        "Option of k8sbench's trainer that changes only the speed, such as channels-last,"
+        " compile, cudnn-benchmark=false or workers=8; may be repeated.",
+        "NAME[=VALUE]",
+        names=("--speed-option",),
+    ),
+    "image": Flag("Container image.", "NAME:TAG", cluster_only=True),
+    "image_registry": Flag(
+        "Registry and path of your own images (docs/images.md).", "HOST/PATH", cluster_only=True
+    ),
+    "pull_secrets": Flag(
+        "Secret to pull the image with, instead of the pool's; may be repeated.",
+        "NAME",
+        names=("--image-pull-secret",),
+        cluster_only=True,
+    ),
+    "node_pool": Flag("Node pool; default: that of the pools file.", "NAME", cluster_only=True),
+    "pools_file": Flag("Pools file.", "FILE", names=("--pools",), cluster_only=True),
+    "queue": Flag("Kueue queue; the job starts suspended.", "NAME", cluster_only=True),
+    "gang": Flag("Start all replicas together or none.", cluster_only=True),
+    "timeout_s": Flag(
+        "End the run after TIME (90s, 15m, 2h); default 30m for smoke, 24h otherwise;"
+        " with --mode train 2h and 14d.",
+        "TIME",
+        names=("--timeout",),
+    ),
+    "seed": Flag("Random seed; default 0.", "N", 0, 2**31 - 1),
+    "backend": Flag("Where to run; default auto: on the cluster if one is configured, else here."),
+}
+"""What each run does, and where: ``submit``, ``render`` and ``nodes``."""
+SHAPE_FLAGS = {
+    "replicas": Flag("Nodes; default 1.", "N", 1, 1000),
+    "case": Flag("Replicas and GPUs per replica together, as 4x8.", "NxG"),
+    "all_cases": Flag("Every case of the catalog that fits."),
+}
+"""``submit`` and ``render``: a run of ``nodes`` is of one replica."""
+TRAINING_FLAGS = {
+    "mode": Flag("What to measure: a window of steps (default), or a training with evaluations."),
+    "weights": Flag(
+        "Start weights, as .npz, in both modes; default: from scratch.", "FILE|pvc:NAME/FILE"
+    ),
+    "epochs": Flag("Length in epochs; default: the catalog's.", "N", 1, 1_000_000),
+    "evaluate_every": Flag(
+        "Interval, in the unit of the length; default: the catalog's.", "N", 1, 1_000_000_000
+    ),
+    "target": Flag("Percent at which the run ends; default: the benchmark's.", "X|none"),
+    "to_the_end": Flag("Continue to train after the target is reached."),
+    "checkpoints": Flag(
+        "Folder below which each run keeps its checkpoints; default: none are kept.",
+        "DIR|pvc:NAME[/SUB]",
+    ),
+    "max_restarts": Flag(
+        "How often a failed job continues from its checkpoint; default 3, or 0 without"
+        " --checkpoints.",
+        *("N", 0, 100),
+    ),
+}
+"""A training to an accuracy: ``submit`` and ``render``."""
+SET_FLAGS = {
+    "set_name": Flag("Set to create or join; default: a new one.", "SET", names=("--set",)),
+    "resume": Flag("Continue a set: follow its unfinished runs and start the missing ones.", "SET"),
+    "parallel": Flag("Jobs at a time; default 1.", "N"),
+    "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
+    "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
+    "accept": Flag("Overrule a rejection by its id; the row is marked.", "REASON"),
+    "store": Flag("Store; default K8SBENCH_STORE.", "FOLDER|URL"),
+    "prometheus": Flag(
+        "Prometheus with GPU metrics; default K8SBENCH_PROMETHEUS, else auto: found in the"
+        " cluster.",
+        "URL|auto|none",
+    ),
+}
+"""How the runs of a set are carried out: ``submit`` and ``nodes``."""
+SUBMIT_FLAGS = {
+    "run_id": Flag("Name of the run; an existing run of this name is joined.", "NAME"),
+    "detach": Flag("Create the jobs and return; see collect.", cluster_only=True),
+    "dry_run": Flag(
+        "Plan and print the manifest; server: also have the cluster check it. Starts nothing."
+    ),
+    "require_gpu": Flag("Exit with 6 instead of running without a GPU; for CI."),
+    "yes": Flag(
+        "Run the program of a file of your own on this machine without asking.",
+        names=("-y", "--yes"),
+    ),
+}
+"""``submit`` alone."""
+FLAGS = CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS | SET_FLAGS | SUBMIT_FLAGS
+
+_SHAPE_MESSAGE = ("--case names replicas and GPUs already.", "Leave out --replicas and --gpus.")
+_CASES_MESSAGE = (
+    "--all-cases runs the catalog's cases.",
+    "Leave out --case, --replicas and --gpus.",
+)
+EXCLUDING: dict[tuple[str, str], tuple[str, str]] = {
+    ("amp", "precision"): ("--amp and --precision fp32 exclude each other.", "Give one of them."),
+    ("image", "image_registry"): (
+        *("--image and --image-registry exclude each other.", "Give one of them."),
+    ),
+    ("set_name", "resume"): ("--resume and --set both name the set.", "Give one of them."),
+    ("epochs", "iterations"): (
+        *("--epochs and --iterations both say how long to train.", "Give one of them."),
+    ),
+    ("case", "replicas"): _SHAPE_MESSAGE,
+    ("case", "gpus"): _SHAPE_MESSAGE,
+    ("all_cases", "case"): _CASES_MESSAGE,
+    ("all_cases", "replicas"): _CASES_MESSAGE,
+    ("all_cases", "gpus"): _CASES_MESSAGE,
+}
+"""Fields of which a request has one at most → what is wrong otherwise, and what to do."""
