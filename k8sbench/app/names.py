@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-
-def runs(where: str | None) -> list[str]:
-    """Return the ids of a store's runs, the newest first; none where the store is not a folder."""
-    from k8sbench.adapters.store import quick_look
-
-    return quick_look.runs(where)
+from collections.abc import Iterable
 
 
-def sets(where: str | None) -> list[str]:
-    """Return the names of a store's sets, the newest first."""
-    from k8sbench.adapters.store import quick_look
+def known(kind: str, store: str | None) -> Iterable[str]:
+    """Return the names of a kind: of a store's runs, sets and baselines the newest first.
 
-    return quick_look.sets(where)
+    ``store`` is a folder or URL; None: the default place.
+    """
+    match kind:
+        case "benchmarks":
+            from k8sbench.adapters.files import catalog
 
+            return catalog.names()
+        case "pools":
+            from k8sbench.adapters.files import pools
 
-def baselines(where: str | None) -> list[str]:
-    """Return the names of a store's baselines, the one that was saved last first."""
-    from k8sbench.adapters.store import quick_look
+            return sorted(pools.load().pools)
+        case "data-sets":
+            from k8sbench.model.data_set import DATA_SETS
 
-    return quick_look.baselines(where)
+            return [data_set.name for data_set in DATA_SETS]
+        case "reasons":
+            from k8sbench.measure.group import grouping
+            from k8sbench.measure.run import reasons
 
+            return sorted({*reasons.RULES, *grouping.REASONS})
+        case _:
+            from k8sbench.adapters.store import quick_look
 
-def benchmarks() -> list[str]:
-    """Return the names of the built-in benchmarks."""
-    from k8sbench.adapters.files import catalog
-
-    return catalog.names()
-
-
-def pools() -> list[str]:
-    """Return the names of the user's node pools, or of the built-in ones."""
-    from k8sbench.adapters.files import pools
-
-    return sorted(pools.load().pools)
-
-
-def reasons() -> list[str]:
-    """Return the ids that ``--accept`` takes."""
-    from k8sbench.measure.group import grouping
-    from k8sbench.measure.run import reasons
-
-    return sorted({*reasons.RULES, *grouping.REASONS})
+            return quick_look.names(kind, store)

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
+import functools
 import importlib
 import os
 import sys
@@ -22,13 +22,15 @@ from k8sbench import __version__
 from k8sbench.cli import completion
 from k8sbench.cli.terminal import color
 from k8sbench.cli.terminal.output import ReaderGone, folded
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a write to stdout fails that is redirected into a file."""
+COMPLETE = "_K8SBENCH_COMPLETE"
+"""In it a shell says what it asks for; the words are in variables of click's."""
 COMMANDS: dict[str, str] = {
     "benchmarks": "List the catalog, or one benchmark with figures.",
     "submit": "Plan, run, measure and record a benchmark.",
@@ -84,27 +86,16 @@ class Commands(click.Group):
         """Find the command; of a mistyped one the nearest is named."""
         name = args[0]
         if name not in COMMANDS:
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f" Did you mean {near[0]}?" if near else f" Commands: {', '.join(COMMANDS)}."
-            raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
-        found = super().resolve_command(ctx, args)
-        _, command, rest = found
+            hint = did_you_mean(name, COMMANDS) or f"Commands: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"There is no command {name!r}. {hint}".rstrip(), ctx)
+        resolved = super().resolve_command(ctx, args)
+        _, command, _ = resolved
         assert command is not None
         # A wrong file must not keep a shell from completing words, or from starting.
-        wrong = (BenchError,) if ctx.resilient_parsing or name == "completion" else ()
-        with contextlib.suppress(*wrong):
-            ctx.default_map = _from_files(name, command, rest)
-        return found
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error that names an option says in which file it was set."""
-        words = [*ctx._protected_args, *ctx.args]  # as click itself puts them together
-        try:
-            return super().invoke(ctx)
-        except BenchError as wrong:
-            if ctx.default_map is not None:  # there is a file
-                wrong.action = f"{wrong.action} {_set_in_files(wrong.message, words)}".rstrip()
-            raise
+        harmless = (BenchError,) if ctx.resilient_parsing or name == "completion" else ()
+        with contextlib.suppress(*harmless):
+            ctx.default_map = _from_files(name, command)
+        return resolved
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, without importing any."""
@@ -124,46 +115,26 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _set_in_files(message: str, words: Sequence[str]) -> str:
-    from k8sbench.app import config
-    from k8sbench.cli import configuration
+def find(name: str) -> click.Command | None:
+    """Return a command as it is typed; None where there is none, or others below it."""
+    top, _, below = name.partition(" ")
+    command = cli.get_command(click.Context(cli), top)
+    if isinstance(command, click.Group):
+        return command.commands.get(below)
+    return None if below else command
 
-    command = cli.get_command(click.Context(cli), words[0])
-    assert command is not None
-    return configuration.named_in(message, words[0], command, words[1:], config.files())
 
-
-class EveryCommand:
-    """The commands as they are typed, imported when they are looked at.
-
-    A ``k8sbench.cli.configuration.Commands``; those of ``first`` come first.
-    """
-
-    def __init__(self, first: str | None = None) -> None:
-        self._order = sorted(COMMANDS, key=lambda name: name != first)
-
-    def names(self) -> Iterator[str]:
-        """Give every command; of those that have others below them, these."""
-        for name in self._order:
-            command = self._top(name)
-            if isinstance(command, click.Group):
-                yield from (f"{name} {below}" for below in command.commands)
-            else:
-                yield name
-
-    def find(self, name: str) -> click.Command | None:
-        """Return one of them; None where there is none of that name, or others below it."""
-        top, _, below = name.partition(" ")
-        command = self._top(top)
+def names(first: str | None = None) -> Iterator[str]:
+    """Give every command as it is typed, imported when its turn comes: ``first``'s come first."""
+    for name in sorted(COMMANDS, key=lambda name: name != first):
+        command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
-            return command.commands.get(below)
-        return None if below else command
-
-    def _top(self, name: str) -> click.Command | None:
-        return cli.get_command(click.Context(cli), name)
+            yield from (f"{name} {below}" for below in command.commands)
+        else:
+            yield name
 
 
-def _from_files(name: str, command: click.Command, args: Sequence[str]) -> dict[str, Any] | None:
+def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     """Make what click takes defaults from, of the configuration files; None without any."""
     from k8sbench.app import config
 
@@ -172,8 +143,20 @@ def _from_files(name: str, command: click.Command, args: Sequence[str]) -> dict[
         return None
     from k8sbench.cli import configuration
 
-    configuration.check(files, EveryCommand(first=name))
-    return {name: configuration.default_map(name, command, args, files)}
+    configuration.check(files, functools.partial(names, name), find)
+    return {name: configuration.default_map(name, command, files)}
+
+
+def _where_set(error: BenchError, args: Sequence[str]) -> str:
+    """Say in which file an option was set that an error names."""
+    from k8sbench.app import config
+
+    with contextlib.suppress(BenchError):  # the error that is being told
+        if files := config.files():
+            from k8sbench.cli import configuration
+
+            return configuration.where_set(error.message, args, files)
+    return ""
 
 
 @click.group(
@@ -200,8 +183,10 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
     _open_what_is_closed()
-    if instruction := os.environ.get(completion.VARIABLE):
-        return completion.answer(cli, instruction)
+    if instruction := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "k8sbench", COMPLETE, instruction)
     args = list(sys.argv[1:] if argv is None else argv)
     end = args.index("--") if "--" in args else len(args)
     debug = "--debug" in args[:end]
@@ -210,39 +195,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BenchError as wrong:
+    except BenchError as error:
         if debug:
             raise
-        return _tell(wrong.message, wrong.action, wrong.exit_code)
-    except click.exceptions.NoArgsIsHelpError as wrong:
-        return _tell_help(wrong)
-    except click.UsageError as wrong:
-        where = wrong.ctx.command_path if wrong.ctx else "k8sbench"
-        return _tell(wrong.format_message(), f"See '{where} --help'.", 2)
-    except click.ClickException as wrong:
-        return _tell(wrong.format_message(), "", 2)
-    except (click.Abort, KeyboardInterrupt) as wrong:
+        action = f"{error.action} {_where_set(error, args)}".rstrip()
+        return _tell(error.message, action, error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _tell_help(error)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "k8sbench"
+        return _tell(error.format_message(), f"See '{where} --help'.", 2)
+    except click.ClickException as error:
+        return _tell(error.format_message(), "", 2)
+    except (click.Abort, KeyboardInterrupt) as error:
         # click has an Abort of its own made of what was raised.
-        return _tell("Interrupted.", str(wrong.__cause__ or wrong), 130)
+        return _tell("Interrupted.", str(error.__cause__ or error), 130)
     except (ReaderGone, BrokenPipeError):
         return _reader_gone()
     except SystemExit:
         # So click ends, outside of its standalone mode, where nobody reads its help: with 1.
         return _reader_gone()
-    except Exception as wrong:
+    except Exception as error:
         if debug:
             raise
-        if isinstance(wrong, OSError) and wrong.filename is None and wrong.errno in NO_ROOM:
+        if isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return _tell(
-                f"The output cannot be written: {str(wrong.strerror).lower()}.",
+                f"The output cannot be written: {str(error.strerror).lower()}.",
                 "Free some space there. What was recorded or created before is not lost.",
                 1,
             )
-        if isinstance(wrong, FileNotFoundError) and _is_folder_gone():
+        if isinstance(error, FileNotFoundError) and _is_folder_gone():
             return _tell("The current folder has been deleted.", "Change to another one.", 2)
         return _tell(
-            f"Internal error: {type(wrong).__name__}: {wrong}",
+            f"Internal error: {type(error).__name__}: {error}",
             "Run it again with --debug for the traceback, and report that.",
             1,
         )
@@ -272,10 +258,10 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115, PTH123
 
 
-def _tell_help(wrong: click.ClickException) -> int:
+def _tell_help(error: click.ClickException) -> int:
     """Print the help that is the answer to a command without the word that must follow it."""
     with contextlib.suppress(OSError):
-        print(wrong.format_message(), file=sys.stderr)
+        print(error.format_message(), file=sys.stderr)
     return 2
 
 

@@ -272,7 +272,9 @@ def test_resume_runs_only_what_the_set_is_missing(shell: Shell) -> None:
 def test_a_sweep_that_was_killed_goes_on_and_repeats_nothing(shell: Shell) -> None:
     args = (*RESNET, "--iterations", "5", "--warmup", "1", "--repeats", "3")
     process = shell.start(*args, "--set", "night")
-    wait_for(lambda: len(quick_look.runs(str(shell.store))) == 2, "the second run", PATIENCE)
+    wait_for(
+        lambda: len(quick_look.names("runs", str(shell.store))) == 2, "the second run", PATIENCE
+    )
     process.kill()
     process.communicate(timeout=PATIENCE)
     shell.run(*args, "--resume", "night")

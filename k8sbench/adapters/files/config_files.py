@@ -1,13 +1,12 @@
-"""Configuration files: ``k8sbench.toml`` of the user and of the project, and where a key stands.
+"""Configuration files: ``k8sbench.toml`` of the user and of the project.
 
-What their keys mean is the command line's: here they are values with a place.
+What their keys mean is the command line's: here they are values.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file that was read."""
 
     path: str
-    text: str
     values: dict[str, Any]
-
-    def line_of(self, *keys: str) -> int | None:
-        """Return the line on which a key begins: ``line_of("submit", "repeats")``."""
-        import tomllib
-
-        lines, begins = self.text.splitlines(), 1
-        for number in range(1, len(lines) + 1):
-            # What is cut in the middle of a value is no TOML; the key then begins further up.
-            try:
-                found: Any = tomllib.loads("\n".join(lines[:number]) + "\n")
-            except tomllib.TOMLDecodeError:
-                continue
-            for key in keys:
-                found = found.get(key) if isinstance(found, dict) else None
-            if found is not None:
-                return begins
-            begins = number + 1
-        return None
 
 
 def load(environ: Mapping[str, str]) -> tuple[ConfigFile, ...]:
@@ -60,8 +40,8 @@ def paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Find the files: the project's in the working folder or the nearest above, and the user's."""
     if environ.get(OFF):
         return ()
-    found = [path for path in (_project(), _user(environ)) if path is not None]
-    return tuple(dict.fromkeys(found))
+    paths = [path for path in (_project(), _user(environ)) if path is not None]
+    return tuple(dict.fromkeys(paths))
 
 
 def _project() -> Path | None:
@@ -91,24 +71,14 @@ def _read(path: Path) -> ConfigFile:
             data = opened.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise InputError("It is larger than 1 MiB.", "Is it a configuration file?", file=file)
-        text = data.decode()
-        return ConfigFile(path=file, text=text, values=tomllib.loads(text))
-    except OSError as wrong:
+        return ConfigFile(path=file, values=tomllib.loads(data.decode()))
+    except OSError as error:
         raise InputError(
-            f"The configuration file cannot be read: {str(wrong.strerror).lower()}.",
+            f"The configuration file cannot be read: {str(error.strerror).lower()}.",
             f"Make it readable, or set {OFF}=1.",
             file=file,
-        ) from wrong
-    except UnicodeDecodeError as wrong:
-        raise InputError("It is not UTF-8.", "Save it as UTF-8.", file=file) from wrong
-    except tomllib.TOMLDecodeError as wrong:
-        what, line = next(_places(str(wrong)))
-        raise InputError(f"It is not TOML: {what}.", "Correct it.", file=file, line=line) from wrong
-
-
-def _places(message: str) -> Iterator[tuple[str, int | None]]:
-    """Split what the parser says into the fault and its line."""
-    found = re.fullmatch(r"(.*?) \(at line (\d+), column (\d+)\)", message)
-    if found:
-        yield f"{found[1]} (column {found[3]})", int(found[2])
-    yield message.removesuffix(" (at end of document)"), None
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError("It is not UTF-8.", "Save it as UTF-8.", file=file) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"It is not TOML: {error}.", "Correct it.", file=file) from error

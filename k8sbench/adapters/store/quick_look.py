@@ -16,31 +16,22 @@ DATABASE = "k8sbench.db"
 MOST = 1000
 """Names; a shell shows no more."""
 WAIT_SECONDS = 0.2
+_QUERIES = {
+    "runs": "SELECT run_id FROM runs ORDER BY created_at DESC, run_id LIMIT ?",
+    "sets": "SELECT set_name FROM runs GROUP BY set_name ORDER BY max(created_at) DESC LIMIT ?",
+    "baselines": "SELECT name FROM baselines ORDER BY saved_at DESC, name LIMIT ?",
+}
+"""What has names → how they are read, the newest first."""
 
 
-def runs(where: str | None) -> list[str]:
-    """Return the ids of the newest runs, the newest first."""
-    return _names(where, "SELECT run_id FROM runs ORDER BY created_at DESC, run_id LIMIT ?")
-
-
-def sets(where: str | None) -> list[str]:
-    """Return the names of the newest sets, the newest first."""
-    newest = "SELECT set_name FROM runs GROUP BY set_name ORDER BY max(created_at) DESC LIMIT ?"
-    return _names(where, newest)
-
-
-def baselines(where: str | None) -> list[str]:
-    """Return the names of the baselines, the one that was saved last first."""
-    return _names(where, "SELECT name FROM baselines ORDER BY saved_at DESC, name LIMIT ?")
-
-
-def _names(where: str | None, query: str) -> list[str]:
+def names(kind: str, where: str | None) -> list[str]:
+    """Return the names of ``runs``, ``sets`` or ``baselines``; none unless it is in a folder."""
     folder = place(where)
     if not isinstance(folder, Path):
         return []
     file = f"{(folder / DATABASE).as_uri()}?mode=ro"
     try:
         with contextlib.closing(sqlite3.connect(file, uri=True, timeout=WAIT_SECONDS)) as db:
-            return [str(name) for (name,) in db.execute(query, (MOST,))]
+            return [str(name) for (name,) in db.execute(_QUERIES[kind], (MOST,))]
     except sqlite3.Error:
         return []

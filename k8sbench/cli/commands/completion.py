@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from k8sbench.cli import completion
 from k8sbench.cli.terminal import output
 
 SHELLS = ("bash", "zsh", "fish")
@@ -23,6 +22,10 @@ def command(shell: str) -> None:
     eval "$(k8sbench completion zsh)"            in ~/.zshrc, after compinit
     k8sbench completion fish > ~/.config/fish/completions/k8sbench.fish
     """
-    from k8sbench.cli.main import cli
+    from click.shell_completion import get_completion_class
 
-    output.write(completion.script(cli, shell) + "\n")
+    from k8sbench.cli.main import COMPLETE, cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")

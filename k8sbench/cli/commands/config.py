@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -35,7 +36,7 @@ class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
     value: str | int | float | bool | list[str] | None
     """Its value; None where nothing gives one and the command decides."""
     source: str
-    """``default``, ``environment NAME``, or ``FILE:LINE`` of a configuration file."""
+    """``default``, ``environment NAME``, or the path of a configuration file."""
     commands: tuple[str, ...]
     """Those that have the option with this value from there."""
 
@@ -55,42 +56,49 @@ def show(words: Sequence[str], form: str) -> None:
     nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder, the default.
     With COMMAND it prints only the options of that command.
     """
-    files, commands = config.files(), main.EveryCommand()
-    configuration.check(files, commands)
-    name, names = " ".join(words), [*commands.names()]
+    files = config.files()
+    configuration.check(files, main.names, main.find)
+    name, names = " ".join(words), [*main.names()]
     if words and name not in names:
         known = f"Commands: {', '.join(names)}."
         raise NotFound(f"There is no command {name!r}.", did_you_mean(name, names) + known)
-    found = _shown(
-        (each, setting)
-        for each in ([name] if words else names)
-        if (one := commands.find(each)) is not None
-        for setting in configuration.settings(each, one, files)
-    )
+    rows = _rows([name] if words else names, files)
     if form == "json":
-        output.write_json(found)
+        output.write_json(rows)
         return
     for file in files:
         output.note(f"read: {file.path}")
-    rows = [(each.key, _text(each.value), each.source, _names(each, words)) for each in found]
-    output.write_table(COLUMNS[: 3 if words else 4], [row[: 3 if words else 4] for row in rows])
+    columns = COLUMNS[: 3 if words else 4]
+    cells = [(row.key, _text(row.value), row.source, ", ".join(row.commands)) for row in rows]
+    output.write_table(columns, [row[: len(columns)] for row in cells])
 
 
-def _shown(settings: Iterable[tuple[str, Setting]]) -> list[ShownSetting]:
+def _rows(names: Sequence[str], files: Sequence[config.ConfigFile]) -> list[ShownSetting]:
     """Put together what commands have in common; options that a file gives come first."""
-    commands: dict[tuple[str, str, str], list[str]] = {}
-    values: dict[tuple[str, str, str], Any] = {}
-    for name, setting in settings:
-        same = setting.key, _text(setting.value) or "", setting.source
-        values[same] = setting.value
-        commands.setdefault(same, []).append(name)
-    ordered = sorted(values, key=lambda same: (same[2] == "default", same[0], same[2]))
-    return [
-        ShownSetting(
-            key=same[0], value=values[same], source=same[2], commands=tuple(commands[same])
-        )
-        for same in ordered
-    ]
+    rows: dict[tuple[bool, str, str, str | None], ShownSetting] = {}
+    for name in names:
+        command = main.find(name)
+        assert command is not None
+        given = configuration.settings(name, command, files)
+        for key, param in configuration.options(command).items():
+            value, source = _value(param, given.get(str(param.name)))
+            same = (source == "default", key, source, _text(value))
+            row = rows.get(same) or ShownSetting(key=key, value=value, source=source, commands=())
+            rows[same] = msgspec.structs.replace(row, commands=(*row.commands, name))
+    return [row for _, row in sorted(rows.items(), key=lambda item: item[0][:3])]
+
+
+def _value(param: click.Option, given: Setting | None) -> tuple[Any, str]:
+    """Return the value of an option that is not typed, and its source."""
+    variable = configuration.ENVIRONMENT.get(str(param.name), param.envvar)
+    if isinstance(variable, str) and os.environ.get(variable):
+        text = "never" if variable == "NO_COLOR" else os.environ[variable]
+        return text, f"environment {variable}"
+    if given is not None:
+        return given.value, given.file
+    value = param.get_default(click.Context(click.Command("any")), call=False)
+    is_set = isinstance(value, str | int | float | bool | list | tuple)
+    return (value if is_set else [] if param.multiple else None), "default"
 
 
 def _text(value: Any) -> str | None:
@@ -99,7 +107,3 @@ def _text(value: Any) -> str | None:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or None
     return None if value is None else str(value)
-
-
-def _names(setting: ShownSetting, words: Sequence[str]) -> str:
-    return "" if words else ", ".join(setting.commands)

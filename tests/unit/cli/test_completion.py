@@ -140,11 +140,9 @@ def test_what_cannot_be_read_completes_nothing_and_says_nothing(
 
 
 def test_every_kind_of_name_is_one_of_a_parameter() -> None:
-    commands = main.EveryCommand()
     params = {
         str(param.name)
-        for name in commands.names()
-        if (command := commands.find(name)) is not None
+        for command in filter(None, map(main.find, main.names()))
         for param in command.params
         if isinstance(param.type, completion.Names)
     }
@@ -160,52 +158,6 @@ def test_each_shell_has_a_script_that_asks_k8sbench(
     assert f"_K8SBENCH_COMPLETE={shell}_complete" in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
-
-
-@pytest.mark.parametrize(
-    ("shell", "words", "place", "expected"),
-    [
-        ("bash", "k8sbench results --set = set-f", "4", ["plain,set-fir"]),
-        ("bash", "k8sbench results --set =", "3", ["plain,set-sec", "plain,set-fir"]),
-        ("zsh", "k8sbench results --set=set-f", "2", ["plain", "--set=set-fir", "_"]),
-        ("fish", "k8sbench results --set=set-f", "--set=set-f", ["plain,--set=set-fir"]),
-    ],
-)
-def test_a_value_after_an_equals_sign_is_completed_as_each_shell_splits_the_line(
-    shell: str, words: str, place: str, expected: list[str]
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "k8sbench"],
-        env={
-            **os.environ,
-            "_K8SBENCH_COMPLETE": f"{shell}_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": place,
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split("\n")[:-1] == expected
-
-
-def test_fish_shows_a_description_with_its_commas(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["completion", "fish"]) == 0
-    script = capsys.readouterr().out
-    assert 'string split --max 1 ","' in script
-    if shutil.which("fish"):
-        done = subprocess.run(
-            ["fish", "--no-config", "-c", "source; complete --do-complete 'k8sbench sto'"],
-            input=script,
-            env={
-                **os.environ,
-                "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-            },
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == f"store\t{main.COMMANDS['store']}\n"
 
 
 def test_bash_completes_the_name_of_a_run(tmp_path: pathlib.Path) -> None:
