@@ -1,1 +1,1 @@
-"""argv → one call of ``runs`` → text and an exit code. A command parses, calls, prints, returns."""
+"""argv → one call of ``app`` → text and an exit code. A command parses, calls, prints, returns."""
