@@ -16,7 +16,7 @@ from k8sbench.model import choices
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import SpecSource, make_draft
+from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.runs.context import PlannedCase
@@ -54,7 +54,7 @@ def prepare(
             continue
         for single, repeats in single_cases(spec, request):
             try:
-                draft = make_draft(spec, source, single, site, trainers_digest=sources.digest)
+                draft = make_plan(spec, source, single, site, trainers_digest=sources.digest)
             except DoesNotFit as error:
                 if not request.all_cases and len(benchmarks) == 1:
                     raise

@@ -92,7 +92,7 @@ def nodes(
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
     earlier = _earlier(against, request, reporter)
-    readiness.check(target, request, asked=True)
+    readiness.check(target, gang=request.gang, asked=True)
     chosen, left_out = _chosen(planned[0], target, set_name, selector, sample)
     others = [node for node, why in left_out.items() if why == NOT_DRAWN]
     for node in sorted(left_out.keys() - {*others}):

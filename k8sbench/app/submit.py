@@ -86,7 +86,8 @@ def submit(
     target = targets.for_submit(request, offline=offline)
     check_detached(request)
     # The API server answers while the cases are planned and the store is imported.
-    readiness = None if offline else Readiness(target, request)
+    asked = request.names_cluster
+    readiness = None if offline else Readiness(target, gang=request.gang, asked=asked)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)

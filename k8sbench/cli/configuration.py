@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench.cli import completion
 from k8sbench.model import sources
-from k8sbench.model.errors import BenchError, InputError, did_you_mean
+from k8sbench.model.errors import InputError, did_you_mean
 from k8sbench.model.request import EXCLUDING
 
 if TYPE_CHECKING:
@@ -36,13 +36,6 @@ ASKED_EACH_TIME = ("yes",)
 """Options that answer a question; a file does not answer for a person."""
 
 
-class Setting(NamedTuple):
-    """The value that a file gives to an option."""
-
-    value: Any
-    file: str
-
-
 def options(command: click.Command) -> dict[str, click.Option]:
     """Map what a file calls an option, its long name without dashes → the option of a command."""
     return {
@@ -50,6 +43,12 @@ def options(command: click.Command) -> dict[str, click.Option]:
         for param in command.params
         if isinstance(param, click.Option) and not param.hidden and param.name != "help"
     }
+
+
+def variable(param: click.Option) -> str | None:
+    """Return the environment variable that gives an option its value; None: none does."""
+    name = ENVIRONMENT.get(str(param.name), param.envvar)
+    return name if isinstance(name, str) and os.environ.get(name) else None
 
 
 def check(
@@ -97,30 +96,23 @@ def _unknown_table(file: ConfigFile, name: str, known: Sequence[str]) -> InputEr
     return InputError(message, action, file=file.path)
 
 
-def settings(name: str, command: click.Command, files: Sequence[ConfigFile]) -> dict[str, Setting]:
+def values(name: str, command: click.Command, files: Sequence[ConfigFile]) -> dict[str, Any]:
     """Return what files give to the parameters of a command that the environment does not give.
 
     What comes first takes the place of what it excludes.
     """
-    given: dict[str, Setting] = {}
+    given: dict[str, Any] = {}
     for file in reversed(files):
         shared = {key: value for key, value in file.values.items() if not isinstance(value, dict)}
         for table in (shared, file.values.get(name, {})):
             new = {
-                str(param.name): _setting(name, key, param, table[key], file)
+                str(param.name): _value(key, param, table[key], file)
                 for key, param in options(command).items()
-                if key in table
+                if key in table and variable(param) is None
             }
-            given = {
-                param: setting
-                for param, setting in given.items()
-                if not any({param, other} in map(set, EXCLUDING) for other in new)
-            } | new
-    return {
-        param: setting
-        for param, setting in given.items()
-        if not os.environ.get(ENVIRONMENT.get(param, ""))
-    }
+            excluded = {one for pair in EXCLUDING for one in pair if new.keys() & {*pair} - {one}}
+            given = {param: given[param] for param in given.keys() - excluded} | new
+    return given
 
 
 def default_map(name: str, command: click.Command, files: Sequence[ConfigFile]) -> dict[str, Any]:
@@ -128,32 +120,22 @@ def default_map(name: str, command: click.Command, files: Sequence[ConfigFile]) 
     if isinstance(command, click.Group):
         below = command.commands.items()
         return {word: default_map(f"{name} {word}", leaf, files) for word, leaf in below}
-    return {param: setting.value for param, setting in settings(name, command, files).items()}
+    return values(name, command, files)
 
 
-def _setting(name: str, key: str, param: click.Option, value: Any, file: ConfigFile) -> Setting:
-    """Check one value as the flag's would be."""
-    try:
-        words = value if isinstance(value, list) else [value]
-        is_plain = all(isinstance(word, str | int | float) for word in words)
-        if param.is_flag != isinstance(value, bool) or not is_plain:
-            expected = "true or false" if param.is_flag else "text or a number"
-            raise click.BadParameter(f"It takes {expected}.")
-        if isinstance(value, list) and not param.multiple:
-            raise click.BadParameter("It takes one value, not a list.")
-        if param.multiple:
-            value = words
-        if param.type is completion.FILES:
-            value = _from_folder(str(value), file)
-        # In a context of its own: what a flag does beside its value is not to be done here.
-        param.process_value(click.Context(click.Command(name)), value)
-    except (click.BadParameter, BenchError) as error:
-        action = error.action if isinstance(error, BenchError) else f"See 'k8sbench {name} --help'."
-        if name not in file.values:
-            # Commands may have options of one name that take different values.
-            action += " For one command alone write it in its table, such as [submit]."
-        raise InputError(f"{key}: {error.message}", action.lstrip(), file=file.path) from error
-    return Setting(value, file.path)
+def _value(key: str, param: click.Option, value: Any, file: ConfigFile) -> Any:
+    """Return a value as click takes it, which checks the rest when the command is run."""
+    words = value if isinstance(value, list) else [value]
+    kind = bool if param.is_flag else str | int | float
+    is_plain = all(isinstance(word, kind) for word in words)
+    if not is_plain or param.is_flag != isinstance(words[0], bool):
+        expected = "true or false" if param.is_flag else "text or a number"
+        raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=file.path)
+    if isinstance(value, list) and not param.multiple:
+        raise InputError(f"{key}: It takes one value, not a list.", "Correct it.", file=file.path)
+    if param.type is completion.FILES:
+        return _from_folder(str(value), file)
+    return words if param.multiple else value
 
 
 def _from_folder(value: str, file: ConfigFile) -> str:
@@ -166,19 +148,19 @@ def _from_folder(value: str, file: ConfigFile) -> str:
     return str(Path(file.path).parent / value)
 
 
+def source(key: str, name: str, files: Sequence[ConfigFile]) -> str | None:
+    """Return the path of the file that gives an option of a command its value; None: none does."""
+    having = (file for file in files if key in file.values or key in file.values.get(name, {}))
+    return next((file.path for file in having), None)
+
+
 def where_set(message: str, words: Sequence[str], files: Sequence[ConfigFile]) -> str:
     """Say which file sets the options that an error names and that were not typed."""
     typed = {word.partition("=")[0].lstrip("-") for word in words}
-    sentences = []
-    for key in sorted({*re.findall(r"--([\w-]+)", message)} - typed):
-        for file in files:
-            tables = (table for name, table in file.values.items() if _is_typed(name, words))
-            if key in file.values or any(key in table for table in tables):
-                sentences.append(f"--{key} is set in {file.path}.")
-                break
-    return " ".join(sentences)
-
-
-def _is_typed(name: str, words: Sequence[str]) -> bool:
-    """Whether a table of a file is that of the command."""
-    return name.split() == [*words[: len(name.split())]]
+    names = (words[0], " ".join(words[:2]))
+    found = (
+        (key, source(key, name, files))
+        for key in sorted({*re.findall(r"--([\w-]+)", message)} - typed)
+        for name in names
+    )
+    return " ".join(dict.fromkeys(f"--{key} is set in {path}." for key, path in found if path))

@@ -147,7 +147,7 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     return {name: configuration.default_map(name, command, files)}
 
 
-def _where_set(error: BenchError, args: Sequence[str]) -> str:
+def _where_set(message: str, args: Sequence[str]) -> str:
     """Say in which file an option was set that an error names."""
     from k8sbench.app import config
 
@@ -155,7 +155,7 @@ def _where_set(error: BenchError, args: Sequence[str]) -> str:
         if files := config.files():
             from k8sbench.cli import configuration
 
-            return configuration.where_set(error.message, args, files)
+            return configuration.where_set(message, args, files)
     return ""
 
 
@@ -198,13 +198,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchError as error:
         if debug:
             raise
-        action = f"{error.action} {_where_set(error, args)}".rstrip()
+        action = f"{error.action} {_where_set(error.message, args)}".rstrip()
         return _tell(error.message, action, error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         return _tell_help(error)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "k8sbench"
-        return _tell(error.format_message(), f"See '{where} --help'.", 2)
+        action = f"See '{where} --help'. {_where_set(error.format_message(), args)}".rstrip()
+        return _tell(error.format_message(), action, 2)
     except click.ClickException as error:
         return _tell(error.format_message(), "", 2)
     except (click.Abort, KeyboardInterrupt) as error:

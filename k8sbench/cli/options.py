@@ -47,24 +47,16 @@ class SubmitCommand(click.Command):
                 formatter.write_dl(rows)
 
 
-class _Target(click.ParamType[Any]):
-    name = "target"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,  # noqa: ARG002
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> float | str:
-        """Read a percentage, or ``none``."""
-        if value == "none":
-            return "none"
-        try:
-            return float(value)
-        except ValueError:
-            raise UsageError(
-                f"--target {value!r} is not a percentage.", "Write it as 78.5, or none."
-            ) from None
+def _target(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
+    """Read ``--target``: a percentage, or ``none``."""
+    if value is None or value == "none":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(
+            f"--target {value!r} is not a percentage.", "Write it as 78.5, or none."
+        ) from None
 
 
 def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -83,7 +75,7 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 
 _READ: dict[str, dict[str, Any]] = {
     "timeout_s": {"callback": _timeout},
-    "target": {"type": _Target()},
+    "target": {"type": str, "callback": _target},
     "parallel": {"type": click.IntRange(1, 1000)},
     "dry_run": {"is_flag": False, "flag_value": "client"},
     "prometheus": {

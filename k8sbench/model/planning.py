@@ -45,12 +45,12 @@ def make_plan(
     request: SubmitRequest,
     site: Site,
     *,
-    run_id: str,
-    set_name: str,
-    repeat: int,
     trainers_digest: str | None,
+    run_id: str = DRAFT_ID,
+    set_name: str = "draft",
+    repeat: int = 1,
 ) -> RunPlan:
-    """Make one case concrete.
+    """Make one case concrete, as a draft before there is a run.
 
     Raises :class:`UsageError` (or one of its kinds) with what to do, for anything that cannot run
     as asked. ``trainers_digest`` is that of the sources at hand, recorded where they run.
@@ -164,26 +164,8 @@ def make_plan(
     )
 
 
-def make_draft(
-    spec: BenchmarkSpec,
-    source: SpecSource,
-    request: SubmitRequest,
-    site: Site,
-    *,
-    trainers_digest: str | None,
-) -> RunPlan:
-    """Make a plan as :func:`make_plan` does, before there is a run: under :data:`DRAFT_ID`."""
-    return make_plan(
-        *(spec, source, request, site),
-        run_id=DRAFT_ID,
-        set_name="draft",
-        repeat=1,
-        trainers_digest=trainers_digest,
-    )
-
-
 def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) -> RunPlan:
-    """Give a plan that :func:`make_draft` made the identity of one run.
+    """Give a draft of :func:`make_plan` the identity of one run.
 
     Commands and variables of upstream's programs may hold the names of the run's hosts, which begin
     with its id.

@@ -7,7 +7,6 @@ options of the commands, their help and the keys of ``k8sbench.toml`` are made o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -18,6 +17,9 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
 
 MOST_REPEATS = 1000
+LONGEST = 1_000_000_000
+"""Iterations."""
+_ONE_OF_THEM = "Give one of them."
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,15 +104,11 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raise UsageError for what no benchmark and no cluster could make right."""
         for name, flag in FLAGS.items():
-            value = getattr(self, name)
-            if (
-                flag.least is not None
-                and value is not None
-                and not flag.least <= value <= flag.most
-            ):
+            value, bounds = getattr(self, name), flag.bounds
+            if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
                 raise UsageError(
                     f"--{name.replace('_', '-')} {value} is out of range.",
-                    f"Give {flag.least} to {flag.most}.",
+                    f"Give {bounds[0]} to {bounds[1]}.",
                 )
         if self.repeats is not None and not 1 <= self.repeats <= MOST_REPEATS:
             raise UsageError(
@@ -159,9 +157,8 @@ class Flag(msgspec.Struct, frozen=True):
     help: str
     metavar: str | None = None
     """What the help has in the place of the value; None for a switch and for a choice of words."""
-    least: int | None = None
-    """The least that a number may be; None: it is no number, or it is checked elsewhere."""
-    most: float = math.inf
+    bounds: tuple[int, int] | None = None
+    """The least and the most of a number; None: it is none, or it is checked elsewhere."""
     names: tuple[str, ...] = ()
     """``--queue``, or ``-n`` and ``--namespace``; none: the field's own name."""
     cluster_only: bool = False
@@ -175,7 +172,8 @@ def option_names(field: str, flag: Flag) -> tuple[str, ...]:
 
 ACCESS_FLAGS = {
     "namespace": Flag(
-        *("Namespace; default: the context's.", "NAME"),
+        "Namespace; default: the context's.",
+        "NAME",
         names=("-n", "--namespace"),
         cluster_only=True,
     ),
@@ -187,15 +185,13 @@ CASE_FLAGS = {
     "framework": Flag("Framework; default: the benchmark's own default, printed in the plan."),
     "variant": Flag("Variant of the framework; see benchmarks.", "NAME"),
     "impl": Flag("Whose program runs: k8sbench's trainer (default) or the published one."),
-    "gpus": Flag("GPUs per replica; default: all of a node's.", "G", 1, 999_999),
+    "gpus": Flag("GPUs per replica; default: all of a node's.", "G", (1, 999_999)),
     "amp": Flag("Automatic mixed precision: --precision amp."),
     "precision": Flag("Default fp32."),
     "amp_dtype": Flag("Half type of AMP; default fp16."),
-    "batch_size": Flag("Samples per GPU and step.", "B", 1, 1_000_000),
-    "iterations": Flag(
-        "Measured iterations; with --mode train: its length.", "N", 1, 1_000_000_000
-    ),
-    "warmup": Flag("Iterations before these that are not measured.", "N", 0, 1_000_000_000),
+    "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
+    "iterations": Flag("Measured iterations; with --mode train: its length.", "N", (1, LONGEST)),
+    "warmup": Flag("Iterations before these that are not measured.", "N", (0, LONGEST)),
     "repeats": Flag("Runs of each case; default 1, the catalog's count with --all-cases.", "R"),
     "preset": Flag("Full size (default with GPUs) or a few small steps (default without)."),
     "data": Flag(
@@ -229,12 +225,12 @@ CASE_FLAGS = {
         "TIME",
         names=("--timeout",),
     ),
-    "seed": Flag("Random seed; default 0.", "N", 0, 2**31 - 1),
+    "seed": Flag("Random seed; default 0.", "N", (0, 2**31 - 1)),
     "backend": Flag("Where to run; default auto: on the cluster if one is configured, else here."),
 }
 """What each run does, and where: ``submit``, ``render`` and ``nodes``."""
 SHAPE_FLAGS = {
-    "replicas": Flag("Nodes; default 1.", "N", 1, 1000),
+    "replicas": Flag("Nodes; default 1.", "N", (1, 1000)),
     "case": Flag("Replicas and GPUs per replica together, as 4x8.", "NxG"),
     "all_cases": Flag("Every case of the catalog that fits."),
 }
@@ -244,9 +240,9 @@ TRAINING_FLAGS = {
     "weights": Flag(
         "Start weights, as .npz, in both modes; default: from scratch.", "FILE|pvc:NAME/FILE"
     ),
-    "epochs": Flag("Length in epochs; default: the catalog's.", "N", 1, 1_000_000),
+    "epochs": Flag("Length in epochs; default: the catalog's.", "N", (1, 1_000_000)),
     "evaluate_every": Flag(
-        "Interval, in the unit of the length; default: the catalog's.", "N", 1, 1_000_000_000
+        "Interval, in the unit of the length; default: the catalog's.", "N", (1, LONGEST)
     ),
     "target": Flag("Percent at which the run ends; default: the benchmark's.", "X|none"),
     "to_the_end": Flag("Continue to train after the target is reached."),
@@ -257,7 +253,8 @@ TRAINING_FLAGS = {
     "max_restarts": Flag(
         "How often a failed job continues from its checkpoint; default 3, or 0 without"
         " --checkpoints.",
-        *("N", 0, 100),
+        "N",
+        (0, 100),
     ),
 }
 """A training to an accuracy: ``submit`` and ``render``."""
@@ -291,24 +288,20 @@ SUBMIT_FLAGS = {
 """``submit`` alone."""
 FLAGS = CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS | SET_FLAGS | SUBMIT_FLAGS
 
-_SHAPE_MESSAGE = ("--case names replicas and GPUs already.", "Leave out --replicas and --gpus.")
-_CASES_MESSAGE = (
+_CASE_MESSAGE = ("--case names replicas and GPUs already.", "Leave out --replicas and --gpus.")
+_ALL_MESSAGE = (
     "--all-cases runs the catalog's cases.",
     "Leave out --case, --replicas and --gpus.",
 )
 EXCLUDING: dict[tuple[str, str], tuple[str, str]] = {
-    ("amp", "precision"): ("--amp and --precision fp32 exclude each other.", "Give one of them."),
-    ("image", "image_registry"): (
-        *("--image and --image-registry exclude each other.", "Give one of them."),
-    ),
-    ("set_name", "resume"): ("--resume and --set both name the set.", "Give one of them."),
+    ("amp", "precision"): ("--amp and --precision fp32 exclude each other.", _ONE_OF_THEM),
+    ("image", "image_registry"): ("--image and --image-registry exclude each other.", _ONE_OF_THEM),
+    ("set_name", "resume"): ("--resume and --set both name the set.", _ONE_OF_THEM),
     ("epochs", "iterations"): (
-        *("--epochs and --iterations both say how long to train.", "Give one of them."),
+        "--epochs and --iterations both say how long to train.",
+        _ONE_OF_THEM,
     ),
-    ("case", "replicas"): _SHAPE_MESSAGE,
-    ("case", "gpus"): _SHAPE_MESSAGE,
-    ("all_cases", "case"): _CASES_MESSAGE,
-    ("all_cases", "replicas"): _CASES_MESSAGE,
-    ("all_cases", "gpus"): _CASES_MESSAGE,
+    **dict.fromkeys((("case", "replicas"), ("case", "gpus")), _CASE_MESSAGE),
+    **dict.fromkeys((("all_cases", name) for name in ("case", "replicas", "gpus")), _ALL_MESSAGE),
 }
 """Fields of which a request has one at most → what is wrong otherwise, and what to do."""

@@ -11,7 +11,6 @@ import msgspec
 
 from k8sbench.app import config
 from k8sbench.cli import configuration, main
-from k8sbench.cli.configuration import Setting
 from k8sbench.cli.form import form_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import NotFound, did_you_mean
@@ -79,23 +78,23 @@ def _rows(names: Sequence[str], files: Sequence[config.ConfigFile]) -> list[Show
     for name in names:
         command = main.find(name)
         assert command is not None
-        given = configuration.settings(name, command, files)
+        given = configuration.values(name, command, files)
         for key, param in configuration.options(command).items():
-            value, source = _value(param, given.get(str(param.name)))
+            value, source = _default(param)
+            if param.name in given:
+                value, source = given[param.name], str(configuration.source(key, name, files))
             same = (source == "default", key, source, _text(value))
             row = rows.get(same) or ShownSetting(key=key, value=value, source=source, commands=())
             rows[same] = msgspec.structs.replace(row, commands=(*row.commands, name))
     return [row for _, row in sorted(rows.items(), key=lambda item: item[0][:3])]
 
 
-def _value(param: click.Option, given: Setting | None) -> tuple[Any, str]:
-    """Return the value of an option that is not typed, and its source."""
-    variable = configuration.ENVIRONMENT.get(str(param.name), param.envvar)
-    if isinstance(variable, str) and os.environ.get(variable):
+def _default(param: click.Option) -> tuple[Any, str]:
+    """Return the value of an option that is neither typed nor in a file, and its source."""
+    variable = configuration.variable(param)
+    if variable is not None:
         text = "never" if variable == "NO_COLOR" else os.environ[variable]
         return text, f"environment {variable}"
-    if given is not None:
-        return given.value, given.file
     value = param.get_default(click.Context(click.Command("any")), call=False)
     is_set = isinstance(value, str | int | float | bool | list | tuple)
     return (value if is_set else [] if param.multiple else None), "default"

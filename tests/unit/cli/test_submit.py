@@ -39,12 +39,12 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids under which cases are planned."""
     planned: list[str] = []
 
-    def make_draft(*args: Any, **more: Any) -> RunPlan:
-        draft = planning.make_draft(*args, **more)
+    def make_plan(*args: Any, **more: Any) -> RunPlan:
+        draft = planning.make_plan(*args, **more)
         planned.append(draft.run_id)
         return draft
 
-    monkeypatch.setattr(cases, "make_draft", make_draft)
+    monkeypatch.setattr(cases, "make_plan", make_plan)
     return planned
 
 

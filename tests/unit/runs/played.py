@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
-from k8sbench.model.planning import make_draft
+from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import (
     Collected,
@@ -153,7 +153,7 @@ def ran(image: str, replica: str = "master-0") -> JobEvent:
 
 
 def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
-    draft = make_draft(spec(), SOURCE, a_request(**asked), LAPTOP, trainers_digest="t")
+    draft = make_plan(spec(), SOURCE, a_request(**asked), LAPTOP, trainers_digest="t")
     return PlannedCase(
         draft=msgspec.structs.replace(draft, backend=backend),
         manifests=lambda _: ({"kind": "Job"},),

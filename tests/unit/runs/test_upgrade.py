@@ -21,7 +21,7 @@ from k8sbench.cli.main import main
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.planning import SpecSource, make_draft
+from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import SubmitRequest
 from k8sbench.ports import RunFilter
@@ -64,7 +64,7 @@ def planned_case(name: str, request: SubmitRequest, site: Site) -> PlannedCase:
     """A case of today, of the same file and the same trainers."""
     found = catalog.find(name)
     source = SpecSource(digest=found.digest, source=found.source)
-    draft = make_draft(found.spec, source, request, site, trainers_digest=TRAINERS)
+    draft = make_plan(found.spec, source, request, site, trainers_digest=TRAINERS)
     return PlannedCase(
         draft=draft, manifests=lambda _: ({"kind": "Job"},), text=lambda _: "kind: Job\n"
     )
