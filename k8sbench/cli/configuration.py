@@ -110,7 +110,7 @@ def values(name: str, command: click.Command, files: Sequence[ConfigFile]) -> di
                 for key, param in options(command).items()
                 if key in table and variable(param) is None
             }
-            excluded = {one for pair in EXCLUDING for one in pair if new.keys() & {*pair} - {one}}
+            excluded = {b for pair in EXCLUDING for a, b in (pair, pair[::-1]) if a in new}
             given = {param: given[param] for param in given.keys() - excluded} | new
     return given
 
@@ -157,10 +157,10 @@ def source(key: str, name: str, files: Sequence[ConfigFile]) -> str | None:
 def where_set(message: str, words: Sequence[str], files: Sequence[ConfigFile]) -> str:
     """Say which file sets the options that an error names and that were not typed."""
     typed = {word.partition("=")[0].lstrip("-") for word in words}
-    names = (words[0], " ".join(words[:2]))
-    found = (
+    names = (" ".join(words[:1]), " ".join(words[:2]))  # as ``submit``, and ``store prune``
+    paths = (
         (key, source(key, name, files))
         for key in sorted({*re.findall(r"--([\w-]+)", message)} - typed)
         for name in names
     )
-    return " ".join(dict.fromkeys(f"--{key} is set in {path}." for key, path in found if path))
+    return " ".join(dict.fromkeys(f"--{key} is set in {path}." for key, path in paths if path))

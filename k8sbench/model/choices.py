@@ -131,8 +131,8 @@ def choose_variant(
         if having and spec.default_framework not in having:
             framework = having[0]
     framework = framework or spec.default_framework
-    mine = spec.variants_of(framework)
-    if not mine:
+    variants = spec.variants_of(framework)
+    if not variants:
         raise UsageError(
             f"{spec.name} has no variant for {framework}.",
             f"It runs on: {', '.join(spec.frameworks)}.",
@@ -141,13 +141,13 @@ def choose_variant(
         chosen = spec.default_variant(framework)
         assert chosen is not None, "the catalog's rules demand a default per framework"
         return framework, chosen
-    found = {variant.name: variant for variant in mine}
-    if name not in found:
+    by_name = {variant.name: variant for variant in variants}
+    if name not in by_name:
         raise NotFound(
             f"{spec.name} on {framework} has no variant {name!r}.",
-            did_you_mean(name, found) + f"Variants: {', '.join(found)}.",
+            did_you_mean(name, by_name) + f"Variants: {', '.join(by_name)}.",
         )
-    return framework, found[name]
+    return framework, by_name[name]
 
 
 def shape(case: Case, notes: list[str]) -> tuple[int, int]:
@@ -304,9 +304,9 @@ def options(
             f"--speed-option decoder=dali decodes files, and --data {source} has none.",
             "Give --data PATH or pvc:NAME.",
         )
-    found = {**case.variant.args, **_of_mode(case, size), **asked}
+    options = {**case.variant.args, **_of_mode(case, size), **asked}
     off = {name for name, value in asked.items() if value is False} & {*speed_options.SWITCHES}
-    return {name: value for name, value in found.items() if name not in off}
+    return {name: value for name, value in options.items() if name not in off}
 
 
 def _of_mode(case: Case, size: Preset) -> dict[str, str | int | float | bool]:

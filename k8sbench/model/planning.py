@@ -183,10 +183,10 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
 
 def describe(plan: RunPlan) -> str:
     """The plan in one line, as printed before anything is created."""
-    each, job = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
+    device, devices = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
     shape = (
-        f"{counted(plan.replicas, 'replica')} × {counted(plan.processes_per_replica, each)}"
-        f" = {counted(plan.world_size, job)}"
+        f"{counted(plan.replicas, 'replica')} × {counted(plan.processes_per_replica, device)}"
+        f" = {counted(plan.world_size, devices)}"
     )
     parts = [
         plan.benchmark,

@@ -48,13 +48,13 @@ def weights(case: Case) -> str | None:
     if asked is None:
         return None
     check_ours(case, "--weights")
-    found = _place(case, "--weights", asked, "/FILE")
-    if not found.endswith(".npz"):
+    place = _place(case, "--weights", asked, "/FILE")
+    if not place.endswith(".npz"):
         raise UsageError(
             f"--weights {asked} is not an .npz file.",
             "Convert published weights first: docs/training.md.",
         )
-    return found
+    return place
 
 
 def checkpoints(case: Case) -> str | None:
@@ -86,10 +86,10 @@ def claim(place: str) -> tuple[str, str] | None:
 def claims(plan: RunPlan) -> dict[str, bool]:
     """The claims that a run's pods mount, by name: whether they write to it."""
     read = [plan.data, plan.weights, plan.pool.python_packages]
-    found = {named[0]: False for text in read if text and (named := claim(text)) is not None}
+    writes = {named[0]: False for text in read if text and (named := claim(text)) is not None}
     if plan.checkpoints is not None and (named := claim(plan.checkpoints)) is not None:
-        found[named[0]] = True
-    return found
+        writes[named[0]] = True
+    return writes
 
 
 def seen(place: str, mount: str) -> str:
@@ -102,14 +102,14 @@ def seen(place: str, mount: str) -> str:
 
 def arguments(data: str, weights: str | None, checkpoints: str | None) -> dict[str, Option]:
     """The options of our trainers that name files; none for data of their own."""
-    found: dict[str, Option] = {"data": seen(data, DATA_MOUNT)} if is_real(data) else {}
+    options: dict[str, Option] = {"data": seen(data, DATA_MOUNT)} if is_real(data) else {}
     if weights is not None:
         # A volume is mounted at the folder of the file.
-        found["weights"] = seen(weights, f"{WEIGHTS_MOUNT}/{weights.rpartition('/')[2]}")
+        options["weights"] = seen(weights, f"{WEIGHTS_MOUNT}/{weights.rpartition('/')[2]}")
     if checkpoints is not None:
         folder = seen(checkpoints, CHECKPOINTS_MOUNT)
-        found[identity.CHECKPOINTS_OPTION.lstrip("-")] = f"{folder}/{RUN_FOLDER}"
-    return found
+        options[identity.CHECKPOINTS_OPTION.lstrip("-")] = f"{folder}/{RUN_FOLDER}"
+    return options
 
 
 def _place(case: Case, option: str, text: str, below: str = "[/SUB]") -> str:

@@ -39,7 +39,7 @@ _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
 
 def parse(texts: Iterable[str]) -> dict[str, Option]:
     """Read ``NAME`` and ``NAME=VALUE`` as they are typed; raises UsageError."""
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in _ALL:
@@ -49,10 +49,10 @@ def parse(texts: Iterable[str]) -> dict[str, Option]:
                 + f"There are: {', '.join(_ALL)}. What changes the work of a step belongs into"
                 " args: of a catalog file.",
             )
-        if name in found:
+        if name in options:
             raise UsageError(f"--speed-option {name} is given twice.", "Give it once.")
-        found[name] = _value(name, value if equals else None)
-    return found
+        options[name] = _value(name, value if equals else None)
+    return options
 
 
 def _value(name: str, text: str | None) -> Option:

@@ -106,17 +106,17 @@ def arguments(planned: PlannedTraining | None) -> dict[str, Option]:
     """The options of our trainers for a training; none in throughput mode."""
     if planned is None:
         return {}
-    found: dict[str, Option] = {
+    options: dict[str, Option] = {
         "mode": "train",
         "length": planned.length,
         "length-unit": planned.unit,
         "evaluate-every": planned.evaluate_every,
     }
     if planned.target is not None:
-        found |= {"target": planned.target, "stop-at-target": planned.stop_at_target}
+        options |= {"target": planned.target, "stop-at-target": planned.stop_at_target}
     if planned.checkpoint_every:
-        found["checkpoint-every"] = planned.checkpoint_every
-    return found
+        options["checkpoint-every"] = planned.checkpoint_every
+    return options
 
 
 def in_words(planned: PlannedTraining) -> str:

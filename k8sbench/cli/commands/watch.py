@@ -43,11 +43,11 @@ def command(
     """
     with reporter.reporting() as progress:
         printed = rows.Printed(form, progress)
-        found = follow.watch(
+        followed = follow.watch(
             *(run, where, access, progress, SignalStop(), printed.early),
             keep=keep,
             wait=wait,
             prometheus=prometheus,
         )
-    printed.at_the_end(found)
-    return exit_codes.of_rows(found)
+    printed.at_the_end(followed)
+    return exit_codes.of_rows(followed)

@@ -1,0 +1,91 @@
+"""A request: what is wrong with it whatever the benchmark, and its flags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sbench.model import request
+from k8sbench.model.errors import UsageError
+from k8sbench.model.request import ClusterAccess, SubmitRequest
+from tests.unit.model.specs import a_request
+
+
+def test_every_field_has_a_flag_and_every_flag_a_field() -> None:
+    fields = {*SubmitRequest.__struct_fields__} - {"benchmark", "access", "command"}
+    assert {*request.FLAGS} == fields
+    assert {*request.ACCESS_FLAGS} == {*ClusterAccess.__struct_fields__}
+
+
+def test_no_two_fields_are_typed_alike() -> None:
+    names = [
+        name
+        for field, flag in (request.FLAGS | request.ACCESS_FLAGS).items()
+        for name in request.option_names(field, flag)
+    ]
+    assert len(names) == len({*names})
+
+
+BOUNDED = {name: flag.bounds for name, flag in request.FLAGS.items() if flag.bounds is not None}
+
+
+@pytest.mark.parametrize(("name", "bounds"), BOUNDED.items(), ids=BOUNDED)
+def test_a_number_is_taken_up_to_its_bounds_and_not_beyond(
+    name: str, bounds: tuple[int, int]
+) -> None:
+    least, most = bounds
+    for value in bounds:
+        assert getattr(a_request(**{name: value}), name) == value
+    for value in (least - 1, most + 1):
+        option = f"--{name.replace('_', '-')}"
+        with pytest.raises(UsageError, match=f"{option} {value} is out of range") as refused:
+            a_request(**{name: value})
+        assert refused.value.action == f"Give {least} to {most}."
+
+
+EXAMPLES: dict[str, Any] = {
+    "amp": True,
+    "precision": "fp32",
+    "image": "a:b",
+    "image_registry": "a/b",
+    "set_name": "night",
+    "resume": "day",
+    "epochs": 2,
+    "iterations": 9,
+    "case": "1x8",
+    "all_cases": True,
+    "replicas": 2,
+    "gpus": 4,
+}
+
+
+@pytest.mark.parametrize("pair", request.EXCLUDING, ids=" and ".join)
+def test_fields_that_exclude_each_other_are_not_taken_together(pair: tuple[str, str]) -> None:
+    given = {name: EXAMPLES[name] for name in pair}
+    for name, value in given.items():
+        a_request(**{name: value})
+    with pytest.raises(UsageError) as refused:
+        a_request(**given)
+    options = [
+        option for name in pair for option in request.option_names(name, request.FLAGS[name])
+    ]
+    assert any(option in refused.value.message for option in options)
+    assert refused.value.action
+
+
+def test_amp_may_be_said_twice() -> None:
+    assert a_request(amp=True, precision="amp").effective_precision == "amp"
+    assert a_request(precision="amp").effective_precision == "amp"
+    assert a_request().effective_precision == "fp32"
+
+
+@pytest.mark.parametrize("repeats", [0, 1001])
+def test_so_many_repeats_are_not_taken(repeats: int) -> None:
+    with pytest.raises(UsageError, match="is not a number of runs"):
+        a_request(repeats=repeats)
+
+
+def test_a_speed_option_that_does_not_exist_is_refused_with_the_request() -> None:
+    with pytest.raises(UsageError, match="'worker' is none"):
+        a_request(speed_options=("worker=2",))

@@ -1,0 +1,109 @@
+"""An option that reaches the manifest is five files: the recipe, carried out on a copy."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.tiers import ROOT
+
+RECIPE: dict[str, tuple[tuple[str, str], ...]] = {
+    # What is asked for, and how it is typed.
+    "k8sbench/model/request.py": (
+        ("    gang: bool = False\n", "    patience: int | None = None\n"),
+        (
+            '    "gang": Flag(',
+            '    "patience": Flag("Seconds of patience.", "N", (1, 9), cluster_only=True),\n',
+        ),
+    ),
+    # What is decided, and carried by the job.
+    "k8sbench/model/plan.py": (("    gang: bool = False\n", "    patience: int | None = None\n"),),
+    "k8sbench/model/planning.py": (
+        ("        gang=request.gang,\n", "        patience=request.patience,\n"),
+    ),
+    # Whether it makes another case.
+    "k8sbench/model/identity.py": (('    "gang": "', '    "patience": "It is one of a test.",\n'),),
+    # Where it stands in the manifest.
+    "manifests/job.yaml.j2": (
+        (
+            "    {% if plan.gang %}\n",
+            "    ttlSecondsAfterFinished: {{ (plan.patience or 0) | q }}\n",
+        ),
+    ),
+}
+"""File → what is inserted before which line."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Copy the product, and add the option ``--patience`` to the copy."""
+    tree = tmp_path_factory.mktemp("tree")
+    for folder in ("k8sbench", "manifests"):
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tree / folder, copy_function=os.link, ignore=unwanted)
+    for name, inserted in RECIPE.items():
+        text = (ROOT / name).read_text()
+        for before, added in inserted:
+            assert text.count(before) == 1, f"{name}: {before}"
+            text = text.replace(before, added + before)
+        (tree / name).unlink()
+        (tree / name).write_text(text)
+    return tree
+
+
+def k8sbench(tree: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "k8sbench", *words],
+        env=os.environ | {"PYTHONPATH": str(tree)},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_at_most_five_files_know_an_option_that_reaches_the_manifest() -> None:
+    assert len(RECIPE) <= 5
+
+
+@pytest.mark.parametrize("command", ["submit", "render", "nodes"])
+def test_every_command_of_a_submit_has_the_option_with_its_help(
+    tree: pathlib.Path, command: str
+) -> None:
+    done = k8sbench(tree, command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--patience N" in done.stdout
+    assert "Seconds of patience." in done.stdout
+
+
+@pytest.mark.parametrize("is_typed", [True, False], ids=["typed", "in k8sbench.toml"])
+def test_the_option_reaches_the_manifest_typed_or_from_a_file(
+    tree: pathlib.Path, is_typed: bool
+) -> None:
+    typed = ["--patience=7"] if is_typed else []
+    (tree / "k8sbench.toml").write_text("" if is_typed else "[render]\npatience = 7\n")
+    done = k8sbench(tree, "render", "resnet50", *typed)
+    assert done.returncode == 0, done.stderr
+    *_, job = yaml.safe_load_all(done.stdout)
+    assert job["spec"]["runPolicy"]["ttlSecondsAfterFinished"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--patience=10",), "--patience 10 is out of range."),
+        (("--patience=7", "--backend=local"), "--patience is for jobs on a cluster"),
+    ],
+)
+def test_the_option_is_checked_by_what_its_flag_says(
+    tree: pathlib.Path, words: tuple[str, ...], message: str
+) -> None:
+    done = k8sbench(tree, "render", "resnet50", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
