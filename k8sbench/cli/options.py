@@ -113,9 +113,8 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
     return click.option(*names, field.name, **settings | _READ.get(field.name, {}))
 
 
-def request_options(*tables: Mapping[str, Flag], access: bool = True) -> Callable[[F], F]:
+def request_options(flags: Mapping[str, Flag], *, access: bool = True) -> Callable[[F], F]:
     """Add options of a submit to a command; it receives them as one :class:`SubmitRequest`."""
-    flags = {name: flag for table in tables for name, flag in table.items()}
     declared = (
         click.argument("benchmark", metavar="BENCHMARK|FILE"),
         *_declared(SubmitRequest, flags),

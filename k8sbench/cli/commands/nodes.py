@@ -16,7 +16,7 @@ from k8sbench.report import formats
 
 
 @click.command()
-@request_options(CASE_FLAGS, SET_FLAGS)
+@request_options(CASE_FLAGS | SET_FLAGS)
 @click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
 @click.option(
     "--sample",

@@ -15,7 +15,7 @@ from k8sbench.ports import Manifest
 
 
 @click.command(cls=SubmitCommand)
-@request_options(CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, access=False)
+@request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
 @form_option("yaml", "json")

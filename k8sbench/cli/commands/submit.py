@@ -16,20 +16,13 @@ from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.diagnose.preflight.facts import NOT_TRIED
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.request import (
-    CASE_FLAGS,
-    SET_FLAGS,
-    SHAPE_FLAGS,
-    SUBMIT_FLAGS,
-    TRAINING_FLAGS,
-    SubmitRequest,
-)
+from k8sbench.model.request import FLAGS, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.runs import records
 
 
 @click.command(cls=SubmitCommand)
-@request_options(CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SET_FLAGS, SUBMIT_FLAGS)
+@request_options(FLAGS)
 @rows_option
 def command(request: SubmitRequest, form: str) -> int:
     """Plan, run, measure and record a benchmark.
