@@ -15,7 +15,7 @@ import msgspec
 from click.core import ParameterSource
 
 from k8sbench.app import metric_sources
-from k8sbench.cli.form import form_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
@@ -75,7 +75,7 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 
 _READ: dict[str, dict[str, Any]] = {
     "timeout_s": {"callback": _timeout},
-    "target": {"type": str, "callback": _target},
+    "target": {"type": click.UNPROCESSED, "callback": _target},
     "parallel": {"type": click.IntRange(1, 1000)},
     "dry_run": {"is_flag": False, "flag_value": "client"},
     "prometheus": {
@@ -151,7 +151,7 @@ store_option = click.option(
     help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
     "history, baseline list, list, status and logs also take cluster: the collector's store.",
 )
-rows_option = form_option(
+rows_option = format_option(
     *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
     about="Format of the rows.",
 )

@@ -8,16 +8,16 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 
 
-def form_of(plot: str) -> str:
+def format_of(plot: str) -> str:
     """Return the format that a file's name asks for."""
     from k8sbench.report.plot import FORMATS
 
-    form = Path(plot).suffix.removeprefix(".").lower()
-    if form not in FORMATS:
+    picture_format = Path(plot).suffix.removeprefix(".").lower()
+    if picture_format not in FORMATS:
         raise UsageError(
             f"--plot {plot!r} has no known ending.", f"End it in .{', .'.join(FORMATS)}."
         )
-    return form
+    return picture_format
 
 
 def write(plot: str, data: bytes) -> None:

@@ -26,16 +26,16 @@ class Printed:
     A document for programs is printed whole, at the end.
     """
 
-    def __init__(self, form: str, reporter: Progress) -> None:
-        self._form, self._reporter = form, reporter
+    def __init__(self, output_format: str, reporter: Progress) -> None:
+        self._output_format, self._reporter = output_format, reporter
         self._shown = False
 
     def early(self, rows: Rows, seconds: float | None) -> None:
         """Print rows whose GPU metrics follow in so many seconds, and say so."""
-        if formats.FORMATS[self._form].for_people:
+        if formats.FORMATS[self._output_format].for_people:
             self._reporter.close()
             self._shown = True
-            write(rows, self._form)
+            write(rows, self._output_format)
         left = f" in {times.duration(seconds)}" if seconds else ""
         self._reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
 
@@ -46,13 +46,15 @@ class Printed:
         have none.
         """
         if not self._shown:
-            write(rows, self._form)
-            if formats.FORMATS[self._form].shape != "table" or not any(map(_has_gpus, rows.runs)):
+            write(rows, self._output_format)
+            if formats.FORMATS[self._output_format].shape != "table" or not any(
+                map(_has_gpus, rows.runs)
+            ):
                 return
         from k8sbench.report import gpu_columns, tables
 
         found = gpu_columns.tables(rows.runs, rows.rejected)
-        markdown = formats.FORMATS[self._form].shape == "markdown"
+        markdown = formats.FORMATS[self._output_format].shape == "markdown"
         output.write("\n" + (tables.markdown(found) if markdown else text_of(found)))
 
 
@@ -60,13 +62,13 @@ def _has_gpus(run: Run) -> bool:
     return run.measurement is not None and run.measurement.gpu_metrics is not None
 
 
-def write(rows: Rows, form: str) -> None:
+def write(rows: Rows, output_format: str) -> None:
     """Print the rows that some runs belong to, or the runs' names."""
-    write_report(rows.report, form, [run.run_id for run in rows.runs])
+    write_report(rows.report, output_format, [run.run_id for run in rows.runs])
 
 
 def write_report(
-    report: Report, form: str, run_ids: Sequence[str] = (), *, lang: str = "en"
+    report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: str = "en"
 ) -> None:
     """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
     from k8sbench.report import chinese, document, layout, tables
@@ -92,10 +94,10 @@ def write_report(
         "dlperf": dlperf,
         "names": lambda: run_ids,
     }
-    output.write(formats.written(form, view))
+    output.write(formats.written(output_format, view))
 
 
-def write_by(report: ModuleType, found: object, form: str) -> None:
+def write_by(report: ModuleType, found: object, output_format: str) -> None:
     """Print what a command has found by a module of :mod:`k8sbench.report`."""
     from k8sbench.report import tables
 
@@ -106,7 +108,7 @@ def write_by(report: ModuleType, found: object, form: str) -> None:
         "flat": lambda: report.flat(found),
         "junit": lambda: report.junit(found),
     }
-    output.write(formats.written(form, view))
+    output.write(formats.written(output_format, view))
 
 
 def text_of(found: Sequence[Table]) -> str:

@@ -8,8 +8,8 @@ import click
 
 from k8sbench.app import baselines
 from k8sbench.app.sides import Scope
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.request import ClusterAccess
@@ -41,15 +41,15 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 
 
 @command.command("list")
-@form_option("table", "json", "name")
+@format_option("table", "json", "name")
 @access_options
 @store_option
-def list_(form: str, access: ClusterAccess, where: str | None) -> None:
+def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
     """List the baselines; those of a collector in the namespace, too."""
     found = baselines.listed(Scope(where=where, access=access), output.note)
-    if form == "json":
+    if output_format == "json":
         output.write_json(found)
-    elif form == "name":
+    elif output_format == "name":
         output.write_names(one.name for one in found)
     elif not found:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")

@@ -15,7 +15,7 @@ import click
 from msgspec.structs import replace
 
 from k8sbench.app import catalog
-from k8sbench.cli.form import form_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
@@ -65,16 +65,16 @@ FIGURES = (
 
 @click.command()
 @click.argument("name", metavar="[NAME|FILE]", required=False)
-@form_option(
+@format_option(
     "table", "wide", "json", "yaml", "name", about="Format; wide adds upstream's commands."
 )
-def command(name: str | None, form: str) -> None:
+def command(name: str | None, output_format: str) -> None:
     """List the catalog, or one benchmark with figures.
 
     A path instead of a name shows a file of your own; docs/catalog.md says how to write one.
     """
     if name is None:
-        _list(catalog.benchmarks(), form)
+        _list(catalog.benchmarks(), output_format)
         return
     found = catalog.benchmark(name)
     if found.shadows:
@@ -82,17 +82,17 @@ def command(name: str | None, form: str) -> None:
             f"{found.source} defines {found.spec.name}, which is also a built-in benchmark:"
             " this is the file's."
         )
-    _one(found, form)
+    _one(found, output_format)
 
 
-def _list(every: Sequence[LoadedSpec], form: str) -> None:
-    if form in DOCUMENTS:
+def _list(every: Sequence[LoadedSpec], output_format: str) -> None:
+    if output_format in DOCUMENTS:
         entries = [_entry(found) for found in every]
-        DOCUMENTS[form]({"schema": SCHEMA, "benchmarks": entries})
-    elif form == "name":
+        DOCUMENTS[output_format]({"schema": SCHEMA, "benchmarks": entries})
+    elif output_format == "name":
         output.write_names(found.spec.name for found in every)
     else:
-        columns = LIST + LIST_WIDE if form == "wide" else LIST
+        columns = LIST + LIST_WIDE if output_format == "wide" else LIST
         output.write_table(columns, [_row(found.spec)[: len(columns)] for found in every])
 
 
@@ -129,9 +129,9 @@ def _size(case: str) -> tuple[int, int]:
     return int(replicas) * int(gpus), int(replicas)
 
 
-def _one(found: LoadedSpec, form: str) -> None:
+def _one(found: LoadedSpec, output_format: str) -> None:
     spec = found.spec
-    if form in DOCUMENTS:
+    if output_format in DOCUMENTS:
         document = {
             "schema": SCHEMA,
             "source": found.source,
@@ -139,9 +139,9 @@ def _one(found: LoadedSpec, form: str) -> None:
             "shadows_built_in": found.shadows,
             "benchmark": spec,
         }
-        DOCUMENTS[form](document)
+        DOCUMENTS[output_format](document)
         return
-    if form == "name":
+    if output_format == "name":
         output.write_names([spec.name])
         return
     _write(f"{spec.name}: {spec.title}")
@@ -151,7 +151,7 @@ def _one(found: LoadedSpec, form: str) -> None:
         output.write("\n")
         _write(f"{variant.framework} · {variant.name}{default}: {variant.title}")
         _write_facts(_settings(variant))
-        if form == "wide" and variant.upstream is not None:
+        if output_format == "wide" and variant.upstream is not None:
             _write_facts(_commands(variant.upstream))
         _write_figures(spec, variant)
     if spec.sources:

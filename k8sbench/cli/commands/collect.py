@@ -51,7 +51,7 @@ def command(
     runs: tuple[str, ...],
     every: bool,
     follow: bool,
-    form: str,
+    output_format: str,
     where: str | None,
     **asked: Any,
 ) -> int:
@@ -68,7 +68,7 @@ def command(
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
     with reporter.reporting() as progress:
-        printed = rows.Printed(form, progress)
+        printed = rows.Printed(output_format, progress)
         if every and follow:
             collected = serve.serve(options, progress, stop)
         else:
@@ -79,7 +79,7 @@ def command(
     if every and not (result.closed or result.going_on or result.followed or result.failed):
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
-    if result.closed or not FORMATS[form].for_people:
+    if result.closed or not FORMATS[output_format].for_people:
         printed.at_the_end(collected.rows)
     if stop.cause is not None and result.going_on:
         raise Interrupted(

@@ -11,8 +11,8 @@ import click
 from k8sbench.app import comparing
 from k8sbench.app.sides import Scope
 from k8sbench.cli import rows
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, access_options, duration_option, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
@@ -40,7 +40,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@form_option(*formats.offered("table", "markdown", "document", "flat", "junit"))
+@format_option(*formats.offered("table", "markdown", "document", "flat", "junit"))
 @click.option(
     "--fail-on-regression",
     "limit",
@@ -55,7 +55,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
 def command(
     a: str,
     b: str,
-    form: str,
+    output_format: str,
     limit: float | None,
     wait_s: float | None,
     accept: tuple[str, ...],
@@ -90,7 +90,7 @@ def command(
             )
     from k8sbench.report import comparing as report
 
-    rows.write_by(report, compared, form)
+    rows.write_by(report, compared, output_format)
     return 0 if limit is None else _exit_code(compared)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from k8sbench.app import config
 from k8sbench.cli import configuration, main
-from k8sbench.cli.form import form_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import NotFound, did_you_mean
 from k8sbench.model.measurement import SCHEMA
@@ -47,8 +47,8 @@ def command() -> None:
 
 @command.command()
 @click.argument("words", metavar="[COMMAND]...", nargs=-1)
-@form_option("table", "json")
-def show(words: Sequence[str], form: str) -> None:
+@format_option("table", "json")
+def show(words: Sequence[str], output_format: str) -> None:
     """Print the value of every option, and where it comes from.
 
     The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
@@ -62,7 +62,7 @@ def show(words: Sequence[str], form: str) -> None:
         known = f"Commands: {', '.join(names)}."
         raise NotFound(f"There is no command {name!r}.", did_you_mean(name, names) + known)
     rows = _rows([name] if words else names, files)
-    if form == "json":
+    if output_format == "json":
         output.write_json(rows)
         return
     for file in files:

@@ -11,8 +11,8 @@ import click
 
 from k8sbench.app import data
 from k8sbench.app.data import Said, Task
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, duration_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
@@ -60,13 +60,13 @@ def command() -> None:
 
 
 @command.command("list")
-@form_option("table", "json", "name")
-def list_(form: str) -> None:
+@format_option("table", "json", "name")
+def list_(output_format: str) -> None:
     """List the data sets: their contents, their form, and where to get them."""
     found = data.listed()
-    if form == "json":
+    if output_format == "json":
         output.write_json(found)
-    elif form == "name":
+    elif output_format == "name":
         output.write_names(one.name for one in found.data_sets)
     else:
         output.write_table(

@@ -9,8 +9,8 @@ import click
 
 from k8sbench.app import doctor
 from k8sbench.app.doctor import DoctorOptions, Preflight
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, prometheus_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
@@ -63,10 +63,10 @@ BANDWIDTH = (
     help="Print an init container template for the operator that the restricted profile "
     "allows, and exit.",
 )
-@form_option("table", "json")
+@format_option("table", "json")
 def command(
     init_template: bool,
-    form: str,
+    output_format: str,
     **asked: Any,
 ) -> int:
     """Say whether a cluster is ready, and if not, what to do.
@@ -83,9 +83,9 @@ def command(
         SignalStop(),
         note=output.note,
         on_event=_note,
-        on_checked=lambda found: _write_lines(found) if form == "table" else None,
+        on_checked=lambda found: _write_lines(found) if output_format == "table" else None,
     )
-    if form == "json":
+    if output_format == "json":
         _write_document(found)
     elif found.bandwidth is None:
         _write_lines(found)

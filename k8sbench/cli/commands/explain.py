@@ -8,8 +8,8 @@ import sys
 import click
 
 from k8sbench.app import explain
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
@@ -20,10 +20,10 @@ from k8sbench.report import explanation
 @click.argument("target", metavar="RUN|GROUP|FILE.yaml")
 @click.argument("log", metavar="[LOG]", required=False)
 @accept_option
-@form_option("text", "json")
+@format_option("text", "json")
 @store_option
 def command(
-    target: str, log: str | None, accept: tuple[str, ...], form: str, where: str | None
+    target: str, log: str | None, accept: tuple[str, ...], output_format: str, where: str | None
 ) -> None:
     """Show how a figure was computed, or what a log format matches.
 
@@ -38,18 +38,20 @@ def command(
     k8sbench explain mine.yaml train.log
     """
     if log is not None:
-        _print(explain.explain_format(target, log), form)
+        _print(explain.explain_format(target, log), output_format)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
             f"{target} is a benchmark's file: a log is needed beside it.",
             f"Name one: k8sbench explain {target} LOG",
         )
     else:
-        _print(explain.explain(target, where, output.note, accept=accept), form)
+        _print(explain.explain(target, where, output.note, accept=accept), output_format)
 
 
-def _print(found: RunExplanation | GroupExplanation | FormatExplanation, form: str) -> None:
-    if form == "json":
+def _print(
+    found: RunExplanation | GroupExplanation | FormatExplanation, output_format: str
+) -> None:
+    if output_format == "json":
         output.write_json(found)
         return
     width = explanation.WIDTH

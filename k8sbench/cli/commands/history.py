@@ -9,8 +9,8 @@ import click
 from k8sbench.app import comparing
 from k8sbench.app.sides import Scope
 from k8sbench.cli import plot_file, rows
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, access_options, since_option, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
@@ -19,7 +19,7 @@ from k8sbench.report import formats
 
 @click.command()
 @click.argument("benchmark", metavar="BENCHMARK")
-@form_option(*formats.offered("table", "markdown", "document", "flat"))
+@format_option(*formats.offered("table", "markdown", "document", "flat"))
 @click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
 @click.option("--case", metavar="NxG", help="Only this case, as 4x8.")
 @since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
@@ -29,7 +29,7 @@ from k8sbench.report import formats
 @store_option
 def command(
     benchmark: str,
-    form: str,
+    output_format: str,
     plot: str | None,
     accept: tuple[str, ...],
     access: ClusterAccess,
@@ -42,15 +42,15 @@ def command(
     marked if three to six sets from there on differ from those before by more than 1.5 % and an
     exact test has p ≤ 1 %. A single unusual set is not marked.
     """
-    plot_form = None if plot is None else plot_file.form_of(plot)
+    picture_format = None if plot is None else plot_file.format_of(plot)
     scope = Scope(where=where, access=access, accept=accept)
     series = comparing.history(benchmark, scope, output.note, **wanted)
     if not series:
         raise UsageError(f"No set of {benchmark} fits the filters.", "Leave some out.")
     from k8sbench.report import history
 
-    rows.write_by(history, series, form)
-    if plot is not None and plot_form is not None:
+    rows.write_by(history, series, output_format)
+    if plot is not None and picture_format is not None:
         from k8sbench.report import history_plot
 
-        plot_file.write(plot, history_plot.draw(series, plot_form))
+        plot_file.write(plot, history_plot.draw(series, picture_format))

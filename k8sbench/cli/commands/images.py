@@ -10,7 +10,7 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.app import catalog
-from k8sbench.cli.form import form_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.image import Image, ImageTable, built_image
 from k8sbench.model.measurement import SCHEMA
@@ -96,8 +96,8 @@ UNKNOWN = "An image of the benchmark's own: k8sbench does not know what is in it
 @click.option(
     "--image-registry", metavar="HOST/PATH", help="List your own images in this registry."
 )
-@form_option("table", "json", "name")
-def command(benchmark: str | None, image_registry: str | None, form: str) -> None:
+@format_option("table", "json", "name")
+def command(benchmark: str | None, image_registry: str | None, output_format: str) -> None:
     """List the image of each benchmark, and its GPUs.
 
     These are the images in which k8sbench's own trainers run. GPUS names the data centre GPUs for
@@ -106,9 +106,9 @@ def command(benchmark: str | None, image_registry: str | None, form: str) -> Non
     table = catalog.images()
     found = [catalog.benchmark(benchmark)] if benchmark else catalog.benchmarks()
     rows = list(_rows(table, [each.spec for each in found], image_registry))
-    if form == "json":
+    if output_format == "json":
         output.write_json(ImageList(images=tuple(rows)))
-    elif form == "name":
+    elif output_format == "name":
         output.write_names(dict.fromkeys(row.image for row in rows))
     else:
         output.write_table(COLUMNS, [_cells(row) for row in rows])

@@ -73,7 +73,7 @@ MEASURE = ("benchmark", "family", "framework", "variant", "warmup", "one_run", "
 @accept_option
 @rows_option
 @store_option
-def command(logs: tuple[str, ...], form: str, where: str | None, **asked: Any) -> int:
+def command(logs: tuple[str, ...], output_format: str, where: str | None, **asked: Any) -> int:
     """Record existing logs as runs, and print their rows.
 
     LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input. Each log
@@ -90,5 +90,5 @@ def command(logs: tuple[str, ...], form: str, where: str | None, **asked: Any) -
     options = ImportOptions(measure=measure, store=where, **asked)
     done = importing.import_logs(logs, options, output.note)
     if done.rows is not None:
-        rows.write(done.rows, form)
+        rows.write(done.rows, output_format)
     return imported.told(done)

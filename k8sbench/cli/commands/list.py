@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from k8sbench.app import listing
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, since_option, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
 from k8sbench.model.request import ClusterAccess
@@ -53,7 +53,7 @@ NOT_RECORDED = "not recorded"
 
 
 @click.command()
-@form_option(*formats.offered("table", "wide", "flat", "document", "names"))
+@format_option(*formats.offered("table", "wide", "flat", "document", "names"))
 @click.option("--set", "set_name", metavar="SET", help="Only runs of this set.")
 @click.option("--benchmark", metavar="NAME", help="Only runs of this benchmark.")
 @since_option("Only runs created since: 2h, 3d, 2026-11-20, …")
@@ -61,7 +61,7 @@ NOT_RECORDED = "not recorded"
 @access_options
 @store_option
 def command(
-    form: str,
+    output_format: str,
     access: ClusterAccess,
     where: str | None,
     **wanted: Any,
@@ -78,17 +78,17 @@ def command(
 
     def early(rows: list[ListedRun]) -> None:
         nonlocal shown
-        _print(rows, form, time.time())
+        _print(rows, output_format, time.time())
         shown = True
 
-    at_once = early if formats.FORMATS[form].for_people else None
+    at_once = early if formats.FORMATS[output_format].for_people else None
     rows = listing.list_runs(RunFilter(**wanted), where, access, output.note, at_once)
     if rows or not shown:
         output.write("\n" if shown else "")
-        _print(rows, form, time.time())
+        _print(rows, output_format, time.time())
 
 
-def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
+def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
     fields = [field.name for field in msgspec.structs.fields(ListedRun)]
     csv_rows = ([_csv_value(getattr(row, name)) for name in fields] for row in rows)
 
@@ -114,7 +114,7 @@ def _print(rows: Sequence[ListedRun], form: str, now: float) -> None:
         "document": lambda: rows,
         "names": lambda: [row.run_id for row in rows],
     }
-    output.write(formats.written(form, view))
+    output.write(formats.written(output_format, view))
 
 
 def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:

@@ -18,8 +18,8 @@ import msgspec
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import AUTO, PRECISIONS, MeasureOptions
 from k8sbench.cli import imported
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import accept_option, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
@@ -66,10 +66,10 @@ WIDEST = 100
     help="Also record the logs as runs of this set, all or none, as import does.",
 )
 @store_option
-@form_option(*formats.offered("table", "flat", "document"), show_default=True)
+@format_option(*formats.offered("table", "flat", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
-    form: str,
+    output_format: str,
     record: str | None,
     where: str | None,
     **asked: Any,
@@ -84,9 +84,9 @@ def command(
     """
     options = MeasureOptions(**asked)
     if record is not None:
-        return _record(logs, options, record, where, form)
+        return _record(logs, options, record, where, output_format)
     outcome = measuring.measure(logs, options)
-    _write(outcome.measurements, form)
+    _write(outcome.measurements, output_format)
     sys.stdout.flush()
     for wrong in outcome.failures:
         output.note(f"error: {wrong.message}" + (f"\n  {wrong.action}" if wrong.action else ""))
@@ -96,7 +96,11 @@ def command(
 
 
 def _record(
-    logs: tuple[str, ...], options: MeasureOptions, set_name: str, where: str | None, form: str
+    logs: tuple[str, ...],
+    options: MeasureOptions,
+    set_name: str,
+    where: str | None,
+    output_format: str,
 ) -> int:
     """Import the logs, and print what they measure to."""
     from k8sbench.app import importing
@@ -105,19 +109,19 @@ def _record(
     done = importing.import_logs(
         logs, msgspec.structs.replace(known, set_name=set_name, store=where), output.note
     )
-    _write(done.measurements, form)
+    _write(done.measurements, output_format)
     sys.stdout.flush()
     return imported.told(done)
 
 
-def _write(found: Sequence[Measurement], form: str) -> None:
+def _write(found: Sequence[Measurement], output_format: str) -> None:
     width = max(min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST), 40)
     view: formats.View = {
         "table": lambda: "\n".join(_report(each, width) for each in found),
         "flat": lambda: ([title for title, _ in CSV], [[get(m) for _, get in CSV] for m in found]),
         "document": lambda: found,
     }
-    output.write(formats.written(form, view))
+    output.write(formats.written(output_format, view))
 
 
 def _figures(found: Measurement) -> Throughput | None:

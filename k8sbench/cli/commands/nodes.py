@@ -7,8 +7,8 @@ import click
 from k8sbench.app import nodes
 from k8sbench.app.nodes import Checked
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import request_options
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.request import CASE_FLAGS, SET_FLAGS, SubmitRequest
@@ -25,13 +25,13 @@ from k8sbench.report import formats
     help="Only N of the nodes; the name of the set determines which.",
 )
 @click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
-@form_option(
+@format_option(
     *formats.offered("table", "markdown", "flat", "document", "names"),
     about="Format; name: the nodes to cordon.",
 )
 def command(
     request: SubmitRequest,
-    form: str,
+    output_format: str,
     selector: str,
     sample: int | None,
     against: str | None,
@@ -50,11 +50,11 @@ def command(
         checked = nodes.nodes(
             *(request, progress, SignalStop()), selector=selector, sample=sample, against=against
         )
-    _print(checked, form)
+    _print(checked, output_format)
     return exit_codes.of_nodes(checked)
 
 
-def _print(checked: Checked, form: str) -> None:
+def _print(checked: Checked, output_format: str) -> None:
     from k8sbench.report import nodes as report
     from k8sbench.report import tables
 
@@ -74,9 +74,9 @@ def _print(checked: Checked, form: str) -> None:
         "document": lambda: document,
         "names": lambda: document.to_cordon,
     }
-    output.write(formats.written(form, view))
+    output.write(formats.written(output_format, view))
     for text in report.sentences(document):
-        (output.note if not formats.FORMATS[form].for_people else _line)(text)
+        (output.note if not formats.FORMATS[output_format].for_people else _line)(text)
 
 
 def _line(text: str) -> None:

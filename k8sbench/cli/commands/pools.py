@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from k8sbench.app import targets
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
@@ -43,8 +43,8 @@ COLUMNS = (
 @click.command()
 @click.option("--pools", "pools_file", metavar="FILE", help="Pools file.")
 @access_options
-@form_option("table", "json", "yaml", "name", about="Format; yaml is a pools file.")
-def command(pools_file: str | None, access: ClusterAccess, form: str) -> None:
+@format_option("table", "json", "yaml", "name", about="Format; yaml is a pools file.")
+def command(pools_file: str | None, access: ClusterAccess, output_format: str) -> None:
     """List the node pools that --node-pool names.
 
     They come from one pools file: that of --pools, of K8SBENCH_POOLS, of your configuration folder,
@@ -57,11 +57,11 @@ def command(pools_file: str | None, access: ClusterAccess, form: str) -> None:
     if unread is not None:
         output.note(f"warning: the pools of the cluster are not read: {unread}")
     pools = tuple(found.pools.values())
-    if form == "json":
+    if output_format == "json":
         output.write_json(PoolList(source=found.source, default=found.default, pools=pools))
-    elif form == "yaml":
+    elif output_format == "yaml":
         output.write_yaml({"default": found.default, "pools": [_written(pool) for pool in pools]})
-    elif form == "name":
+    elif output_format == "name":
         output.write_names(found.pools)
     else:
         output.write_table(COLUMNS, [_cells(pool) for pool in pools])

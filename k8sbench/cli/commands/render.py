@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from k8sbench.app import render
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import SubmitCommand, request_options
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.request import CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
 from k8sbench.ports import Manifest
@@ -18,8 +18,8 @@ from k8sbench.ports import Manifest
 @request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
-@form_option("yaml", "json")
-def command(request: SubmitRequest, run_id: str | None, set_name: str, form: str) -> None:
+@format_option("yaml", "json")
+def command(request: SubmitRequest, run_id: str | None, set_name: str, output_format: str) -> None:
     """Print the manifest that submit would create.
 
     The text goes to stdout and can be piped into kubectl; the plan goes to stderr. The run id is
@@ -27,12 +27,12 @@ def command(request: SubmitRequest, run_id: str | None, set_name: str, form: str
     """
     with reporter.reporting(drawn=False) as progress:
         objects = render.render(request, progress, run_id=run_id, set_name=set_name)
-    write(objects, form)
+    write(objects, output_format)
 
 
-def write(objects: Sequence[Manifest], form: str) -> None:
+def write(objects: Sequence[Manifest], output_format: str) -> None:
     """Print manifests as one JSON list, or else as YAML documents."""
-    if form == "json":
+    if output_format == "json":
         output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
         from k8sbench.render import to_yaml

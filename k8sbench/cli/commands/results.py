@@ -9,13 +9,13 @@ import click
 
 from k8sbench.app import results
 from k8sbench.cli import plot_file, rows
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import (
     accept_option,
     access_options,
     since_option,
     store_option,
 )
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
@@ -30,7 +30,7 @@ MOST_GPU_PLOTS = 6
 
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@form_option(*FORMS, about="Format of the rows.")
+@format_option(*FORMS, about="Format of the rows.")
 @click.option("--benchmark", metavar="NAME", help="Only this benchmark.")
 @click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
@@ -52,7 +52,7 @@ MOST_GPU_PLOTS = 6
 @access_options
 @store_option
 def command(
-    form: str,
+    output_format: str,
     lang: str,
     published: bool,
     accept: tuple[str, ...],
@@ -68,17 +68,17 @@ def command(
     runs of a collector in the namespace follow within two seconds, with their source; --store
     cluster prints only those, and fails without a collector.
     """
-    plot_form = None if plot is None else plot_file.form_of(plot)
-    if lang != "en" and not formats.FORMATS[form].for_people:
+    picture_format = None if plot is None else plot_file.format_of(plot)
+    if lang != "en" and not formats.FORMATS[output_format].for_people:
         raise UsageError(
-            f"--lang is for formats that people read, not for {form}.",
+            f"--lang is for formats that people read, not for {output_format}.",
             "Leave it out, or choose table, wide, markdown or html.",
         )
-    is_whole = plot is not None or form == "html"
+    is_whole = plot is not None or output_format == "html"
     shown: list[Report] = []
 
     def early(report: Report) -> None:
-        rows.write_report(report, form, lang=lang)
+        rows.write_report(report, output_format, lang=lang)
         shown.append(report)
 
     report = results.results(
@@ -88,21 +88,21 @@ def command(
         accept=accept,
         published=published,
         access=access,
-        early=early if formats.FORMATS[form].for_people and not is_whole else None,
+        early=early if formats.FORMATS[output_format].for_people and not is_whole else None,
     )
-    if form == "html":
+    if output_format == "html":
         named = wanted["runs"]
         made = results.page(report, named, where, output.note, access=access, lang=lang)
         output.write(made)
     elif report.results or not shown:
         output.write("\n" if shown else "")
-        rows.write_report(report, form, lang=lang)
+        rows.write_report(report, output_format, lang=lang)
     report = shown[0] if shown else report
-    if report.older and formats.FORMATS[form].for_people:
+    if report.older and formats.FORMATS[output_format].for_people:
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
-    if plot is not None and plot_form is not None:
-        _draw(report, wanted["runs"], where, access, plot, plot_form)
+    if plot is not None and picture_format is not None:
+        _draw(report, wanted["runs"], where, access, plot, picture_format)
 
 
 def _draw(
@@ -111,7 +111,7 @@ def _draw(
     where: str | None,
     access: ClusterAccess,
     plot: str,
-    form: str,
+    picture_format: str,
 ) -> None:
     from k8sbench.report import plot as plots
 
@@ -126,4 +126,4 @@ def _draw(
     gpus = results.gpu_histories(members[:MOST_GPU_PLOTS], where, output.note, access=access)
     shown = results.drawn(report, runs)[:MOST_GPU_PLOTS]
     trained = results.trained_curves(report, shown, where, output.note)
-    plot_file.write(plot, plots.draw(report.results, form, gpus, trained))
+    plot_file.write(plot, plots.draw(report.results, picture_format, gpus, trained))

@@ -8,8 +8,8 @@ import time
 import click
 
 from k8sbench.app import status as app
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import trained_words
 from k8sbench.model import times
@@ -39,10 +39,10 @@ REPLICAS = (
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@form_option("table", "json", "yaml")
+@format_option("table", "json", "yaml")
 @access_options
 @store_option
-def command(run: str, form: str, access: ClusterAccess, where: str | None) -> None:
+def command(run: str, output_format: str, access: ClusterAccess, where: str | None) -> None:
     """Show the state, plan and result of a run.
 
     RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
@@ -52,7 +52,7 @@ def command(run: str, form: str, access: ClusterAccess, where: str | None) -> No
     state: it is 0.
     """
     status = app.status(run, where, access, output.note)
-    write = {"json": output.write_json, "yaml": output.write_yaml}.get(form, _print)
+    write = {"json": output.write_json, "yaml": output.write_yaml}.get(output_format, _print)
     write(status)
 
 

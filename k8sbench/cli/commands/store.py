@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from k8sbench.app import exchange, removal, stores
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from k8sbench.app.stores import StoreReport
     from k8sbench.model.run import Run
 
-_form = form_option("table", "json")
+_format_option = format_option("table", "json")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,12 +31,12 @@ def command() -> None:
 
 
 @command.command()
-@_form
+@_format_option
 @store_option
-def info(form: str, where: str | None) -> None:
+def info(output_format: str, where: str | None) -> None:
     """Say where the store is and what is in it."""
     said = stores.info(where, output.note)
-    if form == "json":
+    if output_format == "json":
         output.write_json(said)
         return
     if not said.exists:
@@ -54,15 +54,15 @@ def info(form: str, where: str | None) -> None:
 
 
 @command.command()
-@_form
+@_format_option
 @store_option
-def check(form: str, where: str | None) -> int:
+def check(output_format: str, where: str | None) -> int:
     """Compare the database with the runs' folders.
 
     Changes nothing. Exit code 1 if it finds a difference or damage.
     """
     report = stores.check(where, output.note)
-    _print(report, form)
+    _print(report, output_format)
     if report.findings:
         found = f"{counted(len(report.findings), 'finding')} in {report.store}."
         output.note(f"{found} k8sbench store rebuild updates the database from the folders.")
@@ -72,16 +72,16 @@ def check(form: str, where: str | None) -> int:
 
 
 @command.command()
-@_form
+@_format_option
 @store_option
-def rebuild(form: str, where: str | None) -> None:
+def rebuild(output_format: str, where: str | None) -> None:
     """Update the database from the runs' folders.
 
     Rows without a folder stay. A missing or damaged SQLite database is created again. The old
     database is kept as a numbered copy. What cannot be read is reported and skipped.
     """
     report = stores.rebuild(where)
-    _print(report, form)
+    _print(report, output_format)
     runs = counted(report.runs, "run")
     output.note(f"The database of {report.store} was updated from the folders: {runs}.")
     if report.backup is not None:
@@ -188,8 +188,8 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
     )
 
 
-def _print(report: StoreReport, form: str) -> None:
-    if form == "json":
+def _print(report: StoreReport, output_format: str) -> None:
+    if output_format == "json":
         output.write_json(report)
     elif report.findings:
         output.write_table(

@@ -24,7 +24,7 @@ from k8sbench.runs import records
 @click.command(cls=SubmitCommand)
 @request_options(FLAGS)
 @rows_option
-def command(request: SubmitRequest, form: str) -> int:
+def command(request: SubmitRequest, output_format: str) -> int:
     """Plan, run, measure and record a benchmark.
 
     Prints the plan before anything starts and the measured row at the end. Ctrl-C ends local
@@ -41,12 +41,12 @@ def command(request: SubmitRequest, form: str) -> int:
     agree = _agrees if sys.stdin.isatty() else None
     quiet = request.detach or request.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
-        printed = rows.Printed(form, progress)
+        printed = rows.Printed(output_format, progress)
         done = submit.submit(request, progress, stop, printed.early, agree)
     if isinstance(done, DryRun):
-        return _print_dry_run(done, form)
+        return _print_dry_run(done, output_format)
     if isinstance(done, Detached):
-        code = _print_detached(done.runs, form)
+        code = _print_detached(done.runs, output_format)
         if done.failure is not None:
             raise done.failure
         return code
@@ -60,7 +60,7 @@ def _agrees(text: str) -> bool:
     return output.agreed("Run it here?")
 
 
-def _print_dry_run(done: DryRun, form: str) -> int:
+def _print_dry_run(done: DryRun, output_format: str) -> int:
     """Print the manifests, and what the cluster says to them."""
     failed = False
     for line in done.checks or ():
@@ -72,13 +72,13 @@ def _print_dry_run(done: DryRun, form: str) -> int:
         tried = all(line.id != NOT_TRIED for line in done.checks)
         takes = "it" if tried else "the job; whether it takes the pods is not known"
         output.note(f"  The cluster takes {takes}. Nothing was created.")
-    render.write(done.manifests, form)
+    render.write(done.manifests, output_format)
     return Unreachable.exit_code if failed else 0
 
 
-def _print_detached(runs: Sequence[Run], form: str) -> int:
+def _print_detached(runs: Sequence[Run], output_format: str) -> int:
     """Say which runs go on; one that was over before has its own exit code."""
-    if form == "json":
+    if output_format == "json":
         output.write_json([records.listed(run) for run in runs])
     else:
         output.write_names(run.run_id for run in runs)

@@ -12,8 +12,8 @@ import click
 
 from k8sbench.app import top
 from k8sbench.app.top import TopOptions
-from k8sbench.cli.form import form_option
 from k8sbench.cli.options import access_options, prometheus_option, store_option
+from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.color import PLAIN_TERMS
@@ -90,20 +90,20 @@ COLUMNS = (
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--once", is_flag=True, help="Read the metrics once, and end.")
-@form_option("table", "json", about="Format; json is printed once.")
+@format_option("table", "json", about="Format; json is printed once.")
 @access_options
 @store_option
 @prometheus_option
-def command(form: str, where: str | None, **asked: Any) -> None:
+def command(output_format: str, where: str | None, **asked: Any) -> None:
     """Show the GPU metrics and the throughput of a run, live.
 
     RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
     store, on the cluster. The command ends with the run; Ctrl-C does not change the run. A metric
     without a source is -, and a note says why.
     """
-    once = asked.pop("once") or form != "table"
+    once = asked.pop("once") or output_format != "table"
     options = TopOptions(store=where, once=once, **asked)
-    with _shown(form, once=once) as show:
+    with _shown(output_format, once=once) as show:
         run = top.top(options, output.note, SignalStop(), show)
     if not once:
         output.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
@@ -112,10 +112,14 @@ def command(form: str, where: str | None, **asked: Any) -> None:
 
 
 @contextlib.contextmanager
-def _shown(form: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
+def _shown(output_format: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
     """Give what shows the GPUs: drawn on a terminal, in blocks of plain text elsewhere."""
     if once:
-        yield _print if form == "table" else lambda metrics: output.write_json(metrics.view())
+        yield (
+            _print
+            if output_format == "table"
+            else lambda metrics: output.write_json(metrics.view())
+        )
     elif not sys.stdout.isatty() or os.environ.get("TERM", "") in PLAIN_TERMS:
         yield _Blocks()
     else:

@@ -31,7 +31,7 @@ def command(
     run: str,
     keep: bool,
     wait: bool,
-    form: str,
+    output_format: str,
     access: ClusterAccess,
     where: str | None,
     prometheus: str,
@@ -42,7 +42,7 @@ def command(
     watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
     with reporter.reporting() as progress:
-        printed = rows.Printed(form, progress)
+        printed = rows.Printed(output_format, progress)
         followed = follow.watch(
             *(run, where, access, progress, SignalStop(), printed.early),
             keep=keep,
