@@ -18,10 +18,7 @@ SUBMIT = ("submit", "resnet50", "--backend=local")
     ("words", "sentence"),
     [
         (("--seed=-1",), "error: --seed -1 is out of range.\n  Give 0 to 2147483647.\n"),
-        (("--seed=2147483648",), "error: --seed 2147483648 is out of range."),
-        (("--seed=99999999999999999999",), "error: --seed 99999999999999999999 is out of range."),
         (("--iterations=999999999999999999999999",), "is out of range.\n  Give 1 to 1000000000.\n"),
-        (("--iterations=0",), "error: --iterations 0 is out of range."),
         (("--accept=nosuch",), "error: --accept nosuch: there is no such reason.\n"),
         (("--accept=outliers",), "Did you mean outlier?"),
         (

@@ -240,11 +240,7 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
     [
         ({"data": "synthetic"}, "--mode train needs real data"),
         ({"data": "synthetic-host"}, "no accuracy follows from --data synthetic-host"),
-        ({"epochs": 2, "iterations": 9}, "both say how long"),
         ({"epochs": 2, "evaluate_every": 3}, "--evaluate-every 3 is beyond the length of 2 epochs"),
-        ({"epochs": 0}, "--epochs 0 is out of range"),
-        ({"evaluate_every": 0}, "--evaluate-every 0 is out of range"),
-        ({"max_restarts": 101}, "--max-restarts 101 is out of range"),
         ({"max_restarts": 1}, "--max-restarts without --checkpoints"),
         ({"target": 101.0}, "--target 101 is not a percentage"),
         ({"target": 0.0}, "--target 0 is not a percentage"),
