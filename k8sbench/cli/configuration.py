@@ -103,8 +103,7 @@ def values(name: str, command: click.Command, files: Sequence[ConfigFile]) -> di
     """
     given: dict[str, Any] = {}
     for file in reversed(files):
-        shared = {key: value for key, value in file.values.items() if not isinstance(value, dict)}
-        for table in (shared, file.values.get(name, {})):
+        for table in (file.table(None), file.table(name)):
             new = {
                 str(param.name): _value(key, param, table[key], file)
                 for key, param in options(command).items()
@@ -126,9 +125,8 @@ def default_map(name: str, command: click.Command, files: Sequence[ConfigFile]) 
 def _value(key: str, param: click.Option, value: Any, file: ConfigFile) -> Any:
     """Return a value as click takes it, which checks the rest when the command is run."""
     words = value if isinstance(value, list) else [value]
-    kind = bool if param.is_flag else str | int | float
-    is_plain = all(isinstance(word, kind) for word in words)
-    if not is_plain or param.is_flag != isinstance(words[0], bool):
+    is_plain = all(isinstance(word, str | int | float) for word in words)
+    if not is_plain or any(isinstance(word, bool) != param.is_flag for word in words):
         expected = "true or false" if param.is_flag else "text or a number"
         raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=file.path)
     if isinstance(value, list) and not param.multiple:
@@ -150,8 +148,8 @@ def _from_folder(value: str, file: ConfigFile) -> str:
 
 def source(key: str, name: str, files: Sequence[ConfigFile]) -> str | None:
     """Return the path of the file that gives an option of a command its value; None: none does."""
-    having = (file for file in files if key in file.values or key in file.values.get(name, {}))
-    return next((file.path for file in having), None)
+    having = (file.path for file in files if key in file.table(name) | file.table(None))
+    return next(having, None)
 
 
 def where_set(message: str, words: Sequence[str], files: Sequence[ConfigFile]) -> str:

@@ -27,6 +27,14 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     values: dict[str, Any]
 
+    def table(self, command: str | None) -> dict[str, Any]:
+        """Return the values that are for one command; None: those that are for all."""
+        if command is None:
+            return {key: value for key, value in self.values.items() if not isinstance(value, dict)}
+        # An option may have the name of a command: pools = "pools.yaml".
+        table = self.values.get(command)
+        return table if isinstance(table, dict) else {}
+
 
 def load(environ: Mapping[str, str]) -> tuple[ConfigFile, ...]:
     """Read the project's and the user's file, as far as there are any; the first wins.

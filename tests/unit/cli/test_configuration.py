@@ -287,6 +287,16 @@ def test_what_comes_first_takes_the_place_of_what_it_excludes(
     assert "1 replica × 1 GPU" in plan_of(capsys, *words)
 
 
+def test_an_option_may_have_the_name_of_a_command(project: Write, shown: Shown) -> None:
+    file = project('pools = "pools.yaml"\n')
+    assert shown("pools")["pools"] == (str(file.with_name("pools.yaml")), str(file))
+
+
+def test_an_empty_list_gives_an_option_no_value(project: Write, shown: Shown) -> None:
+    file = project("accept = []\n")
+    assert shown("submit")["accept"] == ([], str(file))
+
+
 def test_no_file_is_read_where_the_environment_says_so(
     project: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
