@@ -88,7 +88,7 @@ def _loop(work: Work, common: Settings, layers: Sequence[Any], batches: Batches)
 
 def _connect(gate: Gate, on_gpu: bool) -> None:
     if on_gpu:
-        gate.sync = paddle.device.synchronize
+        gate.sync, gate.empty_cache = paddle.device.synchronize, paddle.device.cuda.empty_cache
         gate.peak_memory = lambda: paddle.device.cuda.max_memory_allocated() / 1024 / 1024
 
 

@@ -1,7 +1,9 @@
 """Interleaved pairs: a few steps of one side, then as many of the other, again and again.
 
-Each side is a process that is idle while the other works. Which one begins changes from pair to
-pair, so that a machine that slows down, or a neighbour that comes and goes, favours neither.
+Each side is a process that is idle while the other works. Of a GPU's memory it then holds only its
+model, its optimizer's state and a batch (see `gate`), so that both sides fit into a small GPU.
+Which side begins changes from pair to pair, so that a machine that slows down, or a neighbour that
+comes and goes, favours neither.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ def compare(
     words = (*ENDLESS, "--device", device, *threads, *options)
     with _side("plain", case, words) as plain, _side("ours", case, words) as ours:
         first = _Blocks(plain), _Blocks(ours)
+        for blocks in first:  # which have been started together
+            blocks.side.answer()
         # The first steps allocate; then one block tells how many steps fill the time.
         slowest = [math.inf, math.inf]
         for number in range(WARM_UP):
@@ -97,11 +101,11 @@ class _Blocks:
         self.seconds: list[float] = []
         self.cpu_seconds: list[float] = []
         self.memory = 0.0
-        self._side = side
+        self.side = side
 
     def run(self, steps: int) -> float:
         """Run `steps` steps; seconds per step."""
-        told = self._side.run(steps)
+        told = self.side.run(steps)
         self.seconds.append(told["seconds"] / steps)
         self.cpu_seconds.append(told["cpu_seconds"] / steps)
         self.memory = told["memory_mib"]
@@ -116,15 +120,15 @@ class _Blocks:
 class _Side:
     def __init__(self, process: subprocess.Popen[str], errors: Any) -> None:
         self._process, self._errors = process, errors
-        self._answer()  # built
 
     def run(self, steps: int) -> dict[str, float]:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{steps}\n")
         self._process.stdin.flush()
-        return self._answer()
+        return self.answer()
 
-    def _answer(self) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
+        """The next line of the other end: that it is built, or a block's times."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

@@ -29,9 +29,9 @@ def gated(
     """
     source = data.source
 
-    def tapped(samples: Any, session: Any) -> Any:
+    def tapped(samples: Any, session: Any, normalise: Any) -> Any:
         connect(session)
-        return gate.stream(source(samples, session))
+        return gate.stream(source(samples, session, normalise))
 
     with mock.patch.object(data, "source", tapped):
         start()

@@ -141,7 +141,7 @@ LOOPS = {"mmseg": mmseg, "dle": dle, "kinetics": tsm}
 
 def _connect(gate: Gate, device: torch.device) -> None:
     if device.type == "cuda":
-        gate.sync = torch.cuda.synchronize
+        gate.sync, gate.empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
         gate.peak_memory = lambda: torch.cuda.max_memory_allocated() / 1024 / 1024
 
 
