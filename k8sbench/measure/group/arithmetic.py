@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from k8sbench.measure.group.gpu_peaks import peak_of
+from k8sbench.measure.group.gpu_peaks import peak_of, tflops
 from k8sbench.model.group import Figure, Group
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Fingerprint
 
 TF32_UNKNOWN = "fp32 or tf32"
-
-
-def tflops(model: Fingerprint, rate: float, gpus: int) -> float:
-    """TFLOP/s of each GPU, from the model and the samples/s of the job.
-
-    The first layer's backward pass has no gradient of its input: nobody asks for that of images.
-    """
-    # A multiply-accumulate is two operations; backward takes two of them for each one forward.
-    done = 6 * (model.gmac + (model.head_gmac or 0.0)) - 2 * (model.first_layer_gmac or 0.0)
-    return done * rate / gpus / 1000
 
 
 def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:

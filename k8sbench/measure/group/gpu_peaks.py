@@ -1,4 +1,4 @@
-"""What a GPU can do at most, by its maker's data sheet.
+"""What a GPU can do at most, by its maker's data sheet, and what a job asks of it.
 
 Dense figures (no structured sparsity) at the boost clock, TFLOP/s of one GPU. The share of peak is
 taken from them, and a throughput above them is rejected. A GPU that is not here, or a slice of one
@@ -11,11 +11,13 @@ less the vendor's words: "Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-40GB".
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+if TYPE_CHECKING:  # a bench reads this table where msgspec, which the model needs, is missing
+    from k8sbench.model.spec import Fingerprint
 
 
-class Peak(msgspec.Struct, frozen=True):
+class Peak(NamedTuple):
     """Peak arithmetic of one model of GPU, TFLOP/s."""
 
     pattern: str
@@ -70,9 +72,7 @@ PEAKS = (
 
 def peak_of(gpu_model: str | None) -> Peak | None:
     """The data sheet's figures of a GPU, by its name; None where they are not known."""
-    if gpu_model is None:
-        return None
-    name = plain_name(gpu_model)
+    name = plain_name(gpu_model or "")
     return next((peak for peak in PEAKS if re.fullmatch(peak.pattern, name)), None)
 
 
@@ -80,3 +80,13 @@ def plain_name(gpu_model: str) -> str:
     """A GPU's name as two sources can share it: "Tesla" came and went, as did "NVIDIA"."""
     words = gpu_model.lower().replace("(tm)", "").split()
     return " ".join(word for word in words if word not in ("nvidia", "tesla"))
+
+
+def tflops(model: Fingerprint, rate: float, gpus: int) -> float:
+    """TFLOP/s of each GPU, from the model and the samples/s of the job.
+
+    The first layer's backward pass has no gradient of its input: nobody asks for that of images.
+    """
+    # A multiply-accumulate is two operations; backward takes two of them for each one forward.
+    done = 6 * (model.gmac + (model.head_gmac or 0.0)) - 2 * (model.first_layer_gmac or 0.0)
+    return done * rate / gpus / 1000

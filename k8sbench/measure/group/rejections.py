@@ -11,7 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.measure.group import arithmetic
+from k8sbench.measure.group import arithmetic, gpu_peaks
 from k8sbench.measure.group.candidates import Candidate, reported
 from k8sbench.measure.group.group_figures import model
 from k8sbench.model.identity import case_values
@@ -144,7 +144,7 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
         ):
             continue
         limit = arithmetic.peak_limit(plan, measured.precision_effective, measured.gpu_model)
-        done = arithmetic.tflops(plan.fingerprint, candidate.rates[estimator], plan.world_size)
+        done = gpu_peaks.tflops(plan.fingerprint, candidate.rates[estimator], plan.world_size)
         if limit is not None and done > limit:
             candidate.reject_unless_accepted(
                 "above-peak",
