@@ -19,7 +19,7 @@
 #   make constraints              print the versions that are installed, for constraints.txt
 #   make dist                     the wheel and the source distribution, in dist/
 #   make clean                    remove what make made
-#   make gpu-checks               on a machine with a GPU: its tests, then the trainers at full size
+#   make gpu-figures              on a machine with a GPU: the trainers at full size, then its tests
 #   make images REGISTRY=...      the images of images/, by docker, podman or buildah
 #   make push REGISTRY=...        ... and push them (docs/images.md)
 #   make save REGISTRY=...        ... and write them to files in dist/
@@ -56,7 +56,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: help demo quick test check lint types imports size unit coverage tests harness-tests soak mutants bench
-.PHONY: gpu-checks golden constraints dist clean images push save
+.PHONY: gpu-figures golden constraints dist clean images push save
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
 
@@ -164,12 +164,11 @@ mutants: $(SMALL_STAMP)
 bench: $(ALL_STAMP)
 	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
 
-# GPU_PYTHON names a Python that has what is needed, where nothing can be installed (docs/measured.md).
-gpu-checks: $(if $(GPU_PYTHON),,$(ALL_STAMP))
-	python=$(or $(GPU_PYTHON),$(VENV)/bin/python)
-	K8SBENCH_REQUIRE_TIERS=$${K8SBENCH_REQUIRE_TIERS:-gpu} $$python -m pytest --numprocesses 4 tests/gpu
-	$$python tests/bench/gpu_samples.py
-	$$python tests/bench/trainers.py --record docs/measured.md
+# GPU_PYTHON names a Python that has what is needed, where nothing can be installed, and WHEELS a
+# folder of wheels for it (docs/measured.md).
+FIGURES ?= dist/gpu-figures.md
+gpu-figures: $(if $(GPU_PYTHON),,$(ALL_STAMP))
+	$(or $(GPU_PYTHON),$(VENV)/bin/python) -m tests.gpu_figures $(FIGURES) $(if $(WHEELS),--wheels $(WHEELS))
 
 # Needs Python and a container engine, for the collector also its wheel; reads REGISTRY, ENGINE, BASE
 # and PIP_CONFIG_FILE. IMAGES="pytorch paddle" takes some of them, without .venv.

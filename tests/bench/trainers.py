@@ -1,6 +1,6 @@
-"""What our trainers cost beside a plain loop of the same model, and how fast they are on a GPU.
+"""What our trainers cost beside a plain loop of the same model.
 
-    python tests/bench/trainers.py [--only NAME] [--part PART]... [--pairs N] [--record FILE]
+    python tests/bench/trainers.py [--only NAME] [--part PART]... [--pairs N]
 
 Three questions, each with a limit (exit code 1 if one is missed), in two parts, `steps` and `host`:
 
@@ -12,10 +12,9 @@ Three questions, each with a limit (exit code 1 if one is missed), in two parts,
 - Memory: at most 10 % more than the plain loop takes (on a CPU: of what the process grew by since
   its imports).
 
-On a GPU the networks have their full size, in FP32 and in mixed precision, and every benchmark then
-runs once more by itself, for the rows of docs/measured.md (part `full`; `--record` appends them to
-a file as they come). Without one the networks are whole and the pictures small, on one thread. What
-is not installed is not measured, and the bench says so.
+On a GPU the networks have their full size, in FP32 and in mixed precision. Without one the networks
+are whole and the pictures small, on one thread. What is not installed is not measured, and the
+bench says so. How fast the trainers are by themselves is measured by ``tests/gpu_figures``.
 """
 
 from __future__ import annotations
@@ -29,15 +28,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from tests.bench.sides import full_size, pairs
+from tests.bench.sides import pairs
 from tests.bench.sides.cases import NOOPS, TRAINERS, Case
+from tests.gpu import needs
 
 RATIO_LIMITS = {"cuda": 1.03, "cpu": 1.10}
 HOST_LIMIT_MS = 0.2
 MEMORY_LIMIT = 1.10
 LEAST_PAIRS = 7
 BLOCK_SECONDS = {"cuda": 1.0, "cpu": 0.4}
-PARTS = ("steps", "host", "full")
+PARTS = ("steps", "host")
 MODULES = {"pytorch": "torch", "paddle": "paddle"}
 
 
@@ -46,49 +46,31 @@ def main() -> int:
     given = _arguments()
     began = time.monotonic()
     parts = given.part or PARTS
-    gpus = full_size.gpu_names()
     here = {name for name, module in MODULES.items() if importlib.util.find_spec(module)}
-    seeing = {name for name in here if gpus and full_size.sees_gpu(name)}
-    print(f"GPUs: {', '.join(gpus) or 'none'}; used by: {', '.join(sorted(seeing)) or 'nobody'}")
     for name in sorted(MODULES.keys() - here):
         print(f"{name} is not installed: nothing of it is measured")
     failed = 0
     if "steps" in parts:
-        print(f"\nstep time, {given.pairs} interleaved pairs, ratio as median (quartiles):")
+        print(f"step time, {given.pairs} interleaved pairs, ratio as median (quartiles):")
         for case in TRAINERS:
             if given.only in case.trainer and case.framework in here:
-                device = "cuda" if case.framework in seeing else "cpu"
+                device = given.device or _device(MODULES[case.framework])
                 for label, options in _precisions(case, device):
-                    failed += _steps(case, label, device, options, given.pairs)
+                    failed += _steps(case, label, device, options, given)
     if "host" in parts:
         print("\nhost work per step, with a model that does nothing:")
         for case in NOOPS:
             if case.framework in here:
-                failed += _host(case, given.pairs)
-    if "full" in parts:
-        failed += _full_size(seeing, given.only, given.record)
+                failed += _host(case, given)
     print(f"\n{time.monotonic() - began:.0f} s; limits missed or runs failed: {failed}")
     return 1 if failed else 0
 
 
-def _full_size(seeing: set[str], only: str, record: Path | None) -> int:
-    """Print the rows of the GPU, and append them to a file; the number of runs that failed."""
-    if not seeing:
-        print("\nfull size on one GPU: not measured, no GPU here; docs/measured.md has no new rows")
-        return 0
-    missing = [name for name in ("msgspec", "yaml") if importlib.util.find_spec(name) is None]
-    if missing:
-        print(f"\nfull size on one GPU: not measured, the catalog needs {' and '.join(missing)}")
-        return 1
-    print("\nfull size on one GPU, rows for docs/measured.md:")
-    failed = 0
-    for line in full_size.rows(seeing, only):
-        print(line, flush=True)
-        failed += full_size.FAILED in line
-        if record is not None:
-            with record.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-    return failed
+def _device(module: str) -> str:
+    reason = needs.missing(module)
+    if reason is not None:
+        print(f"on the CPU: {reason}")
+    return "cuda" if reason is None else "cpu"
 
 
 def _arguments() -> argparse.Namespace:
@@ -97,10 +79,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--part", action="append", choices=PARTS, help="only this part, or these (all)"
     )
-    parser.add_argument("--pairs", type=int, default=15, help=f"at least {LEAST_PAIRS} (15)")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="append the GPU's rows to FILE")
+    parser.add_argument(
+        "--pairs", type=int, default=15, help=f"at least {LEAST_PAIRS}, without limits 2 (15)"
+    )
+    parser.add_argument("--device", choices=BLOCK_SECONDS, help="default: a GPU if there is one")
+    parser.add_argument(
+        "--block-seconds", type=float, metavar="S", help=f"of each block ({BLOCK_SECONDS})"
+    )
+    parser.add_argument(
+        "--no-limits", action="store_true", help="exit code 1 only where a side fails"
+    )
     given = parser.parse_args()
-    if given.pairs < LEAST_PAIRS:
+    if given.pairs < LEAST_PAIRS and not given.no_limits:
         parser.error(f"--pairs must be at least {LEAST_PAIRS}")
     return given
 
@@ -111,13 +101,14 @@ def _precisions(case: Case, device: str) -> list[tuple[str, tuple[str, ...]]]:
     return [("FP32", ()), *([("AMP", case.amp)] if case.amp else [])]
 
 
-def _steps(case: Case, label: str, device: str, options: tuple[str, ...], count: int) -> int:
+def _steps(
+    case: Case, label: str, device: str, options: tuple[str, ...], given: argparse.Namespace
+) -> int:
     """Print one comparison; the number of limits that it misses."""
     name = f"{case.name}, {label}, {device}"
     try:
-        found = pairs.compare(
-            case, device, options, pairs=count, block_seconds=BLOCK_SECONDS[device]
-        )
+        block = given.block_seconds or BLOCK_SECONDS[device]
+        found = pairs.compare(case, device, options, pairs=given.pairs, block_seconds=block)
     except pairs.SideFailed as failed:
         print(f"  {name}: FAILED\n{failed}")
         return 1
@@ -134,13 +125,13 @@ def _steps(case: Case, label: str, device: str, options: tuple[str, ...], count:
         f"ratio {growth:.3f}, limit {MEMORY_LIMIT}: {_ok(growth <= MEMORY_LIMIT)}",
         flush=True,
     )
-    return (middle > limit) + (growth > MEMORY_LIMIT)
+    return 0 if given.no_limits else (middle > limit) + (growth > MEMORY_LIMIT)
 
 
-def _host(case: Case, count: int) -> int:
+def _host(case: Case, given: argparse.Namespace) -> int:
     """Print the host's work of one loop; 1 if it is too much."""
     try:
-        found = pairs.compare(case, "cpu", case.small, pairs=count, block_seconds=0.2)
+        found = pairs.compare(case, "cpu", case.small, pairs=given.pairs, block_seconds=0.2)
     except pairs.SideFailed as failed:
         print(f"  {case.name}: FAILED\n{failed}")
         return 1
@@ -150,7 +141,7 @@ def _host(case: Case, count: int) -> int:
         f"{_ms(found.plain_cpu)}, limit {HOST_LIMIT_MS} ms: {_ok(middle <= HOST_LIMIT_MS)}",
         flush=True,
     )
-    return int(middle > HOST_LIMIT_MS)
+    return int(middle > HOST_LIMIT_MS and not given.no_limits)
 
 
 def _ms(seconds: tuple[float, ...]) -> str:

@@ -1,0 +1,298 @@
+"""Figures of a machine with a GPU, then what the tests find on it, within a limit of time.
+
+    python3 -m tests.gpu_figures FILE [--wheels FOLDER] [--rehearse] ...
+
+In this order: the systems at full size in FP32 and in AMP; ``k8sbench submit resnet50 --backend
+local``; the tests of ``tests/gpu``; the step times of the trainers beside plain loops
+(``tests/bench/trainers.py``). What comes first matters most. Each part has a limit of time, which
+leaves the later parts theirs, and what it does not use is theirs, too. A failure ends no more than
+its own line. FILE has all that is printed, as it comes, and the whole text of failed tests. Exit
+code 0 if every row has a figure and every part has succeeded or been skipped for want of a
+package, 1 if not, 6 without a GPU.
+
+It needs PyTorch or Paddle, psutil, PyYAML and pytest; ``submit`` also needs what the wheels bring
+that `tests.gpu_figures.wheels` names. ``--rehearse`` runs all of it on the CPU, in small shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+
+from tests.gpu import needs
+from tests.gpu_figures import bounded, rows, shared_tests, wheels
+from tests.gpu_figures.bounded import ROOT, Ended
+
+SECONDS = 520.0
+RESERVED = {"rows": 0.0, "submit": 60.0, "tests": 110.0, "ratios": 110.0}
+"""Part → seconds that the parts before it leave to it."""
+LEAST_SECONDS = 10.0
+"""A program is not started with less."""
+MODULES = {"pytorch": "torch", "paddle": "paddle"}
+TIERS = {"pytorch": "gpu", "paddle": "gpu-paddle"}
+MOST_TEST_PROCESSES = 6
+"""Each starts up to two trainers on the GPU, which take a gigabyte each of its memory."""
+PAIRS = ("--device", "cuda", "--pairs", "7", "--block-seconds", "0.4")
+REHEARSED_PAIRS = ("--device", "cpu", "--pairs", "2", "--no-limits")
+SHARE_OF_MEMORY = 0.8
+"""Of what is available on the host, the most that a program may hold."""
+NO_GPU = 6
+TESTS = "tests/gpu"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of this program."""
+
+    options: argparse.Namespace
+    file: TextIO
+    deadline: float
+    """Of `time.monotonic`."""
+    environ: dict[str, str]
+    frameworks: Sequence[str]
+    """Those that can use the device."""
+
+    def say(self, *lines: str) -> None:
+        """Print lines and write them."""
+        print(*lines, sep="\n", flush=True)
+        self.write(*lines)
+
+    def write(self, *lines: str) -> None:
+        """Write lines to the file alone."""
+        print(*lines, sep="\n", file=self.file, flush=True)
+
+    def seconds_for(self, part: str) -> float:
+        """Seconds left to a part, less those of the later parts."""
+        parts = self.options.part
+        later = sum(RESERVED[each] for each in parts[parts.index(part) + 1 :])
+        return self.deadline - time.monotonic() - later
+
+    def start(self, *commands: Sequence[str], seconds: float) -> list[Ended]:
+        """Run commands at the same time, within `seconds` and the memory that is available."""
+        if seconds < LEAST_SECONDS:
+            return [Ended([], None, "no time was left for it")] * len(commands)
+        memory = SHARE_OF_MEMORY * psutil.virtual_memory().available / bounded.MIB
+        return bounded.run(commands, seconds=seconds, memory_mib=memory, environ=self.environ)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a part."""
+
+    text: str
+    succeeded: bool
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the parts; returns the exit code."""
+    began = time.monotonic()
+    given = _arguments(argv)
+    # Also whoever ends this program gets no program that it has started left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    reasons = _unusable(given)
+    frameworks = [name for name in MODULES if name not in reasons]
+    if not frameworks:
+        said = "; ".join(f"{MODULES[name]}: {reason}" for name, reason in reasons.items())
+        print(
+            f"error: no framework can measure here ({said}); --rehearse uses the CPU",
+            file=sys.stderr,
+        )
+        return NO_GPU
+    given.file.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        file = stack.enter_context(given.file.open("w", encoding="utf-8"))
+        environ = _environment(given, frameworks, folder)
+        run = Run(given, file, began + given.seconds, environ, frameworks)
+        run.say(f"# Figures of {_device(given)}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "")
+        run.say(*(f"Not measured: {MODULES[name]}: {why}" for name, why in reasons.items()), "")
+        summary, code = [], 0
+        for part in given.part:
+            before = time.monotonic()
+            verdict = PARTS[part](run, folder)
+            word = "ok" if verdict.succeeded else "FAILED"
+            summary.append(f"- {part}: {word}: {verdict.text} ({time.monotonic() - before:.0f} s)")
+            code |= not verdict.succeeded
+        run.say("## Summary", "", *summary, "")
+        run.say(f"Exit code {code:d} after {time.monotonic() - began:.0f} s.")
+    return int(code)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    description, _, more = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tests.gpu_figures",
+        description=description,
+        epilog=more,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="for the figures; overwritten")
+    parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="wheels carried here")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part, or these")
+    parser.add_argument("--only", default="", metavar="NAME", help="trainers whose name has NAME")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"in all ({SECONDS:.0f})")
+    parser.add_argument(
+        "--gpu-memory",
+        type=float,
+        metavar="GIB",
+        help="let a process of PyTorch take no more of the GPU's memory, as of a smaller GPU",
+    )
+    parser.add_argument("--rehearse", action="store_true", help="on the CPU, in small shapes")
+    given = parser.parse_args(argv)
+    given.part = [part for part in PARTS if part in (given.part or PARTS)]
+    return given
+
+
+def _unusable(given: argparse.Namespace) -> dict[str, str]:
+    """Framework that cannot use the device → why."""
+    if given.rehearse:
+        found = {name: importlib.util.find_spec(module) for name, module in MODULES.items()}
+        return {name: "not installed" for name, spec in found.items() if spec is None}
+    asked = {name: needs.missing(module) for name, module in MODULES.items()}
+    return {name: reason for name, reason in asked.items() if reason is not None}
+
+
+def _device(given: argparse.Namespace) -> str:
+    return "a rehearsal on the CPU" if given.rehearse else " and ".join(needs.gpus())
+
+
+def _environment(
+    given: argparse.Namespace, frameworks: Sequence[str], folder: Path
+) -> dict[str, str]:
+    """The variables of all programs: what is imported from where, and on which device."""
+    # pytest without any plug-in is the same everywhere.
+    own = {"PYTHONUNBUFFERED": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ = {**os.environ, **own}
+    given_path = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *given_path])
+    if given.wheels is not None:
+        wheels.unpack(given.wheels, wheels.missing(environ), folder / "site")
+        environ["PYTHONPATH"] += os.pathsep + str(folder / "site")
+    if given.rehearse:
+        return {**environ, "CUDA_VISIBLE_DEVICES": ""}
+    tiers = [TIERS[name] for name in frameworks]
+    environ.setdefault("K8SBENCH_REQUIRE_TIERS", " ".join(tiers))
+    if given.gpu_memory is not None:
+        limit = f"per_process_memory_fraction:{given.gpu_memory / _gpu_gib():.4f}"
+        environ["PYTORCH_ALLOC_CONF"] = limit
+    return environ
+
+
+def _gpu_gib() -> float:
+    program = "import torch; print(torch.cuda.get_device_properties(0).total_memory)"
+    (ended,) = bounded.run([[sys.executable, "-c", program]], seconds=60)
+    return int(ended.lines[-1]) / 1024**3
+
+
+def _rows(run: Run, folder: Path) -> Verdict:
+    """Print the table; each row has its share of the time, and what the rows before it left."""
+    del folder
+    run.say("## Full size on one GPU", "", rows.HEADER)
+    cases = [
+        case
+        for case in rows.cases(run.options.only, rehearsal=run.options.rehearse)
+        if case.variant["framework"] in run.frameworks
+    ]
+    complete = 0
+    for number, case in enumerate(cases):
+        seconds = run.seconds_for("rows") / (len(cases) - number)
+        (ended,) = run.start(case.command(), seconds=seconds)
+        row = rows.row(case, ended)
+        run.say(row.line)
+        complete += row.complete
+    run.say("")
+    verdict = f"{complete} of {len(cases)} rows have a figure and no failure"
+    return Verdict(verdict, complete == len(cases))
+
+
+def _submit(run: Run, folder: Path) -> Verdict:
+    """Print what k8sbench itself makes of a run on this machine."""
+    command = ["submit", "resnet50", "--backend", "local", "--store", str(folder / "store")]
+    if run.options.rehearse:
+        command += ["--warmup", "1", "--iterations", "5", "--batch-size", "2"]
+    run.say("## `k8sbench submit resnet50 --backend local`", "")
+    if lacking := wheels.missing(run.environ):
+        run.say(*(f"- {package}: {reason}" for package, reason in lacking.items()), "")
+        verdict = f"skipped, because {_and(list(lacking))} cannot be imported"
+        return Verdict(verdict, True)
+    words = [sys.executable, "-m", "k8sbench", *command]
+    (ended,) = run.start(words, seconds=run.seconds_for("submit"))
+    run.say("```text", *(line for line in ended.lines if not line.startswith("  step ")), "```", "")
+    return Verdict(_how(ended), ended.code == 0)
+
+
+def _tests(run: Run, folder: Path) -> Verdict:
+    """Print what the tests on a GPU give, and write the text of those that fail."""
+    shared = folder / "tests"
+    shared.mkdir()
+    count = max(1, min(MOST_TEST_PROCESSES, (os.cpu_count() or 1) // 2))
+    plugin = ["-p", shared_tests.__name__, shared_tests.OPTION, str(shared)]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, TESTS]
+    run.say(f"## `{TESTS}`", "")
+    ended = run.start(*[words] * count, seconds=run.seconds_for("tests"))
+    results = shared_tests.Results.read(shared)
+    lines = results.lines()
+    run.say(*(f"- {line}" for line in lines), "")
+    for name, text in results.failures().items():
+        run.write(f"### {name}", "", "```text", text, "```", "")
+    # Of pytest, 0 and 1 say what the results say; 5: it has met no test.
+    broken = [each for each in ended if each.code not in (0, 1, None)]
+    for each in broken:
+        run.say("```text", *each.lines[-20:], "```", "")
+    verdict = "; ".join([lines[0], *(_how(each) for each in broken[:1])])
+    return Verdict(verdict, results.succeeded and not broken)
+
+
+def _ratios(run: Run, folder: Path) -> Verdict:
+    """Print the step times beside plain loops."""
+    del folder
+    run.say("## Step times beside plain loops", "")
+    pairs = REHEARSED_PAIRS if run.options.rehearse else PAIRS
+    bench = [sys.executable, "tests/bench/trainers.py", "--part", "steps", *pairs]
+    trainers = list(_trainers(run))
+    failed = []
+    for number, trainer in enumerate(trainers):
+        seconds = run.seconds_for("ratios") / (len(trainers) - number)
+        (ended,) = run.start([*bench, "--only", trainer], seconds=seconds)
+        run.say("```text", f"{trainer}: {_how(ended)}", *ended.lines, "```", "")
+        if ended.code != 0:
+            failed.append(trainer)
+    verdict = (
+        f"{_and(failed)} failed, missed a limit or had too little time" if failed else "all ok"
+    )
+    return Verdict(verdict, not failed)
+
+
+def _trainers(run: Run) -> Iterator[str]:
+    from tests.bench.sides.cases import TRAINERS
+
+    for case in TRAINERS:
+        if case.framework in run.frameworks and run.options.only in case.trainer:
+            yield case.trainer
+
+
+def _how(ended: Ended) -> str:
+    return ended.stopped or f"exit code {ended.code}"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+PARTS = {"rows": _rows, "submit": _submit, "tests": _tests, "ratios": _ratios}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,357 @@
+"""The program that measures on a GPU, without one: what it starts, prints and leaves behind."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from typing import Any
+
+import psutil
+import pytest
+from packaging.requirements import Requirement
+
+from k8sbench.trainers.parts.events import line
+from tests.bench.sides import taps
+from tests.gpu_figures import bounded, rows, shared_tests, wheels
+from tests.gpu_figures.bounded import ROOT, Ended
+from tests.gpu_figures.rows import Case, cases
+from tests.trainers.paddle_runs import import_paddle
+
+CASES = {f"{case.name} {case.precision}": case for case in cases()}
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+# Rows
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_trainer_understands_the_options_of_its_row(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framework = case.variant["framework"]
+    if framework == "paddle":
+        import_paddle()
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # a trainer sets it, for a process of its own
+    module = importlib.import_module(f"k8sbench.trainers.{case.module}")
+    loop = {"pytorch": "torch_loop", "paddle": "paddle_loop"}[framework]
+    parts = importlib.import_module(f"k8sbench.trainers.parts.{loop}")
+    _, common = taps.described(parts, lambda: module.main(case.command()[3:]))
+    assert (common.benchmark, common.variant) == (case.benchmark, case.variant["name"])
+    assert (common.precision.upper(), common.device) == (case.precision, "cuda")
+    assert (common.warmup, common.iterations) == case.steps
+    assert case.steps == (20, case.variant["window"]["iterations"])
+
+
+def printed(precision: str, *, steps: int = 100, gpu: str = "NVIDIA H200") -> list[str]:
+    """The lines of ResNet-50 whose 20 first steps take 1 s each, and the next 40 ms each."""
+    start = {
+        "framework": "pytorch",
+        "framework_version": "2.11.0",
+        "batch_size_per_gpu": 128,
+        "precision_effective": precision,
+    }
+    about: dict[str, object] = {
+        "gpu_model": gpu,
+        "driver": "580.1",
+        "cuda": "13.0",
+        "cudnn": "91002",
+    }
+    events: list[tuple[str, dict[str, object]]] = [("start", start), ("environment", about)]
+    events.append(("environment", {"arithmetic": {}}))
+    for first, last, seconds in ((1, 20, 20.0), (21, 20 + steps, 0.04 * steps)):
+        time = 1000.0 if last == 20 else 1000.0 + seconds
+        step = {"step": last, "steps": last - first + 1, "seconds": seconds, "time": time}
+        events.append(("step", {**step, "memory_mib": 12345.6}))
+    samples = {"at": [990.0, 1001.0, 1002.0], "power": [100.0, 500.0, 700.0]}
+    events.append(("gpu", {**samples, "gpu_utilization": [0.0, 0.9, None]}))
+    return [line(name, fields) for name, fields in events]
+
+
+@pytest.mark.parametrize(("precision", "share"), [("FP32", "116%"), ("AMP", "8%")])
+def test_a_run_becomes_a_row(precision: str, share: str) -> None:
+    """3,200 images/s are (6 × 4.089 − 2 × 0.118) × 3,200 = 77.8 TFLOP/s; an H200 does 66.9 in FP32,
+    989.4 in FP16. The GPU's samples are those of the measured steps.
+    """
+    case = CASES[f"resnet50 dle (pytorch) {precision}"]
+    found = rows.row(case, Ended(printed(precision.lower()), 0, None))
+    notes = ["GPU 90%", "600 W"]
+    if precision == "FP32":
+        notes.insert(0, "**above the peak: not credible**")
+    software = "pytorch 2.11.0, CUDA 13.0, cuDNN 91002, driver 580.1"
+    assert found.line == (
+        f"| resnet50 dle (pytorch) | {precision} | 128 | 3200.0 | 40.0 | 77.8 | {share} | 12346 "
+        f"| NVIDIA H200 | {software} | {'; '.join(notes)} |"
+    )
+    assert found.line.count("|") == rows.HEADER.splitlines()[0].count("|")
+    assert found.complete == (precision == "AMP")
+
+
+def test_a_run_that_is_stopped_has_the_figure_of_its_steps_so_far() -> None:
+    case = CASES["resnet50 dle (pytorch) AMP"]
+    found = rows.row(case, Ended(printed("amp", steps=30), None, "stopped after 45 s"))
+    assert "| 128 | 3200.0 | 40.0 |" in found.line
+    assert "30 of 100 steps; GPU 90%" in found.line
+    assert found.line.endswith("; stopped after 45 s |")
+    assert found.complete
+
+
+def test_a_gpu_without_a_known_peak_has_no_share_of_it() -> None:
+    case = CASES["resnet50 dle (pytorch) AMP"]
+    found = rows.row(case, Ended(printed("fp32", gpu="NVIDIA X1"), 0, None))
+    assert "| 77.8 | – | 12346 | NVIDIA X1 |" in found.line
+    assert "in effect fp32; peak not known" in found.line
+
+
+@pytest.mark.parametrize(
+    ("lines", "ended", "reason"),
+    [
+        (["Traceback", OUT_OF_MEMORY, "[W] destroyed"], (1, None), OUT_OF_MEMORY),
+        (["k8sbench: error: no | pipe"], (2, None), "exit code 2: k8sbench: error: no / pipe"),
+        ([""], (-9, None), "killed by signal 9"),
+        ([], (None, "stopped after 45 s"), "stopped after 45 s"),
+    ],
+)
+def test_a_run_without_a_figure_says_why(
+    lines: list[str], ended: tuple[int | None, str | None], reason: str
+) -> None:
+    case = CASES["tsm kinetics (pytorch) FP32"]
+    for begun in ([], printed("fp32")[:3]):
+        found = rows.row(case, Ended([*begun, *lines], *ended))
+        assert found.line.startswith("| tsm kinetics (pytorch) | FP32 | ")
+        assert found.line.endswith(f" | {reason} |")
+        assert not found.complete
+
+
+# Limits
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
+                         start_new_session=True)
+print(child.pid, flush=True)
+held = b"x" * int(sys.argv[1])
+time.sleep(600)
+"""
+
+
+def test_a_program_ends_at_its_limit_of_memory_with_all_that_it_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounded, "GRACE_SECONDS", 0.1)
+    command = [sys.executable, "-c", STUBBORN, str(300 * bounded.MIB)]
+    (ended,) = bounded.run([command], seconds=200, memory_mib=200)
+    assert (ended.code, ended.stopped) == (None, "stopped: held more than 200 MiB of memory")
+    child = int(ended.lines[0])
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_program_ends_at_its_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "GRACE_SECONDS", 0.1)
+    (ended,) = bounded.run([[sys.executable, "-c", STUBBORN, "0"]], seconds=1)
+    assert (ended.code, ended.stopped) == (None, "stopped after 1 s")
+
+
+def test_a_program_that_ends_by_itself_has_its_code_and_its_lines() -> None:
+    commands = [[sys.executable, "-c", f"print({code}); exit({code})"] for code in (0, 3)]
+    ended = bounded.run(commands, seconds=200)
+    assert ended == [Ended(["0"], 0, None), Ended(["3"], 3, None)]
+
+
+# Tests that several processes share
+
+SOME = """
+import os, pytest
+pytestmark = pytest.mark.timeout(100)
+@pytest.mark.parametrize("number", range(20))
+def test_that_passes(number): pass
+def test_that_fails(): assert 1 == 2, "Traceback\\nValueError: of a program\\nwarning"
+def test_that_is_skipped(): pytest.skip("not here")
+def test_that_ends_its_process(): os._exit(9)
+def test_that_comes_last(): pass
+"""
+
+
+def test_processes_share_tests_and_keep_results_up_to_their_end(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "test_some.py").write_text(SOME)
+    (tmp_path / "test_broken.py").write_text("import no_such_module")
+    (tmp_path / "shared").mkdir()
+    words = ["-q", "-p", "no:cacheprovider", "-p", shared_tests.__name__]
+    options = [shared_tests.OPTION, str(tmp_path / "shared"), "--rootdir", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *words, *options, str(tmp_path)]
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+    ended = bounded.run([command, command], seconds=200, environ=environ)
+    found = shared_tests.Results.read(tmp_path / "shared")
+    assert sorted(each.code or 0 for each in ended) == [1, 9], ended
+    assert found.lines() == [
+        "21 passed, 2 failed, 1 skipped, 1 without a result",
+        "without a result: test_some.py::test_that_ends_its_process",
+        "failed: test_broken.py: ModuleNotFoundError: No module named 'no_such_module'",
+        "failed: test_some.py::test_that_fails: ValueError: of a program",
+        "1 × not here",
+    ]
+    assert "E     warning" in found.failures()["test_some.py::test_that_fails"]
+    assert not found.succeeded
+    kept = "".join(path.read_text() for path in (tmp_path / "shared").glob("*.results"))
+    assert kept.count("test_that_passes") == 20
+
+
+def test_no_result_at_all_is_no_success(tmp_path: pathlib.Path) -> None:
+    assert not shared_tests.Results.read(tmp_path).succeeded
+
+
+# Wheels
+
+
+def test_the_wheels_to_carry_are_named_with_their_command() -> None:
+    words = [sys.executable, "-m", "tests.gpu_figures.wheels", "--python", "3.12"]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    pins = re.findall(r"(\S+)==\S+", said.partition("Where there is")[0])
+    assert pins == ["msgspec", "sqlalchemy", "click", "nvidia-ml-py"]
+    assert "--python-version 3.12 --platform manylinux_2_17_" in said
+
+
+def test_the_wheels_that_are_missing_here_are_unpacked(tmp_path: pathlib.Path) -> None:
+    for name in ("nvidia_ml_py-13.0-py3-none-any.whl", "click-8.0-py3-none-any.whl"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(f"{name[:5]}.py", "")
+    wheels.unpack(tmp_path, {"nvidia-ml-py"}, tmp_path / "site")
+    assert [path.name for path in (tmp_path / "site").iterdir()] == ["nvidi.py"]
+
+
+# All of it
+
+LACKING = """
+import os, sys
+from importlib.machinery import PathFinder
+
+class Lacking(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        here = name.partition(".")[0] not in {lacking!r}
+        return super().find_spec(name, path, target) if here else None
+
+sys.meta_path = [Lacking if finder is PathFinder else finder for finder in sys.meta_path]
+if "k8sbench.trainers.resnet50" in sys.orig_argv and "fp16" in sys.orig_argv:
+    sys.stderr.write({failure!r})
+    os._exit(1)
+"""
+"""Python's start on a machine without some packages, where ResNet-50 in AMP is out of memory."""
+
+
+def rehearse(
+    folder: pathlib.Path, lacking: set[str], *words: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it on the CPU, on a machine without these modules."""
+    program = LACKING.format(lacking=lacking, failure=f"Traceback\n{OUT_OF_MEMORY}\n")
+    (folder / "sitecustomize.py").write_text(program)
+    command = [sys.executable, "-m", "tests.gpu_figures", str(folder / "figures.md"), *words]
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def modules_that_a_gpu_machine_lacks() -> set[str]:
+    """Those of all packages that pyproject.toml names, but for what has to be there."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    named = [*project["dependencies"], *itertools.chain.from_iterable(extras)]
+    packages = {wheels.canonical(Requirement(each).name) for each in named}
+    packages -= {*wheels.NEEDED, "k8sbench", "torch", "numpy", "pytest", "setuptools"}
+    known = importlib.metadata.packages_distributions().items()
+    return {name for name, found in known if packages & set(map(wheels.canonical, found))}
+
+
+@pytest.mark.tier("frameworks")
+@pytest.mark.timeout(600)  # the program's own limit is 520 s
+def test_a_rehearsal_prints_and_writes_all_parts_and_ends_with_their_combined_code(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A row that is out of memory ends neither its table nor what comes after it."""
+    lacking = modules_that_a_gpu_machine_lacks()
+    assert lacking > {"paddle", "kubernetes", "rich", "PIL", "xdist", "pytest_timeout"}
+    ended = rehearse(tmp_path, lacking, "--rehearse", "--only", "resnet50")
+    text = ended.stdout
+    assert (ended.returncode, ended.stderr) == (1, ""), text
+    assert (tmp_path / "figures.md").read_text() == text
+    assert "Not measured: paddle: not installed" in text
+    plain, amp = re.findall(r"^\| resnet50 .*", text, re.MULTILINE)
+    assert re.match(r"\| resnet50 dle \(pytorch\) \| FP32 \| 4 \| \d+\.\d \| \d+\.\d \|", plain)
+    assert amp.endswith(f"| {OUT_OF_MEMORY} |")
+    assert re.search(r"^resnet50 +1x1-cpu +fp32 +1/1 ", text, re.MULTILINE)
+    assert re.search(r"^- \d+ × tier gpu: ", text, re.MULTILINE)
+    assert re.search(r"resnet50, FP32, cpu: plain .* ratio \d", text)
+    summary = text.partition("## Summary")[2]
+    assert re.findall(r"^- (.*) \(\d+ s\)$", summary, re.MULTILINE)[:2] == [
+        "rows: FAILED: 1 of 2 rows have a figure and no failure",
+        "submit: ok: exit code 0",
+    ]
+    assert re.search(r"^- tests: ok: 0 passed, 0 failed, \d+ skipped ", summary, re.MULTILINE)
+    assert "- ratios: ok: all ok" in summary
+    assert summary.splitlines()[-1].startswith("Exit code 1 after ")
+
+
+@pytest.mark.tier("frameworks")
+def test_what_is_skipped_for_want_of_a_package_is_no_failure_and_a_row_without_time_is_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    words = ("--rehearse", "--only", "tsm", "--part", "submit")
+    for more, code in (((), 0), (("--part", "rows", "--seconds", "60"), 1)):
+        ended = rehearse(tmp_path, {"msgspec", "sqlalchemy"}, *words, *more)
+        assert ended.returncode == code, ended.stdout + ended.stderr
+        skipped = "submit: ok: skipped, because msgspec and sqlalchemy cannot be imported"
+        assert skipped in ended.stdout
+        assert ("rows: FAILED: 0 of 2 rows" in ended.stdout) == (code == 1)
+        assert ("– | no time was left for it |" in ended.stdout) == (code == 1)
+
+
+def test_without_a_gpu_it_measures_nothing(tmp_path: pathlib.Path) -> None:
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "tests.gpu_figures", str(tmp_path / "figures.md")]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 6
+    assert ended.stderr.startswith("error: no framework can measure here (torch: ")
+    assert not (tmp_path / "figures.md").exists()
+
+
+# The sides of a pair
+
+SIDE = """
+import itertools, os
+from tests.bench.sides import gate
+taken = []
+side = gate.Gate()
+side.peak_memory = lambda: len(taken)
+side.empty_cache = lambda: os.write(2, b"emptied\\n")
+for number in side.stream(itertools.count()):
+    taken.append(number)
+"""
+
+
+def test_a_side_gives_its_memory_back_before_it_answers_and_times_no_step_that_takes_it() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", SIDE],
+        cwd=ROOT,
+        input="3\n1\n",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    ).stdout
+    built, emptied, first, again, second = said.splitlines()
+    assert (json.loads(built), emptied, again) == ({"event": "built"}, "emptied", "emptied")
+    # Two steps that are not timed, each time.
+    assert [json.loads(answer)["memory_mib"] for answer in (first, second)] == [5, 8]
