@@ -17,13 +17,13 @@ def test_fp32_is_not_tf32(user: str | None, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name, raising=False)
         if user is not None:
             monkeypatch.setenv(name, user)
-    found = rounding("cuda")
+    found = rounding("cuda", timeout=LONG)
     assert found["matmul"] < 2e-5
     assert found["convolution"] < 2e-5
 
 
 def test_tf32_is_what_one_gets_by_asking() -> None:
-    found = rounding("cuda", "--tf32")
+    found = rounding("cuda", "--tf32", timeout=LONG)
     if not found["tf32"]:
         pytest.skip("this GPU has no TF32")
     assert 5e-5 < found["matmul"] < 5e-3

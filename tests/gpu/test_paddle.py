@@ -125,7 +125,7 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
 
 
 def test_vectors_of_every_size_are_summed_up_and_timed(two_gpus: None) -> None:
-    found = sums_up("cuda", "--framework", "paddle", start=paddle_runs.ranks)
+    found = sums_up("cuda", "--framework", "paddle", start=paddle_runs.ranks, timeout=LONG)
     assert found[0]["device"] == "cuda"
     assert only(found, "environment")[0]["backend"] == "nccl"
 

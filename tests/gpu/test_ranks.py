@@ -88,21 +88,21 @@ def test_nccl_forms_a_group_of_one_and_tells_its_network(
     level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NCCL_DEBUG", level)
-    (told,) = meeting("cuda", 1)
+    (told,) = meeting("cuda", 1, timeout=LONG)
     assert told["backend"] == "nccl"
     assert told["transport"], "NCCL's log was not understood"
     assert told["sum"] == [1.0] * 8
 
 
 def test_two_ranks_sum_up_and_agree(backend: str) -> None:
-    for told in meeting("cuda", 2, *options(backend)):
+    for told in meeting("cuda", 2, *options(backend), timeout=LONG):
         assert (told["backend"], told["world_size"], told["agreed"]) == (backend, 2, 7)
         assert told["sum"] == [3.0] * 8
         assert told["transport"] == "socket" if backend == "gloo" else told["transport"]
 
 
 def test_vectors_of_every_size_are_summed_up_and_timed(backend: str) -> None:
-    found = sums_up("cuda", *options(backend))
+    found = sums_up("cuda", *options(backend), timeout=LONG)
     assert found[0]["device"] == "cuda"
     assert only(found, "environment")[0]["backend"] == backend
 

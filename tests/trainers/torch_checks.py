@@ -415,12 +415,13 @@ print(json.dumps(told))
 """
 
 
-def rounding(device: str, *options: str) -> dict[str, Any]:
+def rounding(device: str, *options: str, timeout: float = 100.0) -> dict[str, Any]:
     """The relative error of FP32 products in a session with these options.
 
     FP32 rounds at 6e-8, TF32 its factors at 5e-4; sums of many products keep about these.
     """
-    told: dict[str, Any] = json.loads(alone(["-c", PRODUCTS, "--device", device, *options]))
+    words = ["-c", PRODUCTS, "--device", device, *options]
+    told: dict[str, Any] = json.loads(alone(words, timeout=timeout))
     return told
 
 
@@ -446,24 +447,30 @@ print("MET " + json.dumps({**told, "sum": sum.tolist(), "agreed": here.agree(7 +
 )
 
 
-def meeting(device: str, world_size: int, *options: str) -> list[dict[str, Any]]:
+def meeting(
+    device: str, world_size: int, *options: str, timeout: float = 100.0
+) -> list[dict[str, Any]]:
     """What each rank of a process group tells, which a rank alone forms with itself."""
     arguments = ["-c", MEETING, "--device", device, *options]
     if world_size == 1:
-        printed = together(arguments, [rank_variables(0, 1, free_port())])
+        printed = together(arguments, [rank_variables(0, 1, free_port())], timeout=timeout)
     else:
-        printed = ranks(arguments, world_size)
+        printed = ranks(arguments, world_size, timeout=timeout)
     lines = [line for text in printed for line in text.splitlines() if line.startswith("MET ")]
     return [json.loads(line.removeprefix("MET ")) for line in lines]
 
 
 def sums_up(
-    device: str, *options: str, start: Callable[[Sequence[str], int], list[str]] = ranks
+    device: str,
+    *options: str,
+    start: Callable[..., list[str]] = ranks,
+    timeout: float = 100.0,
 ) -> list[Event]:
     """Two ranks of the all-reduce trainer, started by a framework's `ranks`: rank 0's lines."""
     length = ("--device", device, "--warmup", "1", "--iterations", "2")
     sizes = ("--smallest", "4096", "--largest", "65536")
-    first, second = start(["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options], 2)
+    words = ["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options]
+    first, second = start(words, 2, timeout=timeout)
     found = only(events(first), "allreduce")
     assert [event["bytes"] for event in found] == [4096, 16384, 65536]
     assert all(event["correct"] for event in found)

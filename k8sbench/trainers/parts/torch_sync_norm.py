@@ -42,7 +42,7 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):
         self.num_batches_tracked.add_(1)
         count = x.numel() // x.shape[1]
         if self.counts is None:
-            self.count, self.counts = count, _equal_counts(count, x.device)
+            self.count, self.counts = count, _equal_counts(count, self.running_mean)
         elif count != self.count:
             raise ValueError(f"batch norm began with {self.count} samples per rank, now {count}")
         running = (self.running_mean, self.running_var, self.momentum)
@@ -63,18 +63,19 @@ def synchronise(model: nn.Module) -> nn.Module:
     return model
 
 
-def _equal_counts(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """This rank's number of samples once per rank, if it is every rank's; in both kernels' types.
+def _equal_counts(count: int, running_mean: Tensor) -> tuple[Tensor, Tensor]:
+    """This rank's number of samples once per rank, if it is every rank's; in both kernels' types:
+    forward that of the running mean, backward whole numbers.
 
     The only values that the host ever reads, in the first step.
     """
-    mine = torch.tensor([count], device=device)
+    mine = torch.tensor([count], device=running_mean.device)
     each = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(each, mine)
     told = torch.cat(each)
     if told.tolist() != [count] * len(each):
         raise ValueError(f"ranks with unequal batches, of {told.tolist()} samples in batch norm")
-    return told.float(), told.int()
+    return told.to(running_mean.dtype), told.int()
 
 
 class _Normalise(torch.autograd.Function):
