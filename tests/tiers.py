@@ -33,6 +33,7 @@ FOLDERS = {
     "chart": "helm",
     "browser": "browser",
     "gpu": "gpu",
+    "cuda_stub": "cuda-stub",
     "harness/tests/cluster": "cluster",
     "harness/tests/node": "node",
 }
@@ -74,6 +75,12 @@ def _go() -> str | None:
 def _compiler() -> str | None:
     found = shutil.which("cc") or shutil.which("gcc")
     return None if found else "no C compiler (Debian: gcc, libc6-dev)"
+
+
+def _cuda_stub() -> str | None:
+    from tests.harness import cuda_stub
+
+    return cuda_stub.missing()
 
 
 def _cluster() -> str | None:
@@ -162,6 +169,7 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "dali": _dali,
     "go": _go,
     "compiler": _compiler,
+    "cuda-stub": _cuda_stub,
     "package": _package,
     "postgres": _postgres,
     "prometheus": _prometheus,

@@ -36,14 +36,15 @@ for module, name in (
 
 
 # Trainers one after the other in one process: a line for each, NAME PORT OPTIONS.
-IN_TURN = f"""
+FULL_SIZE_IN_TURN = """
 import importlib, os, sys
-put = setattr
-{NARROW}
 for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
     os.environ["MASTER_PORT"] = port  # each run meets anew
     importlib.import_module("k8sbench.trainers." + name).main(options)
+from k8sbench.trainers.parts import ending
+ending.run(lambda: None)  # see END
 """
+IN_TURN = f"put = setattr\n{NARROW}{FULL_SIZE_IN_TURN}"
 _HELD = contextlib.ExitStack()
 atexit.register(_HELD.close)
 Job = tuple[str, ...]
@@ -99,7 +100,8 @@ def free_port() -> int:
 
 def environment(**more: str) -> dict[str, str]:
     """This process' environment with the source tree in front and `more`."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
 
 
 def together(
@@ -163,13 +165,19 @@ def alone(arguments: Sequence[str], *, timeout: float = 100.0) -> str:
 
 
 def in_turn(
-    jobs: Sequence[Job], world_size: int, *, before: str = "", timeout: float = 100.0
+    jobs: Sequence[Job],
+    world_size: int,
+    *,
+    before: str = "",
+    program: str = IN_TURN,
+    timeout: float = 100.0,
 ) -> list[list[list[Event]]]:
-    """Run narrow trainers one after the other, all in one process per rank: of each job each
-    rank's events. `before` is a program that runs first, on every rank.
+    """Run trainers, narrow ones unless `program` is another, one after the other, all in one
+    process per rank: of each job each rank's events. `before` is a program that runs first, on
+    every rank.
     """
     script = "\n".join(" ".join((name, str(free_port()), *options)) for name, *options in jobs)
-    printed = ranks(["-c", before + IN_TURN, script], world_size, timeout=timeout)
+    printed = ranks(["-c", before + program, script], world_size, timeout=timeout)
     return [list(each) for each in zip(*map(separate, map(events, printed)), strict=True)]
 
 

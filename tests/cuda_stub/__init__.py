@@ -1,0 +1,1 @@
+"""The PyTorch trainers' way through CUDA, without a GPU: on the runtime of tests/harness."""

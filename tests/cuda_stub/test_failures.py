@@ -1,0 +1,96 @@
+"""How trainers end where the GPU fails them: exit code, last words, and what is made of those."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from k8sbench.diagnose.job import exits
+from tests.trainers.killed_ranks import ENDLESS, JOBS
+from tests.trainers.torch_checks import SIZES, TRAINERS
+from tests.trainers.torch_runs import environment, events, free_port, only
+
+LONG = 240.0
+# A kernel of some step between the second and the thirtieth.
+ILLEGAL = {"CUDA_STUB_FAILING_LAUNCH": "6000"}
+SMALL_CARD = {"CUDA_STUB_MEMORY": str(2**28)}
+FAULT = "CUDA error: an illegal memory access was encountered"
+
+
+def ended(arguments: Sequence[str], **variables: str) -> tuple[int, list[str]]:
+    """Exit code and lines of `python ARGUMENTS`, in one stream, as a container's log has them."""
+    with subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=LONG)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, output.splitlines()
+
+
+def cause(code: int, lines: Sequence[str]) -> str:
+    """The sentence that the user reads."""
+    return exits.cause(exits.Ended(replica="worker-0", code=code, last=lines), []).sentence
+
+
+def alone(trainer: str, amp: str, failure: dict[str, str]) -> tuple[int, list[str]]:
+    """A trainer by its command line, which would go on for long."""
+    options = ("--device", "cuda", *ENDLESS, "--amp-dtype", amp, *SIZES[trainer])
+    return ended(["-m", f"k8sbench.trainers.{trainer}", *options], **failure)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_trainer_ends_at_an_error_of_cuda_with_code_1_and_that_error(trainer: str) -> None:
+    code, lines = alone(trainer, "fp16", ILLEGAL)
+    assert code == 1, lines
+    found = events("\n".join(lines))
+    assert len(only(found, "step")) > 1
+    assert not only(found, "summary")
+    assert cause(code, lines) == f"worker-0 exited with code 1: torch.AcceleratorError: {FAULT}"
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_trainer_ends_without_memory_with_code_1_and_says_how_much_was_missing(
+    trainer: str,
+) -> None:
+    """The weights, their gradients and momenta alone take more than 256 MiB."""
+    code, lines = alone(trainer, "none", SMALL_CARD)
+    assert code == 1, lines
+    assert not only(events("\n".join(lines)), "summary")
+    sentence = cause(code, lines)
+    start = "worker-0 exited with code 1: torch.OutOfMemoryError: CUDA out of memory. Tried to all"
+    assert sentence.startswith(start)
+    assert "GPU 0 has a total capacity of 256.00 MiB" in sentence
+
+
+def test_a_rank_that_fails_ends_its_job_and_its_error_is_the_one_that_is_told() -> None:
+    """Under the launcher of its container, over gloo; its peer loses the connection."""
+    arguments, variables, _ = JOBS["pytorch"]
+    code, lines = ended(
+        [*arguments, "--device", "cuda", "--share-gpu"],
+        **{**variables, "PET_MASTER_PORT": str(free_port()), **ILLEGAL},
+        CUDA_STUB_FAILING_RANK="1",
+    )
+    assert code == 1, lines
+    found = events("\n".join(lines))
+    assert {event["rank"] for event in only(found, "environment")} == {0, 1}
+    assert not only(found, "summary")
+    # A thread of PyTorch's own that meets the error first aborts the process, with the same words.
+    assert any(FAULT in line for line in lines)
+    assert cause(code, lines) in {
+        f"worker-0 exited with code 1: [rank1]: torch.AcceleratorError: {FAULT}",
+        "rank 1 of worker-0 was killed by signal 6 (SIGABRT).",
+    }
