@@ -247,7 +247,8 @@ def _taken(
     some, shape = candidates(names[0])
     files = intake.copied(incoming, number, names)
     paths = {intake.path_of(incoming, number, file): file.name for file in files}
-    expected = [each.expected for each in some]
+    gpu_model = options.gpu_model
+    expected = [msgspec.structs.replace(each.expected, gpu_model=gpu_model) for each in some]
     logs = line_limit.opened(paths, declared=any(each.declared for each in expected))
     outcome = measuring.measure_logs(logs, expected, one_run=True)
     for wrong in outcome.failures:

@@ -7,6 +7,7 @@ which number or line is wrong says so in its message; here stands what follows.
 from __future__ import annotations
 
 OF_RUNS: dict[str, str] = {
+    "above-peak": "Check batch, GPUs and model: the figure is more than the GPU can do.",
     "batch-mismatch": (
         "The lines were edited, or the batch or the number of GPUs was not the one given: "
         "correct these, or get the original log."
@@ -145,7 +146,6 @@ OF_GROUPS: dict[str, str] = {
     "mixed-estimator": (
         "Use the same log interval in all repeats, so that all have figures by one estimator."
     ),
-    "above-peak": "Check batch, GPUs and model: the figure is more than the GPU can do.",
     "outlier": (
         "Repeat the case until a clear majority agrees, and find out what else ran beside the "
         "outlier."

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from k8sbench.measure.group.gpu_peaks import peak_of, tflops
 from k8sbench.model.group import Figure, Group
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import Fingerprint
 
+SAME_MODEL = 0.001
+"""Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
 TF32_UNKNOWN = "fp32 or tf32"
 
 
@@ -63,10 +67,30 @@ def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> s
     return "fp32" if plan.impl == "k8sbench" else TF32_UNKNOWN
 
 
-def peak_limit(plan: RunPlan, effective: str | None, gpu_model: str | None) -> float | None:
-    """TFLOP/s that a run on this GPU cannot exceed; None where that is not known."""
-    peak = peak_of(gpu_model)
-    kind = arithmetic(plan, effective, gpu_model)
-    if peak is None or kind is None:
+def beyond_peak(
+    found: Measurement, rate: float, model: Fingerprint | None, gpu_model: str | None
+) -> str | None:
+    """Say that ``rate`` (samples/s of the job) is more arithmetic than its GPUs can do; else None.
+
+    Nothing is said of another model than the catalog's, of a smoke run, whose model is small, and
+    of GPUs whose peak is not known. Where it is not known what was computed in which format, the
+    limit is that of the fastest one that it may have been.
+    """
+    gpu_model = found.gpu_model or gpu_model
+    peak, parameters = peak_of(gpu_model), found.parameters
+    if model is None or peak is None or not found.gpus or found.device == "cpu":
         return None
-    return peak.tf32 if kind == TF32_UNKNOWN else getattr(peak, kind)
+    if found.environment.get("preset") == "smoke" or (
+        parameters is not None
+        and abs(parameters - model.parameters) > SAME_MODEL * model.parameters
+    ):
+        return None
+    limit, tf32 = peak.fp16, found.environment.get("option.tf32")
+    if found.precision_effective in ("fp32", "tf32"):
+        # Our trainers switch TF32 off unless they are asked for it.
+        is_off = tf32 != "True" if found.impl == "k8sbench" else tf32 == "False"
+        limit = peak.fp32 if is_off else peak.tf32 or peak.fp32
+    done = tflops(model, rate, found.gpus)
+    if done <= limit:
+        return None
+    return f"{done:.1f} TFLOP/s per GPU are more than the peak of a {gpu_model}, {limit:g}."

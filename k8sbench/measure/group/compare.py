@@ -210,7 +210,7 @@ def _unlike_alike(one: Group, two: Group) -> list[str]:
         and ("unknown" in gpus or len({plain_name(gpu) for gpu in gpus}) > 1),
         "no-figure": one.spread is None or two.spread is None,
         "model": any(
-            known and max(known) > min(known) * (1 + parity.SAME_MODEL) for known in models
+            known and max(known) > min(known) * (1 + arithmetic.SAME_MODEL) for known in models
         ),
         "precision": len(formats - {None}) > 1 or len(effective - {None}) > 1,
         "arithmetic": len(stated) == 2 and stated[0] != stated[1],

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from k8sbench.measure.group import parity
+from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.group.candidates import Candidate
 from k8sbench.model.group import GPU_FIGURES, SCRATCH, TrainingOfGroup, gpu_figure
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
@@ -31,7 +31,7 @@ def model(
         missing["parameters"] = "neither the runs nor the catalog say how many"
     if known is None:
         missing["gmac"] = "the catalog has no fingerprint of the model"
-    elif any(abs(n - known.parameters) > parity.SAME_MODEL * known.parameters for n in counts):
+    elif any(abs(n - known.parameters) > SAME_MODEL * known.parameters for n in counts):
         missing["gmac"] = (
             f"the runs report {max(counts):,} parameters, the catalog's model has"
             f" {known.parameters:,}"

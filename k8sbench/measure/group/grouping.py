@@ -36,10 +36,10 @@ REASONS = (
     *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
     *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
     *("mixed-data", "mixed-weights"),
-    *("mixed-estimator", "above-peak", "outlier"),
+    *("mixed-estimator", "outlier"),
     *("efficiency-above-limit", "rising-efficiency", "wide-interval"),
 )
-"""Ids of every reason that grouping can give; ``docs/results.md`` explains them."""
+"""Ids of every reason that grouping alone can give; ``docs/results.md`` explains them."""
 
 
 def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:

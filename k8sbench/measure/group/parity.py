@@ -10,15 +10,12 @@ from collections.abc import Iterable
 from functools import partial
 
 from k8sbench.measure.group import comparable
-from k8sbench.measure.group.arithmetic import TF32_UNKNOWN, arithmetic
+from k8sbench.measure.group.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.group import Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
-
-SAME_MODEL = 0.001
-"""Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
 
 
 def parities(groups: Iterable[Group]) -> list[Parity]:

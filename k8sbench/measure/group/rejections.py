@@ -11,9 +11,8 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.measure.group import arithmetic, gpu_peaks
+from k8sbench.measure.group import arithmetic
 from k8sbench.measure.group.candidates import Candidate, reported
-from k8sbench.measure.group.group_figures import model
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import ESTIMATORS
 
@@ -130,27 +129,19 @@ def _order(estimator: str) -> int:
 
 
 def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
-    """Reject runs that did more arithmetic than their GPUs can."""
+    """Reject runs that did more arithmetic than their GPUs can.
+
+    Measurements say so themselves, but for those of an older version.
+    """
     for candidate in candidates:
-        if not candidate.counts:
+        if not candidate.counts or any(each.id == "above-peak" for each in candidate.reasons):
             continue
-        plan, measured = candidate.run.plan, candidate.measured
-        _, gmac = model(plan, [candidate], {})
-        if (
-            gmac is None
-            or plan.fingerprint is None
-            or plan.preset == "smoke"
-            or plan.device == "cpu"
-        ):
-            continue
-        limit = arithmetic.peak_limit(plan, measured.precision_effective, measured.gpu_model)
-        done = gpu_peaks.tflops(plan.fingerprint, candidate.rates[estimator], plan.world_size)
-        if limit is not None and done > limit:
-            candidate.reject_unless_accepted(
-                "above-peak",
-                f"{done:.1f} TFLOP/s per GPU are more than the peak of a {measured.gpu_model},"
-                f" {limit:g}.",
-            )
+        plan, rate = candidate.run.plan, candidate.rates[estimator]
+        model = None if plan.preset == "smoke" else plan.fingerprint
+        planned = plan.pool.gpu_model if plan.device == "cuda" else None
+        text = arithmetic.beyond_peak(candidate.measured, rate, model, planned)
+        if text is not None:
+            candidate.reject_unless_accepted("above-peak", text)
 
 
 def outliers(candidates: Sequence[Candidate], estimator: str) -> int:

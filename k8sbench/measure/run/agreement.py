@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.run import data_set, models
 from k8sbench.measure.run.case import Case
 from k8sbench.measure.run.log_facts import LogFacts
@@ -14,9 +15,6 @@ from k8sbench.measure.run.reasons import reason
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import Reason
 from k8sbench.parse.reading import OURS
-
-SAME_MODEL = 0.001
-"""Relative difference of parameter counts that are the same: catalogs round."""
 
 
 def reasons(case: Case) -> Iterator[Reason]:

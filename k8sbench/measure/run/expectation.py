@@ -13,6 +13,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import (
     Accuracy,
     BenchmarkSpec,
+    Fingerprint,
     Framework,
     LogFormat,
     Precision,
@@ -34,6 +35,10 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Architecture as text, compared with the model that the log names."""
     parameters: int | None = None
     """Of the model at full size."""
+    fingerprint: Fingerprint | None = None
+    """The model at full size, whose arithmetic no GPU does faster than its peak."""
+    gpu_model: str | None = None
+    """The GPU of a log that does not state it: as its user says, or its node pool."""
     gpus: int | None = None
     """GPUs (or CPU processes) of the whole job."""
     trainers: int | None = None
@@ -108,6 +113,8 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         variant=plan.variant,
         model=fingerprint.model if fingerprint else None,
         parameters=fingerprint.parameters if fingerprint else None,
+        fingerprint=fingerprint,
+        gpu_model=plan.pool.gpu_model if plan.device == "cuda" else None,
         gpus=plan.world_size,
         trainers=plan.world_size if plan.trainer is not None else None,
         batch_size=plan.batch_size,
@@ -158,6 +165,7 @@ def from_variant(
         variant=variant.name,
         model=fingerprint.model if fingerprint else f"{spec.name} {variant.title}",
         parameters=fingerprint.parameters if fingerprint else None,
+        fingerprint=fingerprint,
         gpus=gpus,
         batch_size=batch_size,
         batch_sizes=variant.batch_size,

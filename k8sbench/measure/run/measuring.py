@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from k8sbench.measure import verdict
+from k8sbench.measure.group.arithmetic import beyond_peak
 from k8sbench.measure.run import (
     data_set,
     gpu_metrics,
@@ -243,7 +244,16 @@ def of_log(log: LogFacts) -> Measurement:
         verdict="valid",
         reasons=(),
     )
-    return verdict.of_measurement(found, _unique(integrity.reasons(case)), expected.accept)
+    reasons = [*_unique(integrity.reasons(case)), *_above_peak(found, expected)]
+    return verdict.of_measurement(found, reasons, expected.accept)
+
+
+def _above_peak(found: Measurement, expected: Expectation) -> Iterator[Reason]:
+    rate = found.throughput and getattr(found.throughput, found.estimator)
+    model = None if expected.smoke else expected.fingerprint
+    text = rate and beyond_peak(found, rate, model, expected.gpu_model)
+    if text:
+        yield reason("above-peak", text)
 
 
 def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, float | None]:

@@ -24,6 +24,7 @@ _REJECT = (
     *("gpu-throttled", "gpu-shared", "metrics-at-odds"),
     *("iterations-back", "iterations-missing", "loss-not-finite"),
     *("summary-mismatch", "clock-mismatch", "job-changed", "two-runs", "unread-number"),
+    "above-peak",
 )
 _WARN = (
     *("ends-early", "warmup-included", "incomplete-log", "gpu-clocks", "xid-error", "loader-stall"),

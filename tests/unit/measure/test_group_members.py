@@ -416,6 +416,26 @@ def test_a_run_that_cannot_be_held_against_the_peak_excuses_no_other(first: Run)
     assert rejected(only([first, run(5200.0, repeat=2)]))[5200.0] == ["above-peak"]
 
 
+def test_a_measurement_that_says_so_itself_says_it_once_and_can_be_accepted() -> None:
+    own = Reason(id="above-peak", severity="reject", message="Too fast.")
+    rejects = {"verdict": "rejected", "throughput": None, "unverified": throughput(5200.0)}
+    runs = [run(5200.0, measured={**rejects, "reasons": (own,)})]
+    assert rejected(only(runs)) == {5200.0: ["above-peak"]}
+    for accepted in (
+        only(runs, accept={"above-peak"}),
+        only([run(5200.0, measured={"reasons": (msgspec.structs.replace(own, accepted=True),)})]),
+    ):
+        assert accepted.counted == 1
+        assert [each.message for each in accepted.members[0].reasons] == ["Too fast."]
+
+
+@pytest.mark.parametrize("unknown", [{"gpu_model": None}, {"precision_effective": None}])
+def test_what_a_run_does_not_report_is_no_way_around_the_peak(unknown: dict[str, None]) -> None:
+    assert only([run(5000.0, measured=unknown)]).counted == 1
+    # 130 TFLOP/s per GPU: more than the tensor cores of a V100.
+    assert only([run(42_500.0, measured=unknown)]).ids("reject") == ("above-peak",)
+
+
 def test_a_gpu_without_a_known_peak_is_not_held_against_one() -> None:
     assert only([run(5200.0, measured={"gpu_model": "Mystery 1"})]).counted == 1
 
@@ -648,5 +668,5 @@ def test_groups_come_in_the_order_of_their_keys() -> None:
 
 def test_every_reason_that_grouping_gives_is_in_its_table() -> None:
     source = msgspec.json.encode(sorted(grouping.REASONS)).decode()
-    for reason in [*MIXED, "outlier", "log-counted-twice", "repeat-collision", "above-peak"]:
+    for reason in [*MIXED, "outlier", "log-counted-twice", "repeat-collision"]:
         assert f'"{reason}"' in source
