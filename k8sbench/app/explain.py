@@ -141,7 +141,7 @@ def _log(store: SqlStore, run: Run, found: Measurement, notes: list[str]) -> Log
 
 def explain_format(name: str, log: str) -> FormatExplanation:
     """Say which lines of a log the expressions of a benchmark's file match, and nearly match."""
-    from k8sbench.adapters.files import line_limit
+    from k8sbench.adapters.files import line_limit, log_files
     from k8sbench.measure.run import redaction
     from k8sbench.parse import expressions
 
@@ -162,7 +162,7 @@ def explain_format(name: str, log: str) -> FormatExplanation:
         for log_format, variants in declared.items()
         for each in expressions.expressions(log_format)
     ]
-    (source,) = line_limit.opened([log], declared=True)
+    (source,) = line_limit.opened(log_files.names([log], [log]), declared=True)
     read = expressions.explain(source, [each for _, each in some])
     if not read:
         raise InputError("is empty.", "Give the log of a training run.", file=log)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,6 +119,7 @@ def import_logs(logs: Sequence[str], options: ImportOptions, note: Note) -> Impo
 
     The same log twice, or one that another run of the store has, is among the failures.
     """
+    from k8sbench.adapters.files import log_files
     from k8sbench.adapters.store import intake
 
     set_name = checked_set_name(options.set_name or context.new_set_name())
@@ -126,13 +127,14 @@ def import_logs(logs: Sequence[str], options: ImportOptions, note: Note) -> Impo
     if failures and (options.measure.one_run or not files):
         # A run that lacks one of its files would be another run.
         raise failures[0]
-    candidates = _candidates(options, files)
+    candidates, shown = _candidates(options, files), log_files.names(logs, files)
     groups = [files] if options.measure.one_run else [[file] for file in files]
     with stores.to_write(options.store) as store, intake.receiving(store.root) as incoming:
         taken: list[_Taken] = []
         for number, names in enumerate(groups):
             try:
-                taken.append(_taken(incoming, number, names, set_name, options, candidates))
+                given = {file: shown[file] for file in names}
+                taken.append(_taken(incoming, number, given, set_name, options, candidates))
             except InputError as wrong:
                 failures.append(wrong)
         measurements = tuple(one.measured for one in taken)
@@ -234,19 +236,22 @@ def _precision(text: str) -> str:
 def _taken(
     incoming: Path,
     number: int,
-    names: Sequence[str],
+    given: Mapping[str, str | None],
     set_name: str,
     options: ImportOptions,
     candidates: Candidates,
 ) -> _Taken:
-    """Copy the logs of one run and measure the copies."""
+    """Copy the logs of one run, by path and name, and measure the copies."""
     from k8sbench.adapters.files import line_limit
     from k8sbench.adapters.store import intake
     from k8sbench.runs import measuring
 
-    some, shape = candidates(names[0])
-    files = intake.copied(incoming, number, names)
-    paths = {intake.path_of(incoming, number, file): file.name for file in files}
+    first = next(iter(given))
+    some, shape = candidates(first)
+    files = intake.copied(incoming, number, given)
+    paths: dict[str, str | None] = {
+        intake.path_of(incoming, number, file): file.name for file in files
+    }
     gpu_model = options.gpu_model
     expected = [msgspec.structs.replace(each.expected, gpu_model=gpu_model) for each in some]
     logs = line_limit.opened(paths, declared=any(each.declared for each in expected))
@@ -256,7 +261,7 @@ def _taken(
     (found,) = outcome.measurements
     chosen = _matching(some, found)
     origin = Origin(
-        file=names[0],
+        file=first,
         spec=chosen.found.spec if chosen.found else None,
         spec_digest=chosen.found.digest if chosen.found else "",
         spec_source=chosen.found.source if chosen.found else "",

@@ -57,7 +57,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
     """Measure files, folders, or ``-``; what cannot be read is among the outcome's failures."""
-    from k8sbench.adapters.files import line_limit
+    from k8sbench.adapters.files import line_limit, log_files
     from k8sbench.runs import measuring
 
     expected = [each.expected for each in candidates(options)]
@@ -65,7 +65,8 @@ def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
     if options.one_run and failures:
         # A run that lacks one of its files would be another run.
         raise failures[0]
-    opened = line_limit.opened(files, declared=any(each.declared for each in expected))
+    names = log_files.names(logs, files)
+    opened = line_limit.opened(names, declared=any(each.declared for each in expected))
     found = measuring.measure_logs(opened, expected, one_run=options.one_run)
     return msgspec.structs.replace(found, failures=(*failures, *found.failures))
 

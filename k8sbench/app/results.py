@@ -262,7 +262,7 @@ def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     if declared and threading.current_thread() is not threading.main_thread():
         return None  # only there a pattern is stopped that takes too long for a line
     logs = line_limit.opened(
-        [str(path) for path in store.log_files(plan.run_id)[:1]], declared=declared
+        {str(path): path.name for path in store.log_files(plan.run_id)[:1]}, declared=declared
     )
     lines = (line for log in logs for block in log for line in ended(block))
     return curve.curve(plan, family_of(plan), lines)

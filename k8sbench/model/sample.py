@@ -17,7 +17,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where something was read: evidence."""
 
     file: str
-    """The log, or ``gpu/SOURCE.jsonl`` in the run's folder."""
+    """The log's name, relative to what the user gave; of a run's log, to the run's logs; or
+    ``gpu/SOURCE.jsonl`` in the run's folder."""
     line: int
     """1-based."""
     text: str = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import FrameType
 
 from k8sbench.adapters.files.log_files import LogFile
@@ -21,10 +21,9 @@ SECONDS = 2.0
 _READER = "k8sbench.parse"
 
 
-def opened(files: Iterable[str], *, declared: bool) -> list[Source]:
-    """Open logs by path; of a mapping, under the names that it gives them."""
-    names = files if isinstance(files, Mapping) else {}
-    logs = [LogFile(file, names.get(file)) for file in files]
+def opened(files: Mapping[str, str | None], *, declared: bool) -> list[Source]:
+    """Open logs by path, under the names that they are given; None: their path."""
+    logs = [LogFile(file, name) for file, name in files.items()]
     return [Limited(log) for log in logs] if declared else list(logs)
 
 

@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,6 +70,25 @@ def find(paths: Sequence[str]) -> list[str]:
         else:
             found[path] = None
     return list(found)
+
+
+def names(given: Sequence[str], files: Iterable[str]) -> dict[str, str | None]:
+    """Map log files to the names that rows and evidence have of them; None: the path itself.
+
+    What was given as an absolute path is named from the folder that all of those are in: what is
+    printed, recorded and published shows nobody's home. ``given`` are the paths that the files
+    were found at or below.
+    """
+    absolute = [path for path in given if Path(path).is_absolute()]
+    folders = [path if Path(path).is_dir() else str(Path(path).parent) for path in absolute]
+    above = os.path.commonpath(folders) if folders else ""
+    found = {
+        file: str(Path(file).relative_to(above)) if Path(file).is_absolute() else None
+        for file in files
+    }
+    # One given as a/b.log and one as /c/a/b.log are told apart by what was typed.
+    is_unique = len({name or file for file, name in found.items()}) == len(found)
+    return found if is_unique else dict.fromkeys(found)
 
 
 def _is_folder(path: str) -> bool:

@@ -8,7 +8,7 @@ know of it. Its logs stay as they were: no time is put in front of lines whose c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,7 +32,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """One log that was imported."""
 
     name: str
-    """As it was named."""
+    """As results name it: relative to what was given."""
     kept_as: str
     """Path of the copy below the run's folder."""
     bytes: int
@@ -52,8 +52,8 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """The logs."""
 
 
-def copied(incoming: Path, number: int, names: Sequence[str]) -> tuple[ImportedFile, ...]:
-    """Copy the logs of one run, unpacked and otherwise as they are.
+def copied(incoming: Path, number: int, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
+    """Copy the logs of one run, by path and name, unpacked and otherwise as they are.
 
     Raises :class:`~k8sbench.model.errors.InputError` for one that cannot be read.
     """
@@ -61,9 +61,9 @@ def copied(incoming: Path, number: int, names: Sequence[str]) -> tuple[ImportedF
     folder = _folder(incoming, number)
     with disk.translated(f"make {folder}"):
         (folder / LOGS).mkdir(parents=True, exist_ok=True)
-    for index, name in enumerate(names):
+    for index, (path, name) in enumerate(logs.items()):
         kept_as = f"{LOGS}/log-{index}{LOG_SUFFIX}"
-        log = LogFile(name)
+        log = LogFile(path, name)
         digest, size = hashlib.sha256(), 0
         # What is measured is the copy: standard input can be read only once.
         with _opened(folder / kept_as) as file:

@@ -316,6 +316,26 @@ def test_the_family_is_recognised(place: Path, capsys: Captured) -> None:
     assert "holds no training line of any family" in capsys.readouterr().err
 
 
+def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
+    place: Path, capsys: Captured
+) -> None:
+    home = place / "home" / "alice"
+    home.mkdir(parents=True)
+    for name in ("a.txt", "b.txt"):
+        (home / name).write_text(foreign.log(day=ord(name[0]) - 90))
+    assert imported(str(home), *foreign.OF, "--set", "s", "-o", "json") == 0
+    with open_store() as store:
+        found = store.runs(RunFilter())
+        texts = [p.read_text() for p in store.root.rglob("*.json") if p.is_file()]
+    assert [run.measurement and run.measurement.files for run in found] == [
+        ("a.txt",),
+        ("b.txt",),
+    ]
+    assert len(texts) >= 6
+    kept = json.dumps([text.replace(str(place / "store"), "") for text in texts])
+    assert "alice" not in kept + capsys.readouterr().out
+
+
 def test_measure_records_what_it_prints(place: Path, capsys: Captured) -> None:
     (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
     words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]

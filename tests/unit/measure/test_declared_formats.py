@@ -119,7 +119,7 @@ ENDLESS = LogFormat(
 
 def limited(path: Path, *lines: str) -> Measurement:
     path.write_text("\n".join(lines))
-    opened = line_limit.opened([str(path)], declared=True)
+    opened = line_limit.opened({str(path): None}, declared=True)
     return measure(opened, Expectation(format=ENDLESS, gpus=1, warmup=0))
 
 

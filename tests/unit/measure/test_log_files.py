@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find
+from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find, names
 from k8sbench.model.errors import InputError
 from k8sbench.parse.lines import Lines
 
@@ -95,6 +95,35 @@ def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path: Path, pat
     with pytest.raises(InputError) as caught:
         find([str(tmp_path / path)])
     assert caught.value.action
+
+
+# Naming.
+
+
+def test_an_absolute_path_is_named_from_the_folder_that_was_given(tmp_path: Path) -> None:
+    for name in ("a/train.log", "b/train.log"):
+        (tmp_path / name).parent.mkdir()
+        written(tmp_path, b"x", name)
+    folder, one, two = (str(tmp_path / name) for name in ("", "a/train.log", "b/train.log"))
+    assert list(names([folder], find([folder])).values()) == ["a/train.log", "b/train.log"]
+    assert list(names([one, two], [one, two]).values()) == ["a/train.log", "b/train.log"]
+    assert names([one], [one]) == {one: "train.log"}
+    below = str(tmp_path / "a")
+    assert names([below, two], [one, two]) == {one: "a/train.log", two: "b/train.log"}
+
+
+def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> None:
+    typed = ["logs/a.log", "../b.log", "-"]
+    assert names(typed, typed) == dict.fromkeys(typed)
+
+
+def test_files_of_one_name_are_told_apart_by_what_was_typed() -> None:
+    assert names(["a.log", "/x/b.log"], ["a.log", "/x/b.log"]) == {
+        "a.log": None,
+        "/x/b.log": "b.log",
+    }
+    typed = ["a.log", "/x/a.log"]
+    assert names(typed, typed) == dict.fromkeys(typed)
 
 
 # Refusing.

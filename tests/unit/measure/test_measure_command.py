@@ -52,6 +52,22 @@ def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
     assert COMMANDS["measure"] == "Measure existing logs, from any source."
 
 
+@pytest.mark.parametrize("given", ["", "set/odd.log"], ids=["folder", "file"])
+def test_no_name_of_a_log_shows_the_folders_above_what_was_given(
+    logs: Path, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    home = logs / "home" / "alice" / "runs"
+    (home / "set").mkdir(parents=True)
+    (home / "set" / "odd.log").write_text("\n".join([*GOOD, *run([0.5] * 8, at=100)]))
+    assert measured(str(home / given), *BASE, "-o", "json") == 5
+    shown, _ = capsys.readouterr()
+    (found,) = json.loads(shown)
+    name = "odd.log" if given else "set/odd.log"
+    assert found["files"] == [name]
+    assert [place["file"] for place in found["reasons"][0]["evidence"]] == [name]
+    assert "alice" not in shown
+
+
 def test_json_is_a_list_with_one_object_per_log(
     logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,7 @@ def test_a_reason_of_a_log_alone_has_its_evidence_in_the_log(tmp_path: Path) -> 
     first = next(
         n for n, line in enumerate(held.read_text().splitlines(), 1) if '"event": "gpu"' in line
     )
-    assert (place.file, place.line) == (str(held), first)
+    assert (place.file, place.line) == ("held.log", first)
     assert found.verdict == "rejected"
 
 
