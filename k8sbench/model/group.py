@@ -119,6 +119,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
     by_rule: dict[str, str] = {}
     """What the program chose by the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
+    layout: str | None = None
+    """``NHWC`` or ``NCHW``, as images lay in memory; None unless all runs report the same."""
     by_estimator: dict[str, float] = {}
     """Median over the counted runs by each estimator that all of them have a figure for."""
     accuracy: AccuracyResult | None = None

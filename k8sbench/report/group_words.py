@@ -58,6 +58,10 @@ def marks(group: Group) -> tuple[str, ...]:
     if group.key.data == "synthetic-host":
         found.append(f"data {group.key.data}")
     found += speed_options.words(group.plan.options)
+    # In half precision it decides half of the speed, and programs have either one as their default.
+    is_layout_open = group.plan.precision == "amp" and "channels-last" not in group.plan.options
+    if group.layout is not None and is_layout_open and not group.smoke:
+        found.append(group.layout)
     if group.spread is not None and group.ids("reject"):
         found.append(f"left out: {', '.join(group.ids('reject'))}")
     if group.spread is not None and group.in_progress:

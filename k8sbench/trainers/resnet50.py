@@ -8,8 +8,9 @@ weights change, but only in --mode train: the report's runs, whose speed is comp
 differs from upstream: our code; the framework's loader and Pillow in place of DALI, see
 `data/imagenet.py`, unless it is asked for (`data/dali_torch.py`); mixed precision by autocast
 instead of apex, whose fixed scale `dle` keeps and, as apex, never checks for overflow; data
-parallelism by PyTorch instead of apex. Steps are timed whole: upstream's `total_ips` leaves out its
-logging.
+parallelism by PyTorch instead of apex. In mixed precision images lie as NHWC in `dle`, as in
+NVIDIA's later configuration, and as NCHW in `report`, as its logs say. Steps are timed whole:
+upstream's `total_ips` leaves out its logging.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ DEFAULTS = settings.Defaults(
     log_interval=1,
     workers=8,
     shares_gpu=True,
+    # configs.yml of DeepLearningExamples (097c7ff9), memory_format. At the report's commit mixed
+    # precision was NCHW: its logs say so.
+    channels_last_amp=("dle",),
 )
 DECODERS = ("pillow", "dali")
 IMAGES = 1_281_167  # ImageNet's training set: an epoch, by which the learning rate changes

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.group.candidates import Candidate
+from k8sbench.measure.group.candidates import Candidate, reported
 from k8sbench.model.group import GPU_FIGURES, SCRATCH, TrainingOfGroup, gpu_figure
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
@@ -50,6 +50,12 @@ def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithm
         "the runs state different ones" if any(found) else "the runs do not state it"
     )
     return None
+
+
+def layout(measured: Sequence[Candidate]) -> str | None:
+    """How images lay in memory, as all runs report it."""
+    found = {reported(c.measured.environment, "option.channels_last") for c in measured}
+    return {"True": "NHWC", "False": "NCHW"}.get(str(found.pop())) if len(found) == 1 else None
 
 
 def by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:

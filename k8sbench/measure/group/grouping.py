@@ -100,6 +100,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             if (value := joined(reported(c.measured.environment, name) for c in measured))
             is not None
         },
+        layout=group_figures.layout(measured),
         by_estimator=group_figures.by_estimator(counted),
         accuracy=group_figures.accuracy(counted, missing),
         time_to_train_s=seconds,

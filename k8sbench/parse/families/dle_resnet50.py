@@ -58,6 +58,8 @@ FAMILY = Family(
             "PARAMETER", r" PARAMETER .*?\b(?:amp|fp16) : True", precision="amp", amp_dtype="fp16"
         ),
         rule("PARAMETER", r" PARAMETER .*?\bamp : False\b(?!.*\bfp16 : True)", _no_amp="True"),
+        rule("PARAMETER", r"\bmemory_format : nchw\b", **{"option.channels_last": "False"}),
+        rule("PARAMETER", r"\bmemory_format : nhwc\b", **{"option.channels_last": "True"}),
         rule("PARAMETER", r"\bdata_backend : (?:synth?etic|syntetic)\b", data="synthetic"),
     ),
     derive=_derive,

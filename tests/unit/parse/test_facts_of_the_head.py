@@ -194,6 +194,16 @@ def test_dle_parameters(parameters: str, precision: str) -> None:
     assert found["planned_iterations"] == "120"
 
 
+@pytest.mark.parametrize(
+    ("layout", "channels_last"), [("nchw", "False"), ("nhwc", "True"), ("other", None)]
+)
+def test_dle_states_its_layout_as_our_own_trainers_do(
+    layout: str, channels_last: str | None
+) -> None:
+    line = f"DLL 2021-03-23 09:24:42.127408 - PARAMETER data : /i  memory_format : {layout}  lr : 1"
+    assert facts("dle-resnet50", line).get("option.channels_last") == channels_last
+
+
 def test_plsc_v2_arguments() -> None:
     stamp = "Training: 2021-10-03 21:08:29,600 - "
     found = facts(

@@ -89,6 +89,34 @@ def test_data_by_loaders_and_speed_options_are_reported_beside_the_verdict() -> 
     assert shown[0]["verdict"].text == "valid"
 
 
+@pytest.mark.parametrize(
+    ("reported", "plan", "shown"),
+    [
+        ("True", {"precision": "amp"}, "valid; NHWC"),
+        ("False", {"precision": "amp"}, "valid; NCHW"),
+        (None, {"precision": "amp"}, "valid"),
+        ("False", {"precision": "fp32"}, "valid"),
+        ("True", {"precision": "amp", "options": {"channels-last": True}}, "valid; channels-last"),
+    ],
+)
+def test_a_row_in_amp_names_the_layout_that_ran_unless_it_was_asked_for(
+    reported: str | None, plan: dict[str, Any], shown: str
+) -> None:
+    environment = {} if reported is None else {"option.channels_last": reported}
+    found = run(800.0, measured={"environment": environment}, **plan)
+    assert only(found)["verdict"].text == shown
+
+
+def test_the_layout_of_runs_that_differ_in_it_is_none() -> None:
+    both = [
+        run(
+            800.0, repeat=n, precision="amp", measured={"environment": {"option.channels_last": on}}
+        )
+        for n, on in enumerate(("True", "False"), 1)
+    ]
+    assert rows(both)[0]["verdict"].text == "valid"
+
+
 def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
     one = run(None, measured=bad)
