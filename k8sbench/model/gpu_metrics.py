@@ -109,7 +109,11 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Memory used",
         unit="MiB",
         dcgm=(Field("DCGM_FI_DEV_FB_USED"),),
-        nvml=(Field("nvmlDeviceGetMemoryInfo.used", 1 / 1024**2),),
+        nvml=(
+            # DCGM does not count what the driver reserves for itself; the first version does.
+            Field("nvmlDeviceGetMemoryInfo_v2.used", 1 / 1024**2),
+            Field("nvmlDeviceGetMemoryInfo.used", 1 / 1024**2),
+        ),
         over_time="peak",
         over_gpus="peak",
         meaning="The most device memory in use on any GPU, by all of its processes.",

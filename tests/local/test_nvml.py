@@ -173,6 +173,22 @@ def test_what_the_driver_does_not_give_is_missing_with_its_answer(
     assert "throttled" not in found.missing  # an older driver's call gave it
 
 
+@pytest.mark.parametrize(
+    ("given", "least"), [({}, 3001.0), ({"MEMORY_V2": "no_such_call"}, 3401.0)]
+)
+def test_memory_that_the_driver_reserves_is_not_used_where_it_tells_it_apart(
+    given: dict[str, object],
+    least: float,
+    driver: Callable[..., ctypes.CDLL],
+    tmp_path: Path,
+) -> None:
+    """As DCGM counts it: 400 MiB more or less would be another figure of one metric."""
+    driver(**given)
+    found = read(NvmlSource(lambda _: recorded(tmp_path)))
+    (memory,) = (one for one in found.series if one.metric == "memory_used")
+    assert (memory.values[0], "memory_used" in found.missing) == (least, False)
+
+
 def test_a_driver_that_hangs_holds_up_nobody(
     driver: Callable[..., ctypes.CDLL], tmp_path: Path
 ) -> None:

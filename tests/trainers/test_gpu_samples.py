@@ -108,6 +108,7 @@ def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
                 "SM_CLOCK": 1380,
                 "REASONS": nvml.CLOCK_REASONS[1],
                 "PROCESSES": "nvmlDeviceGetComputeRunningProcesses",
+                "MEMORY_V2": "no_such_call",
             },
             set(),
         ),
@@ -122,6 +123,13 @@ def test_what_a_gpu_or_its_driver_does_not_have_is_not_there(
     driver(**given)
     for event in sampled(1):
         assert LISTS - event.keys() == absent
+
+
+def test_an_older_driver_counts_what_it_reserves_for_itself_as_used(
+    driver: Callable[..., ctypes.CDLL],
+) -> None:
+    driver(MEMORY_V2="no_such_call")
+    assert sampled(1)[0]["memory_used"] == [3401.0 + n for n in range(10)]
 
 
 def test_a_driver_that_does_not_answer_keeps_no_trainer_from_its_end(

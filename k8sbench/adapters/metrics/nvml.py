@@ -31,6 +31,8 @@ MOST = 3600
 FIRST_SECONDS = 10.0
 """For the first samples of a run, after it was followed: a driver may take seconds to start."""
 _METRICS = tuple(metric for metric in METRICS if metric.nvml)
+_VERSIONED = {"nvmlDeviceGetMemoryInfo_v2": ("nvmlDeviceGetMemoryInfo", "nvmlMemory_v2")}
+"""Call → the name that nvidia-ml-py has for all of its versions, and for this version."""
 _NOT_FOLLOWED = "NVML was not read: it is read only while k8sbench follows the run."
 
 
@@ -172,8 +174,10 @@ class _Readings:
             value = math.nan
             for field in metric.nvml:
                 call, _, member = field.name.partition(".")
+                name, version = _VERSIONED.get(call, (call, None))
+                takes = field.takes if version is None else (getattr(nvml, version),)
                 try:
-                    answer = getattr(nvml, call)(self._handle, *field.takes)
+                    answer = getattr(nvml, name)(self._handle, *takes)
                 except nvml.NVMLError as wrong:
                     self.refused[metric.id] = f"The driver answers: {wrong}."
                     continue

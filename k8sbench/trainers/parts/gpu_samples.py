@@ -25,7 +25,7 @@ LAST_SECONDS = 2.0
 # factor from NVML's unit to the metric's, and its decimals.
 METRICS: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, int]] = {
     "gpu_utilization": (("nvmlDeviceGetUtilizationRates.gpu",), (), 0.01, 2),
-    "memory_used": (("nvmlDeviceGetMemoryInfo.used",), (), 1 / 1024**2, 1),
+    "memory_used": (nvml.MEMORY_USED, (), 1 / 1024**2, 1),
     "power": (("nvmlDeviceGetPowerUsage",), (), 1e-3, 1),
     "energy": (("nvmlDeviceGetTotalEnergyConsumption",), (), 1e-3, 1),
     "sm_clock": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_SM,), 1, 0),

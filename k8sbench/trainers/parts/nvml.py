@@ -32,6 +32,18 @@ class _Memory(ctypes.Structure):
     _fields_: ClassVar = [("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong)]
 
 
+class _MemoryV2(ctypes.Structure):
+    """nvmlMemory_v2_t: bytes; what the driver reserves for itself is not in `used`."""
+
+    _fields_: ClassVar = [
+        ("version", c_uint),
+        *((name, c_ulonglong) for name in ("total", "reserved", "free", "used")),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(version=ctypes.sizeof(self) | 2 << 24)  # NVML_STRUCT_VERSION(Memory, 2)
+
+
 # What each call of one GPU takes after the GPU, and the type of its answer.
 _CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "nvmlDeviceGetEnforcedPowerLimit": ((), c_uint),  # mW
@@ -43,6 +55,7 @@ _CALLS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "nvmlDeviceGetCurrentClocksEventReasons": ((), c_ulonglong),
     "nvmlDeviceGetCurrentClocksThrottleReasons": ((), c_ulonglong),
     "nvmlDeviceGetUtilizationRates": ((), _Utilization),
+    "nvmlDeviceGetMemoryInfo_v2": ((), _MemoryV2),
     "nvmlDeviceGetMemoryInfo": ((), _Memory),
     "nvmlDeviceGetPowerUsage": ((), c_uint),  # mW
     "nvmlDeviceGetTotalEnergyConsumption": ((), c_ulonglong),  # mJ since the driver was loaded
@@ -53,6 +66,9 @@ CLOCK_REASONS = (
     "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
 )
+# The second version, of driver 510 and later, tells apart what the driver reserves for itself: 0.3
+# to 0.6 GiB, which DCGM does not count as used either.
+MEMORY_USED = ("nvmlDeviceGetMemoryInfo_v2.used", "nvmlDeviceGetMemoryInfo.used")
 _PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 
 
