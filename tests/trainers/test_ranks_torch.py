@@ -69,6 +69,43 @@ steps.StepTimer.step_done, loop.Loop._finish = step_done, told
 """
 
 
+# Data parallelism sums gradients out of Python's sight, unless a hook does it: by the same sums.
+COUNTED_SUMS = """
+from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from k8sbench.trainers.parts import loop, steps
+
+taken = [0]
+plain = distributed.all_reduce
+
+def all_reduce(*given, **named):
+    taken[-1] += 1
+    return plain(*given, **named)
+
+class Hooked(nn.parallel.DistributedDataParallel):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.register_comm_hook(None, allreduce_hook)
+
+distributed.all_reduce, nn.parallel.DistributedDataParallel = all_reduce, Hooked
+start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish
+
+def started(timer):
+    taken[:] = [0]
+    start(timer)
+
+def step_done(timer):
+    taken.append(0)
+    return done(timer)
+
+def told(run):
+    run.journal.event("sums", {"steps": taken[:-1]})
+    return finish(run)
+
+steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish = started, step_done, told
+"""
+
+
 # Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
 GOES_ON = ("resnet50", *STEEP["resnet50"], "--iterations", "1", "--min-steady-seconds", "1")
 
@@ -96,6 +133,19 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
         assert only(first, "environment")[0]["backend"] == "gloo"
         assert [event["event"] for event in second] == ["start", "environment", "rank"]
         computes_the_same(alone, first, FROZEN_TOLERANCE)
+
+
+def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -> None:
+    """Inner steps of an accumulation sum up no more than the loss, which upstream prints."""
+    steep = ("resnet50", *STEEP["resnet50"], "--frozen-norm")
+    jobs = [steep, (*steep, "--accumulate", "2")]
+    alone = on_one_rank(jobs, "cpu")
+    found = [first for first, _ in on_two_ranks(jobs, "cpu", before=COUNTED_SUMS)]
+    for single, first in zip(alone, found, strict=True):
+        computes_the_same(single, first, FROZEN_TOLERANCE)
+    plain, added_up = (only(first, "sums")[0]["steps"] for first in found)
+    assert min(plain) > 1
+    assert (added_up[0::2], min(added_up[1::2]) > 1) == ([1, 1, 1], True)
 
 
 def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(

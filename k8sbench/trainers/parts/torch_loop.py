@@ -7,6 +7,7 @@ NVIDIA's ResNet-50) and where a record ends.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -111,21 +112,23 @@ class _Run(loop.Loop[Work, Session]):
         work, scaler = self.work, self.scaler
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
-        with self.here.autocast(), self.noting():
-            values = work.losses(self.model, inputs, targets)
-        printed = torch.stack([value.detach().float() for value in values.values()])
-        if work.mean_values:
-            printed = self.here.mean(printed)
-        if work.values_before_backward:
-            self.keep(tuple(values), printed.tolist())
         fixed = work.static_scale if scaler.is_enabled() else None
-        loss = values["loss"]
-        if work.accumulate > 1:
-            loss = loss / work.accumulate
-        (scaler.scale(loss) if fixed is None else loss * fixed).backward()
-        if self.here.sums_at_once:
-            self.here.average(self.gradients())
-        if self.whole(self.timer.steps + 1):
+        whole = self.whole(self.timer.steps + 1)
+        with contextlib.nullcontext() if whole else self.here.apart(self.model):
+            with self.here.autocast(), self.noting():
+                values = work.losses(self.model, inputs, targets)
+            printed = torch.stack([value.detach().float() for value in values.values()])
+            if work.mean_values:
+                printed = self.here.mean(printed)
+            if work.values_before_backward:
+                self.keep(tuple(values), printed.tolist())
+            loss = values["loss"]
+            if work.accumulate > 1:
+                loss = loss / work.accumulate
+            (scaler.scale(loss) if fixed is None else loss * fixed).backward()
+        if whole:
+            if self.here.sums_at_once:
+                self.here.average(self.gradients())
             self.descend(fixed)
         if not work.values_before_backward:
             self.keep(tuple(values), printed.tolist())

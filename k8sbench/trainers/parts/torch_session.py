@@ -111,6 +111,12 @@ class Session(session.Session):
             )
         return model, synced
 
+    def apart(self, model: nn.Module) -> contextlib.AbstractContextManager[None]:
+        """The context of a step whose gradients are kept for the next one: no rank sums them."""
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            return model.no_sync()
+        return contextlib.nullcontext()
+
     def average(self, gradients: list[Tensor]) -> None:
         """Replace gradients by their means over the ranks, by one sum of them all."""
         flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
