@@ -23,15 +23,17 @@ def file(path: pathlib.Path, name: str) -> str:
     return str(path)
 
 
-def test_the_built_in_pools_are_the_reports_nodes_and_the_a100() -> None:
+def test_the_built_in_pools_are_the_reports_nodes_and_those_of_later_gpus() -> None:
     found = pools.load()
     assert found.source == "built-in"
-    assert list(found.pools) == ["v100-16gb", "v100-32gb", "a100"]
+    assert list(found.pools) == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
     assert found.pool().name == found.default == "v100-32gb"
     for name, model in (
         ("v100-16gb", "Tesla V100-SXM2-16GB"),
         ("v100-32gb", "Tesla V100-SXM2-32GB"),
         ("a100", "NVIDIA A100-SXM4-80GB"),
+        ("h100", "NVIDIA H100 80GB HBM3"),
+        ("h200", "NVIDIA H200"),
     ):
         pool = found.pool(name)
         assert pool.gpu_model == model
@@ -133,7 +135,7 @@ def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
     with pytest.raises(NotFound) as caught:
         pools.load().pool("v100-32g")
     assert "Did you mean v100-32gb?" in caught.value.action
-    assert "v100-16gb, v100-32gb, a100" in caught.value.action
+    assert "v100-16gb, v100-32gb, a100, h100, h200" in caught.value.action
     assert "built-in" in caught.value.message
 
 

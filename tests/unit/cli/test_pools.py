@@ -44,7 +44,7 @@ def test_the_table_names_each_pool_and_the_file_and_the_default(
     out, err = capfd.readouterr()
     header, *rows = out.splitlines()
     assert header.split() == ["POOL", "GPUS", "GPU", "MODEL", "CPU", "MEMORY", "SELECTOR"]
-    assert [row.split()[0] for row in rows] == ["v100-16gb", "v100-32gb", "a100"]
+    assert [row.split()[0] for row in rows] == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
     assert "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB" in rows[0]
     assert err == "pools from built-in; default: v100-32gb\n"
 
