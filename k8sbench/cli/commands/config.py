@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,14 @@ COLUMNS = (
     Column("FROM", whole=True),
     Column("COMMANDS"),
 )
+
+
+_SECRETS = (
+    # A password may hold any character: up to the last @ before a blank.
+    (re.compile(r"(://[^:/?#@\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
+)
+"""What of a URL is a secret, and what is shown in its place."""
 
 
 class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +93,8 @@ def _rows(names: Sequence[str], files: Sequence[config.ConfigFile]) -> list[Show
             if param.name in given:
                 value, source = given[param.name], str(configuration.source(key, name, files))
             same = (source == "default", key, source, _text(value))
-            row = rows.get(same) or ShownSetting(key=key, value=value, source=source, commands=())
+            shown = ShownSetting(key=key, value=_hidden(value), source=source, commands=())
+            row = rows.get(same) or shown
             rows[same] = msgspec.structs.replace(row, commands=(*row.commands, name))
     return [row for _, row in sorted(rows.items(), key=lambda item: item[0][:3])]
 
@@ -98,6 +108,15 @@ def _default(param: click.Option) -> tuple[Any, str]:
     value = param.get_default(click.Context(click.Command("any")), call=False)
     is_set = isinstance(value, str | int | float | bool | list | tuple)
     return (value if is_set else [] if param.multiple else None), "default"
+
+
+def _hidden(value: Any) -> Any:
+    """Give a value without the passwords in its URLs."""
+    if isinstance(value, list | tuple):
+        return [_hidden(each) for each in value]
+    for pattern, instead in _SECRETS if isinstance(value, str) else ():
+        value = pattern.sub(instead, value)
+    return value
 
 
 def _text(value: Any) -> str | None:

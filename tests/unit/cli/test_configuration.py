@@ -77,6 +77,56 @@ def test_a_flag_comes_before_the_environment_the_project_the_user_and_the_defaul
     assert shown("submit")["prometheus"] == expected
 
 
+@pytest.mark.parametrize(
+    ("url", "hidden"),
+    [
+        ("postgresql://me:hunter2@db:5432/bench", "postgresql://me:***@db:5432/bench"),
+        ("postgresql+psycopg://me:hunt@er2@db/bench", "postgresql+psycopg://me:***@db/bench"),
+        ("postgresql://me:hunt/er2?@db/bench", "postgresql://me:***@db/bench"),
+        ("postgresql://:hunter2@db/bench", "postgresql://:***@db/bench"),
+        ("postgresql://db/b?user=me&password=hunter2", "postgresql://db/b?user=me&password=***"),
+        ("postgresql://db/b?sslPassword=hunter2&x=1", "postgresql://db/b?sslPassword=***&x=1"),
+        ("postgresql://me@db:5432/bench", "postgresql://me@db:5432/bench"),
+    ],
+)
+def test_a_password_in_a_url_is_not_shown_from_wherever_it_is(
+    url: str,
+    hidden: str,
+    project: Write,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def both() -> str:
+        text = ""
+        for words in ((), ("list",), ("-o", "json"), ("list", "-o", "json")):
+            assert main.main(["config", "show", *words]) == 0
+            text += "".join(capsys.readouterr())
+        return text
+
+    project(f'store = "{url}"\n')
+    assert "hunt" not in both()
+    assert hidden in both()
+    monkeypatch.setenv("K8SBENCH_STORE", url)
+    assert "hunt" not in both()
+    assert hidden in both()
+
+
+@pytest.mark.parametrize("key", ["prometheus", "image-registry", "store", "url"])
+def test_a_url_with_a_password_is_not_repeated_where_it_is_refused_either(
+    key: str, project: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [
+        name
+        for name in main.names()
+        if (command := main.find(name)) is not None and key in configuration.options(command)
+    ]
+    for name in names:
+        project(f'["{name}"]\n{key} = "http://me:hunter2@proxy:8080/"\n')
+        main.main(["config", "show", *name.split(), "-o", "json"])
+        assert "hunter2" not in "".join(capsys.readouterr()), name
+    assert names
+
+
 def test_a_command_takes_what_config_show_says_and_a_flag_before_it(
     project: Write, user: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
