@@ -34,8 +34,6 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds at which it was received."""
     text: str
     """Without the line end."""
-    ahead: float = 0.0
-    """Seconds by which the cluster's clock, which ``at`` is of, is ahead of ours."""
 
 
 class LogMark(msgspec.Struct, frozen=True):

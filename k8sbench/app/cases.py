@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.app import places
+from k8sbench.app import input_checks
 from k8sbench.model import choices
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, UsageError
@@ -62,7 +62,7 @@ def prepare(
                 shape = f"{single.replicas or 1}x{single.gpus or 1}"
                 note(f"left out: {spec.name} {shape}: {error.message}")
                 continue
-            places.check_here(draft)
+            input_checks.check_here(draft)
             planned.append(_case(draft, repeats, render))
     if not planned:
         raise left_out[0]

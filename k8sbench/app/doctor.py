@@ -15,23 +15,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, connections, context, metric_sources, targets
+from k8sbench.app import connections, context, metric_sources, targets
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.finding import Finding
+from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Location
 from k8sbench.model.spec import Framework
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.diagnose.preflight.facts import Asked, Facts, Line
-    from k8sbench.model.image import ImageTable
+    from k8sbench.diagnose.preflight.facts import DoctorRequest, Facts
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import JobEvent, Manifest
-    from k8sbench.runs.bandwidth import Outcome
+    from k8sbench.runs.bandwidth import Bandwidth
     from k8sbench.runs.context import Stop
 
-
-LOOK_SECONDS = 10.0
+Note = Callable[[str], None]
+CHECKS_SECONDS = 10.0
 """For all checks together to repeat requests that fail, and to wait for answers."""
 
 
@@ -54,67 +55,52 @@ class DoctorOptions(msgspec.Struct, frozen=True, kw_only=True):
     gang: bool = False
     prometheus: str = metric_sources.AUTO
     """URL, ``auto`` or ``none``."""
-    nccl: bool = False
-    """Whether to measure an all-reduce where nothing failed."""
 
 
 class Preflight(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The outcome of the checks."""
 
-    lines: tuple[Line, ...]
-    place: Location | None = None
-    """None where no cluster could be reached."""
-    bandwidth: Outcome | None = None
-    """None where it was not measured."""
+    findings: tuple[Finding, ...]
+    facts: Facts | None = None
+    """None where the cluster does not answer."""
+    location: Location | None = None
+    """None where no cluster is configured."""
+    manifests: dict[str, str] = {}
+    """What an administrator may apply, in YAML, by the id of the finding that it is for."""
 
     @property
-    def failed(self) -> bool:
-        """Whether any check did."""
-        return any(line.level == "failure" for line in self.lines)
+    def is_ready(self) -> bool:
+        """Whether no check failed."""
+        return all(finding.severity != "fail" for finding in self.findings)
 
 
-def examine(
-    options: DoctorOptions,
-    stop: Stop,
-    *,
-    note: Callable[[str], None],
-    on_event: Callable[[JobEvent], None],
-    on_checked: Callable[[Preflight], None],
-) -> Preflight:
-    """Ask the cluster; then, if wanted and nothing failed, run the all-reduce and delete its job.
+def examine(options: DoctorOptions, note: Note) -> Preflight:
+    """Ask the cluster, and judge its answers."""
+    from k8sbench.diagnose.preflight import checks
 
-    ``on_checked`` is called before the all-reduce.
-    """
-    from k8sbench.diagnose.preflight import capacity_checks, checks
-
-    images = catalog.images()
-    data = tuple(_claims(options.data))
+    data, location = tuple(_claims(options.data)), None
     try:
-        api = connections.connect(options.access)
-    except Unreachable as wrong:
-        return Preflight(lines=(checks.unreachable(wrong.message, wrong.action),))
-    with contextlib.closing(api):
-        try:
-            with _in_time(api):
-                asked = _asked(options, data, api, note)
-                facts = _facts(api, asked, images, options.prometheus)
-        except Unreachable as wrong:
-            lines = (checks.unreachable(wrong.message, wrong.action),)
-            return Preflight(lines=lines, place=api.place)
-        found = Preflight(lines=tuple(checks.lines(facts, asked, images)), place=api.place)
-        if not options.nccl or found.failed:
-            return found
-        on_checked(found)
-        nodes = options.replicas or capacity_checks.usable_nodes(facts, asked)
-        outcome = _all_reduce(api, asked, nodes, images, stop, note=note, on_event=on_event)
-    return msgspec.structs.replace(found, bandwidth=outcome)
+        with contextlib.closing(connections.connect(options.access)) as api, _in_time(api):
+            location = api.place
+            request = _request(options, data, api, note)
+            facts = _facts(api, request, options.prometheus)
+    except Unreachable as error:
+        finding = checks.unreachable(error.message, error.action)
+        return Preflight(findings=(finding,), location=location)
+    findings = checks.findings(facts)
+    return Preflight(
+        findings=findings,
+        facts=facts,
+        location=location,
+        manifests=checks.manifests(facts, findings),
+    )
 
 
 @contextlib.contextmanager
 def _in_time(api: Api) -> Iterator[None]:
     """Have the questions end in time; a user at a terminal may take longer to sign in."""
-    api.give_up_at = time.monotonic() + LOOK_SECONDS
-    ending = threading.Timer(LOOK_SECONDS, api.close)
+    api.give_up_at = time.monotonic() + CHECKS_SECONDS
+    ending = threading.Timer(CHECKS_SECONDS, api.close)
     if sys.stdin is None or not sys.stdin.isatty():
         ending.start()
     try:
@@ -124,20 +110,17 @@ def _in_time(api: Api) -> Iterator[None]:
         api.give_up_at = math.inf
 
 
-def _asked(
-    options: DoctorOptions, data: Sequence[str], api: Api, note: Callable[[str], None]
-) -> Asked:
+def _request(options: DoctorOptions, data: Sequence[str], api: Api, note: Note) -> DoctorRequest:
     """Return what must be possible; asks the cluster for its node pools."""
     from k8sbench.adapters.files import pools
-    from k8sbench.diagnose.preflight.facts import Asked
+    from k8sbench.diagnose.preflight.facts import DoctorRequest
 
-    published = partial(targets.cluster_pools, api)
-    found_pools = pools.load(options.pools_file, published=published)
-    pool = found_pools.pool(options.node_pool)
-    note(f"pool {pool.name} from {found_pools.source}")
+    loaded = pools.load(options.pools_file, published=partial(targets.cluster_pools, api))
+    pool = loaded.pool(options.node_pool)
+    note(f"pool {pool.name} from {loaded.source}")
     if options.gpus is not None and not pool.gpus_per_node:
         raise UsageError(f"Pool {pool.name} has no GPUs.", "Leave --gpus out.")
-    return Asked(
+    return DoctorRequest(
         namespace=api.place.namespace,
         pool=pool,
         frameworks=(options.framework,) if options.framework else (),
@@ -167,66 +150,72 @@ def _claims(volume: str | None) -> Iterator[str]:
     yield name
 
 
-def _facts(api: Api, asked: Asked, images: ImageTable, prometheus: str) -> Facts:
+def _facts(api: Api, request: DoctorRequest, prometheus: str) -> Facts:
     from k8sbench.adapters.kubernetes import preflight
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
     jobs: dict[str, Manifest] = {}
-    for framework in asked.frameworks or ("pytorch", "paddle"):
-        _, (*_, job) = _job(asked, framework, max(2, asked.replicas), images, "k8sbench-doctor")
+    for framework in request.frameworks or ("pytorch", "paddle"):
+        replicas = max(2, request.replicas)
+        _, (*_, job) = _job(request, framework, replicas, "k8sbench-doctor")
         jobs[job["kind"]] = job
     try:
-        return preflight.ask(api, asked, jobs, prometheus)
+        return preflight.ask(api, request, jobs, prometheus)
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
 
 
 def _job(
-    asked: Asked, framework: Framework, replicas: int, images: ImageTable, run_id: str
+    request: DoctorRequest, framework: Framework, replicas: int, run_id: str
 ) -> tuple[RunPlan, Sequence[Manifest]]:
     """Plan and render the all-reduce."""
-    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.adapters.files import image_table, templates, trainer_sources
     from k8sbench.render import manifests
     from k8sbench.runs import bandwidth
 
     sources = trainer_sources.read()
-    plan = bandwidth.plan(
+    asked = SubmitRequest(
+        benchmark="all-reduce",
         framework=framework,
-        pool=asked.pool,
         replicas=replicas,
-        gpus=asked.gpus,
-        image=asked.image or images.image(framework, "public").name,
+        gpus=request.gpus or None,
+        image=request.image,
+        queue=request.queue,
+        gang=request.gang,
+    )
+    plan = bandwidth.plan(
+        asked,
+        Site(backend="kubernetes", pool=request.pool, images=image_table.load()),
         run_id=run_id,
         trainers_digest=sources.digest,
-        queue=asked.queue,
-        gang=asked.gang,
     )
     return plan, manifests(plan, templates=templates.load(), trainers=sources)
 
 
-def _all_reduce(
-    api: Api,
-    asked: Asked,
-    nodes: int,
-    images: ImageTable,
+def all_reduce(
+    options: DoctorOptions,
+    facts: Facts,
     stop: Stop,
-    *,
-    note: Callable[[str], None],
+    note: Note,
     on_event: Callable[[JobEvent], None],
-) -> Outcome:
+) -> Bandwidth:
+    """Run the all-reduce on a cluster that is ready, and delete its job."""
+    from k8sbench.diagnose.preflight import capacity_checks
     from k8sbench.runs import bandwidth
 
-    framework = asked.frameworks[0] if asked.frameworks else "pytorch"
+    request = facts.request
+    framework = request.frameworks[0] if request.frameworks else "pytorch"
+    nodes = options.replicas or capacity_checks.usable_nodes(facts)
     run_id = f"{bandwidth.BENCHMARK}-{context.new_set_name()}"
-    plan, manifests = _job(asked, framework, nodes, images, run_id)
+    plan, manifests = _job(request, framework, nodes, run_id)
     note(
         f"{run_id}: all-reduce on {framework} over {nodes} nodes × {plan.processes_per_replica},"
-        f" pool {asked.pool.name}, image {plan.image}"
+        f" pool {request.pool.name}, image {plan.image}"
     )
     with (
         tempfile.TemporaryDirectory() as folder,
         stop,
-        connections.opened(api) as cluster,
+        connections.opened(connections.connect(options.access)) as cluster,
     ):
         return bandwidth.run(
             plan,

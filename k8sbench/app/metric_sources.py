@@ -34,10 +34,7 @@ def opened(
     from k8sbench.adapters.metrics import trainer
 
     sources: list[MetricSource] = [trainer.TrainerSource(store.log_files)]
-
-    def clock() -> float:
-        return time.time() + (0.0 if api is None else api.ahead)
-
+    clock = time.time if api is None else api.time
     scraped: Callable[[], Collection[str]] = tuple
     if prometheus != NONE and (prometheus != AUTO or api is not None):
         from k8sbench.adapters.metrics import prometheus as at

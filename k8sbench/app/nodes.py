@@ -16,11 +16,9 @@ from k8sbench.app import (
     cases,
     catalog,
     context,
-    readiness,
     results,
     stores,
     submit,
-    sweeps,
     targets,
 )
 from k8sbench.model import times
@@ -92,7 +90,7 @@ def nodes(
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
     earlier = _earlier(against, request, reporter)
-    readiness.check(target, gang=request.gang, asked=True)
+    targets.check_ready(target, gang=request.gang, asked=True)
     chosen, left_out = _chosen(planned[0], target, set_name, selector, sample)
     others = [node for node, why in left_out.items() if why == NOT_DRAWN]
     for node in sorted(left_out.keys() - {*others}):
@@ -150,12 +148,13 @@ def _chosen(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
     from k8sbench.adapters.kubernetes import nodes as cluster_nodes
+    from k8sbench.adapters.kubernetes import preflight
     from k8sbench.diagnose.preflight import capacity_checks
 
     assert target.api is not None
     pool = case.draft.pool
     labelled = cluster_nodes.labelled(target.api, pool.selector, selector)
-    asked = sweeps.asked_of(case, target.api)
+    asked = preflight.request_of(case.draft, target.api.place.namespace)
     refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in labelled}
     left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}
     fitting = sorted(refusals.keys() - left_out.keys())

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,19 +17,19 @@ from k8sbench.app import (
     cases,
     catalog,
     connections,
+    input_checks,
     metric_sources,
-    places,
     results,
     stores,
     sweeps,
     targets,
 )
 from k8sbench.app.context import new_set_name, run_context
-from k8sbench.app.readiness import Readiness
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import Target
 from k8sbench.model import creation, extras
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.finding import Finding
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
@@ -37,13 +38,12 @@ from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 from k8sbench.runs import records, submitting
 from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
-from k8sbench.runs.gathering import Gathering
+from k8sbench.runs.gathering import Gathering, in_thread
 from k8sbench.runs.submitting import Submitted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.catalog import LoadedSpec
-    from k8sbench.diagnose.preflight.facts import Line
 
 Agree = Callable[[str], bool]
 """Shows the user a text, and asks whether to go on."""
@@ -55,7 +55,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """What would be created. Nothing was."""
 
     manifests: tuple[Manifest, ...]
-    checks: tuple[Line, ...] | None
+    checks: tuple[Finding, ...] | None
     """What the cluster says to it; None where it was not asked."""
 
 
@@ -86,8 +86,9 @@ def submit(
     target = targets.for_submit(request, offline=offline)
     check_detached(request)
     # The API server answers while the cases are planned and the store is imported.
-    asked = request.names_cluster
-    readiness = None if offline else Readiness(target, gang=request.gang, asked=asked)
+    asked, gang, is_ready = request.names_cluster, request.gang, None
+    if not offline:
+        is_ready = in_thread(partial(targets.check_ready, target, gang=gang, asked=asked), "ready")
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
@@ -97,7 +98,7 @@ def submit(
         raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     # A single case is rendered before it is recorded.
     rendered = _rendered(planned, request.run_id) if request.dry_run or len(planned) > 1 else []
-    if readiness is None:
+    if is_ready is None:
         return _dry_run(request, target, rendered, reporter)
     if target.api is None:
         planned = _with_frameworks(benchmarks, planned, reporter)
@@ -105,7 +106,7 @@ def submit(
             _check_agreed(planned, request, agree)
     if request.dry_run is None:
         stores.load()
-    readiness.join()
+    is_ready.result()
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
@@ -123,7 +124,7 @@ def run(
 ) -> Rows | Detached:
     """Run cases that are planned, in a set that is new or resumed."""
     if target.api is not None:
-        places.check_claims(target.api, [case.draft for case in planned])
+        input_checks.check_claims(target.api, [case.draft for case in planned])
     if request.resume is None and request.set_name is None:
         # A run and its set have the same name where only the run was named.
         set_name = checked_set_name(request.run_id or new_set_name())
@@ -189,7 +190,7 @@ def _dry_run(
         return DryRun(manifests=manifests, checks=None)
     from k8sbench.adapters.kubernetes import dry_run
 
-    checks = [line for case in rendered for line in dry_run.check(target.api, *case)]
+    checks = [finding for case in rendered for finding in dry_run.check(target.api, *case)]
     return DryRun(manifests=manifests, checks=tuple(checks))
 
 

@@ -17,7 +17,6 @@ from k8sbench.runs.context import PlannedCase, Reporter, RunContext
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.diagnose.preflight.facts import Asked
     from k8sbench.model.kube import KubeObject
 
 
@@ -28,22 +27,22 @@ def that_fit(
 
     Raises :class:`DoesNotFit` where nothing is left.
     """
-    from k8sbench.adapters.kubernetes import nodes
+    from k8sbench.adapters.kubernetes import nodes, preflight
     from k8sbench.diagnose.preflight import capacity_checks
 
     if all(case.draft.replicas == 1 for case in planned):
         return tuple(planned)
     pool = planned[0].draft.pool
     try:
-        found: Sequence[KubeObject] = nodes.labelled(api, pool.selector)
-    except BenchError as wrong:
-        note(f"Whether pool {pool.name} holds every case is not known: {wrong.message}")
+        of_pool: Sequence[KubeObject] = nodes.labelled(api, pool.selector)
+    except BenchError as error:
+        note(f"Whether pool {pool.name} holds every case is not known: {error.message}")
         return tuple(planned)
     fitting: list[PlannedCase] = []
     why = DoesNotFit("There is not a case.")
     for case in planned:
         plan = case.draft
-        room = capacity_checks.room(found, asked_of(case, api))
+        room = capacity_checks.room(of_pool, preflight.request_of(plan, api.place.namespace))
         if plan.replicas <= room:
             fitting.append(case)
             continue
@@ -56,20 +55,6 @@ def that_fit(
     if not fitting:
         raise why
     return tuple(fitting)
-
-
-def asked_of(case: PlannedCase, api: Api) -> Asked:
-    """Say what a case asks of its nodes."""
-    from k8sbench.diagnose.preflight.facts import Asked
-
-    plan = case.draft
-    return Asked(
-        namespace=api.place.namespace,
-        pool=plan.pool,
-        frameworks=(plan.framework,),
-        replicas=plan.replicas,
-        gpus=plan.gpus_per_replica,
-    )
 
 
 def resumed(

@@ -77,6 +77,20 @@ def check_answers(api: Api, *, asked: bool) -> None:
         raise _or_here(error) from error
 
 
+def check_ready(target: Target, *, gang: bool, asked: bool) -> None:
+    """Check that a cluster answers, and starts ``gang`` jobs if any; raises :class:`BenchError`.
+
+    ``asked`` for a cluster that was named, or where this machine is no other way.
+    """
+    if target.api is None:
+        return
+    check_answers(target.api, asked=asked)
+    if gang:
+        from k8sbench.adapters.kubernetes import preflight
+
+        preflight.refuse_gang(target.api)
+
+
 def _or_here(error: Unreachable) -> Unreachable:
     """Add the way to run on this machine to the error of a cluster that cannot be used."""
     # What a plugin gives as its hint need not be a sentence.

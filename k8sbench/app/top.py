@@ -79,12 +79,12 @@ def _opened(
     """Open the sources of a run's GPU metrics, and what its steps and states are read from."""
     with contextlib.ExitStack() as stack:
         feed: _OnCluster | _Recorded = _Recorded(store)
-        api, ahead = None, lambda: 0.0
+        api, source_clock = None, time.time
         if run.plan.backend == "kubernetes":
             cluster = stack.enter_context(connections.cluster_of(run, options.access, note))
-            api, ahead, feed = cluster.api, lambda: cluster.api.ahead, _OnCluster(cluster)
+            api, source_clock, feed = cluster.api, cluster.api.time, _OnCluster(cluster)
         sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
-        metrics = LiveMetrics(run, sources, time.time, ahead)
+        metrics = LiveMetrics(run, sources, time.time, source_clock)
         stack.callback(metrics.release)
         stack.callback(feed.close)
         yield metrics, feed

@@ -214,8 +214,8 @@ class Observed:
     def on_event(self, run: Run, event: JobEvent) -> None:
         """Take a line's age."""
         if event.line is not None:
-            printed_at = event.line.at - event.line.ahead
-            self._metrics.archived(run.run_id, time.time() - printed_at)
+            # The node's clock may be ahead of ours.
+            self._metrics.archived(run.run_id, max(0.0, time.time() - event.line.at))
         self._reporter.on_event(run, event)
 
 

@@ -9,31 +9,59 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import default_kind
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import Device, PlannedWindow, RunPlan
-from k8sbench.model.planning import TRAINERS_MOUNT
-from k8sbench.model.pool import NodePool
-from k8sbench.model.spec import Framework
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import SpecSource, make_plan
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.spec import BenchmarkSpec, Framework, Smoke, Variant, Window
 from k8sbench.ports import Clock, Cluster, JobEvent, LogLine, Manifest
 
 BENCHMARK = "allreduce"
 """In the place of a benchmark's name: labels, plan and start line bear it."""
 TIMEOUT_S = 900.0
 """Pulling a large image included."""
-LARGEST: dict[Device, int] = {"cuda": 1 << 30, "cpu": 1 << 24}
-"""Bytes of the largest vector by device; gloo on CPUs takes too long for more."""
-WARMUP, OPERATIONS = 5, 20
 LAST_LINES = 20
+SPEC = BenchmarkSpec(
+    name=BENCHMARK,
+    title="All-reduce over the nodes of a pool",
+    task="Vectors of float32, from 4 KiB to 1 GiB, are summed over all GPUs",
+    unit="samples",
+    default_framework="pytorch",
+    variants=tuple(
+        Variant(
+            name="float32",
+            framework=framework,
+            title=f"all_reduce of {framework}",
+            default=True,
+            trainer=BENCHMARK,
+            args={"framework": framework},
+            # gloo on CPUs takes too long for larger vectors.
+            smoke=Smoke(batch_size=1, warmup=5, iterations=20, args={"largest": 1 << 24}),
+            log="k8sbench",
+            batch_size={"fp32": 1},
+            window=Window(
+                warmup=5,
+                iterations=20,
+                rule="operations of each size",
+                log_interval={"one_gpu": 1, "many_gpus": 1},
+            ),
+            cases=(),
+        )
+        for framework in get_args(Framework)
+    ),
+)
+"""What a benchmark of the catalog would be; the catalog does not list it."""
 _PREFIX = "K8SBENCH "
 _NETWORK = re.compile(r"NCCL INFO .*Using network (\S.*)")
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class BandwidthReading(msgspec.Struct, frozen=True, kw_only=True):
     """The all-reduce of one size."""
 
     bytes: int
@@ -49,12 +77,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the sum was right."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Bandwidth(msgspec.Struct, frozen=True, kw_only=True):
     """What came of the job."""
 
     run_id: str
     end: Transition
-    readings: tuple[Reading, ...]
+    readings: tuple[BandwidthReading, ...]
     transports: tuple[str, ...]
     """How the nodes communicated, as NCCL logs it: ``IB``, ``Socket``; ``socket`` for gloo. Empty
     where it logged nothing."""
@@ -62,70 +90,28 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Of any replica, for a job that failed."""
 
 
-def plan(
-    *,
-    framework: Framework,
-    pool: NodePool,
-    replicas: int,
-    gpus: int,
-    image: str,
-    run_id: str,
-    trainers_digest: str,
-    queue: str | None = None,
-    gang: bool = False,
-) -> RunPlan:
-    """Plan the job: one process per GPU, or one per node on a pool without."""
-    device: Device = "cuda" if gpus else "cpu"
-    if replicas * max(1, gpus) < 2:
-        raise UsageError(
-            "One GPU alone has nobody to talk to.", "Ask for more with --replicas or --gpus."
-        )
-    return RunPlan(
+def plan(request: SubmitRequest, site: Site, *, run_id: str, trainers_digest: str) -> RunPlan:
+    """Plan the job: one process per GPU, or one per node on a pool without.
+
+    Raises :class:`UsageError`. A node may have fewer GPUs than are asked for: the preflight says
+    so.
+    """
+    pool = msgspec.structs.replace(site.pool, gpus_per_node=request.gpus or 0)
+    made = make_plan(
+        SPEC,
+        SpecSource(digest=trainers_digest, source="built-in"),
+        msgspec.structs.replace(request, timeout_s=TIMEOUT_S),
+        msgspec.structs.replace(site, pool=pool),
         run_id=run_id,
         set_name=run_id,
         repeat=1,
-        benchmark=BENCHMARK,
-        spec_digest=trainers_digest,
-        spec_source="built-in",
-        variant="float32",
-        impl="k8sbench",
-        framework=framework,
-        precision="fp32",
-        amp_dtype=None,
-        device=device,
-        replicas=replicas,
-        gpus_per_replica=gpus,
-        processes_per_replica=max(1, gpus),
-        batch_size=1,
-        preset="full",
-        mode="throughput",
-        data="synthetic",
-        window=PlannedWindow(
-            warmup=WARMUP,
-            iterations=OPERATIONS,
-            log_interval=1,
-            min_steady_seconds=0.0,
-            rule="operations of each size",
-        ),
-        log="k8sbench",
-        unit="samples",
-        trainer=BENCHMARK,
-        command=_command(framework, device),
-        env={},
-        workdir=None,
-        options={},
-        image=image,
-        image_reason="of the preflight",
-        trainers_by="configmap",
         trainers_digest=trainers_digest,
-        pool=pool,
-        backend="kubernetes",
-        timeout_s=TIMEOUT_S,
-        fingerprint=None,
-        sync_bn=False,
-        queue=queue,
-        gang=gang,
     )
+    if made.world_size < 2:
+        raise UsageError(
+            "One GPU alone has nobody to talk to.", "Ask for more with --replicas or --gpus."
+        )
+    return msgspec.structs.replace(made, pool=site.pool)
 
 
 def run(
@@ -137,7 +123,7 @@ def run(
     clock: Clock,
     on_event: Callable[[JobEvent], None],
     stopped: Callable[[], str | None] = lambda: None,
-) -> Outcome:
+) -> Bandwidth:
     """Run the job to its end and delete it; ends it if it cannot start or takes too long.
 
     ``stopped`` says why to stop, once there is a reason.
@@ -161,7 +147,7 @@ def run(
                     lines.append(event.line)
                 if step is not None and step.phase.final:
                     cluster.remove(plan.run_id)
-                    return _outcome(plan.run_id, step, lines)
+                    return _bandwidth(plan.run_id, step, lines)
                 if step is not None and step.unrecoverable:
                     end(step.cause, step.cause_id or "unrecoverable")
             if (why := stopped()) is not None:
@@ -174,10 +160,10 @@ def run(
         raise
 
 
-def _outcome(run_id: str, end: Transition, lines: Sequence[LogLine]) -> Outcome:
+def _bandwidth(run_id: str, end: Transition, lines: Sequence[LogLine]) -> Bandwidth:
     readings, transports = read(line.text for line in lines)
     last = [] if end.phase is Phase.SUCCEEDED else lines[-LAST_LINES:]
-    return Outcome(
+    return Bandwidth(
         run_id=run_id,
         end=end,
         readings=readings,
@@ -186,9 +172,9 @@ def _outcome(run_id: str, end: Transition, lines: Sequence[LogLine]) -> Outcome:
     )
 
 
-def read(texts: Iterable[str]) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
+def read(texts: Iterable[str]) -> tuple[tuple[BandwidthReading, ...], tuple[str, ...]]:
     """Read the job's lines: what was measured, and how the nodes talked."""
-    readings: list[Reading] = []
+    readings: list[BandwidthReading] = []
     transports: dict[str, None] = {}
     for text in texts:
         # Where the pool has NCCL_DEBUG set, NCCL tells it in the log itself.
@@ -199,21 +185,9 @@ def read(texts: Iterable[str]) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
         try:
             event = msgspec.json.decode(text.removeprefix(_PREFIX))
             if event["event"] == BENCHMARK:
-                readings.append(msgspec.convert(event, Reading))
+                readings.append(msgspec.convert(event, BandwidthReading))
             elif event["event"] == "environment" and event["transport"]:
                 transports[event["transport"]] = None
         except (msgspec.MsgspecError, KeyError, TypeError):
             continue  # a line of another program, or a part of one
     return tuple(readings), tuple(transports)
-
-
-def _command(framework: Framework, device: Device) -> tuple[str, ...]:
-    start = default_kind(framework).start(BENCHMARK, TRAINERS_MOUNT)
-    options = {
-        "framework": framework,
-        "device": device,
-        "warmup": WARMUP,
-        "iterations": OPERATIONS,
-        "largest": LARGEST[device],
-    }
-    return (*start, *(word for key, value in options.items() for word in (f"--{key}", str(value))))

@@ -90,11 +90,11 @@ class LiveMetrics:
         run: Run,
         sources: Sequence[MetricSource],
         clock: Clock,
-        ahead: Callable[[], float] = lambda: 0.0,
+        source_clock: Clock | None = None,
     ) -> None:
         self.run, self.live, self.clock = run, LiveRun(run), clock
-        self._sources, self._ahead = sources, ahead
-        """``ahead``: seconds by which the clock of the sources is ahead of ours."""
+        self._sources, self._source_clock = sources, source_clock or clock
+        """``source_clock``: that of the samples, the cluster's; None: ours."""
         self._fetch: Future[list[Fetched]] | None = None
         self._due = float("-inf")
         self._found: Sequence[Fetched] = ()
@@ -119,7 +119,7 @@ class LiveMetrics:
         live, now = self.live, self.clock()
         steps = live.steps()
         last = None if steps is None else steps.last
-        gpus = gpu_latest.latest(self._found, now + self._ahead())
+        gpus = gpu_latest.latest(self._found, self._source_clock())
         missing = gpu_latest.missing(self._found, gpus)
         if self._silent is not None:
             missing = {"*": self._silent}
@@ -207,7 +207,7 @@ class LiveMetrics:
             self._answered(self._fetch.result())
             self._fetch, self._due = None, now + REFRESH_SECONDS
         elif self._fetch is None and now >= self._due and self.live.phase is Phase.RUNNING:
-            end = now + self._ahead()
+            end = self._source_clock()
             nodes = {one.replica: one.node for one in self.live.replicas()}
             gathering.follow(self._sources, self.run, nodes)
             self._followed = True

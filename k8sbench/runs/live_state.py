@@ -89,7 +89,7 @@ class Output:
         """Read a line; True if it may have a step."""
         if not self._report.has(line.text):
             self.tail.append(line.text[:LONGEST_LINE])
-        self.last_at = line.at - line.ahead
+        self.last_at = line.at
         if _NAMES_GPU in line.text and (match := _GPU.search(line.text)):
             self.gpu_uuids[match[1]] = None
         if _EVALUATES in line.text:
@@ -120,7 +120,7 @@ class Output:
             return None
         rate = curve.rate(record, self._plan)
         epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
-        return Step(line.at - line.ahead, record.iteration, record.total, epoch, rate, record.loss)
+        return Step(line.at, record.iteration, record.total, epoch, rate, record.loss)
 
     def _items(self, line: LogLine) -> Iterator[Item]:
         for source, piece in pieces(line.text[-LONGEST_READ:]):

@@ -18,7 +18,9 @@ from k8sbench.adapters.kubernetes import preflight
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.cli.main import main
+from k8sbench.model.choices import Site
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import SubmitRequest
 from k8sbench.render import manifests
 from k8sbench.runs import bandwidth
 from tests.harness.cluster import audit, nodes, objects, pod_logs, users
@@ -194,7 +196,7 @@ def test_without_the_operator_nothing_runs(
     report = doctor(namespace)
     assert (report.code, report.ids("failure")) == (NOT_READY, {"job-kinds"})
     (message,) = report.messages("job-kinds")
-    assert message.startswith("The training operator is not installed")
+    assert message.startswith("The training operator v1 is not installed: ")
     without_operator.create(crd("trainer.kubeflow.org", "v1alpha1", "TrainJob"))
     try:
         served = "/apis/trainer.kubeflow.org/v1alpha1"
@@ -204,7 +206,7 @@ def test_without_the_operator_nothing_runs(
         (message,) = doctor(namespace).messages("job-kinds")
     finally:
         without_operator.kubectl("delete", "crd", "trainjobs.trainer.kubeflow.org")
-    assert message.startswith("Kubeflow Trainer v2 (trainer.kubeflow.org/v1alpha1) is installed")
+    assert "(Kubeflow Trainer v2 is: trainer.kubeflow.org/v1alpha1)" in message
 
 
 def test_an_operator_that_does_not_run(
@@ -214,8 +216,8 @@ def test_an_operator_that_does_not_run(
         report = doctor(namespace)
     assert (report.code, report.ids("failure")) == (NOT_READY, {"operator-webhook"})
     assert [message.split(":")[0] for message in report.messages("operator-webhook")] == [
-        "The operator does not answer, and without it no PyTorchJob can be created",
-        "The operator does not answer, and without it no PaddleJob can be created",
+        "The operator does not answer; without it no PyTorchJob can be created",
+        "The operator does not answer; without it no PaddleJob can be created",
     ]
 
 
@@ -306,9 +308,9 @@ def test_nodes_without_a_device_plugin(
     try:
         wait_for_nodes(own_cluster, "a100-0")
         report = doctor(namespace, "--node-pool=a100")
-        assert "1 of 1 node of pool a100 offers no nvidia.com/gpu: a100-0." in (
-            report.messages("device-plugin")
-        )
+        assert report.messages("device-plugin") == [
+            "No nvidia.com/gpu on 1 of 1 node of pool a100: a100-0."
+        ]
         own_cluster.kubectl("cordon", "a100-0")
         report = doctor(namespace, "--node-pool=a100")
         assert "a100-0 (cordoned)" in report.messages("nodes")[0]
@@ -447,11 +449,8 @@ def test_the_all_reduce_runs_as_a_job_over_the_pool_s_nodes(
     pool = pools.load(str(pools_file(tmp_path, **{nodes.RUN_FOR: "0s"}))).pool()
     sources = trainer_sources.read()
     plan = bandwidth.plan(
-        framework="pytorch",
-        pool=pool,
-        replicas=4,
-        gpus=8,
-        image="example.invalid/torch:1",
+        SubmitRequest(benchmark="all-reduce", replicas=4, gpus=8, image="example.invalid/torch:1"),
+        Site(backend="kubernetes", pool=pool),
         run_id="allreduce-1",
         trainers_digest=sources.digest,
     )

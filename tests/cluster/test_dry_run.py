@@ -12,16 +12,16 @@ import pytest
 
 from k8sbench.adapters.kubernetes import dry_run
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.diagnose.preflight.facts import Line
+from k8sbench.model.finding import Finding
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import following, users
 from tests.harness.cluster.namespace import Namespace
 
-Try = Callable[[RunPlan], list[Line]]
+Try = Callable[[RunPlan], list[Finding]]
 MISSING = "no-such-priority"
 
 
-def tried(kubeconfig: Path, namespace: Namespace, plan: RunPlan) -> list[Line]:
+def tried(kubeconfig: Path, namespace: Namespace, plan: RunPlan) -> list[Finding]:
     """Try a job; gives what is said about its pods, and the namespace's quota and limits."""
     wanted = following.objects(plan)
     with contextlib.closing(connect(kubeconfig=str(kubeconfig), namespace=namespace.name)) as api:
@@ -69,8 +69,8 @@ def test_of_pods_that_would_be_admitted_nothing_is_said(by_admin: Try, by_user: 
 
 def test_a_priority_class_that_does_not_exist(by_admin: Try) -> None:
     (line,) = by_admin(of_priority(MISSING))
-    assert line.level == "failure"
-    assert line.message == (
+    assert line.severity == "fail"
+    assert line.sentence == (
         "No pod of Master and Worker would be created:"
         f" 'no PriorityClass with name {MISSING} was found'."
     )
@@ -83,19 +83,19 @@ def test_a_limit_range_that_the_pods_break(
     head: dict[str, Any] = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}}
     namespace.create({**head, "spec": {"limits": limits}})
     (line,) = by_admin(following.plan())
-    assert (line.id, line.level) == ("pods", "failure")
-    assert "maximum memory usage per Container is 1Mi" in line.message
+    assert (line.id, line.severity) == ("pods", "fail")
+    assert "maximum memory usage per Container is 1Mi" in line.sentence
     # Who may not create pods learns of it from the limit range itself.
     (line,) = by_user(following.plan())
-    assert (line.id, line.level) == ("limit-range", "failure")
-    assert "LimitRange a takes at most 1Mi of memory for a Container, and " in line.message
+    assert (line.id, line.severity) == ("limit-range", "fail")
+    assert "LimitRange a takes at most 1Mi of memory for a Container, and " in line.sentence
 
 
 def test_a_quota_that_is_too_small_is_reported_once(by_admin: Try, namespace: Namespace) -> None:
     namespace.kubectl("create", "quota", "small", "--hard=requests.memory=1Mi")
     namespace.until(lambda quota: bool(quota["status"].get("hard")), "quota/small")
     (line,) = by_admin(following.plan())
-    assert (line.id, line.level) == ("quota", "failure")
+    assert (line.id, line.severity) == ("quota", "fail")
 
 
 def test_who_may_not_create_pods_reads_of_a_missing_priority_class(
@@ -103,11 +103,11 @@ def test_who_may_not_create_pods_reads_of_a_missing_priority_class(
 ) -> None:
     assert by_user(of_priority("system-node-critical")) == []
     (line,) = by_user(of_priority(MISSING))
-    assert line.level == "failure"
-    assert line.message.startswith(f"There is no PriorityClass {MISSING}, which the pool v100 ")
+    assert line.severity == "fail"
+    assert line.sentence.startswith(f"There is no PriorityClass {MISSING}, which the pool v100 ")
 
 
 def test_who_may_see_neither_reads_that_it_was_not_looked_at(by_user: Try) -> None:
     (line,) = by_user(of_priority(MISSING))
-    assert line.level == "warning"
-    assert line.message.startswith("Not checked: whether PriorityClass ")
+    assert line.severity == "warn"
+    assert line.sentence.startswith("Not checked: whether PriorityClass ")

@@ -142,5 +142,5 @@ def test_its_faults_and_its_clock_are_not_taken_for_the_api_servers(namespace: N
     source = prometheus.source(f"http://prometheus-k8s.{namespace.name}.svc:9090", api)
     assert "503" in why(source)
     assert api.sender._away_at < 0
-    assert not api.sender._aheads
+    assert api.sender._ahead == 0.0
     api.close()

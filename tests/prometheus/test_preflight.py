@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.adapters.metrics import preflight
-from k8sbench.diagnose.preflight.facts import Source
+from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 from tests.harness.prometheus import wait
 from tests.prometheus.conftest import Expose, Start
 from tests.tiers import ROOT
@@ -13,10 +13,10 @@ from tests.tiers import ROOT
 CURRENT = (ROOT / "tests" / "fixtures" / "dcgm" / "current.prom").read_text()
 
 
-def seen(url: str) -> Source:
+def seen(url: str) -> MetricsEndpoint:
     found = preflight.prometheus(url, None)
     assert found.name == f"Prometheus at {url}"
-    assert not found.wrong
+    assert not found.fault
     return found
 
 
@@ -48,10 +48,10 @@ def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:
 
 def test_one_that_is_not_there_has_a_reason() -> None:
     found = preflight.prometheus("http://127.0.0.1:9", None)
-    assert "connection refused" in found.wrong
+    assert "connection refused" in found.fault
 
 
 @pytest.mark.parametrize("url", ["http://a:b@prometheus.test", "ftp://prometheus.test"])
 def test_an_address_that_cannot_be_used_has_a_reason(url: str) -> None:
     found = preflight.prometheus(url, None)
-    assert "The address of Prometheus cannot be used" in found.wrong
+    assert "The address of Prometheus cannot be used" in found.fault

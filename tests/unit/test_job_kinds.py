@@ -15,7 +15,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.local import launch
 from k8sbench.diagnose.job import changes, state
-from k8sbench.diagnose.preflight import rules
+from k8sbench.diagnose.preflight import facts as preflight_facts
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import KINDS, default_kind, kind_of, rank_order
@@ -91,7 +91,7 @@ def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
     wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
     assert kinds.path("DemoJob", "n", "j") == wanted
     documents = yaml.safe_load_all(role.text(templates.load()))
-    asked = [each for each in rules.permissions(documents) if each.resource == "demojobs"]
+    asked = [each for each in preflight_facts.permissions(documents) if each.resource == "demojobs"]
     assert [(each.group, each.verb) for each in asked] == [
         ("demo.example.org", "get"),
         ("demo.example.org", "list"),
@@ -106,11 +106,9 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     (container,) = helper["template"]["spec"]["containers"]
     assert container.keys() == {"name", "image", "resources"}
     assert changes.sentence(kept, PLAN) is None
-    reported = [
-        line for line in clusters.lines(clusters.asked(frameworks=())) if line.id == "job-kinds"
-    ]
-    assert [line.level for line in reported] == ["warning", "ok"]
-    assert reported[0].message == "DemoJob is not served by demo.example.org/v1alpha1."
+    found = [finding for finding in clusters.findings() if finding.id == "job-kinds"]
+    assert [finding.severity for finding in found] == ["warn", "ok"]
+    assert found[0].sentence == "DemoJob is not served by demo.example.org/v1alpha1."
 
 
 def test_another_kind_is_another_case() -> None:

@@ -21,8 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from k8sbench.adapters.kubernetes import attempts, creating, ending, listing, looking, sharing
 from k8sbench.adapters.kubernetes.cancelling import Cancelling
 from k8sbench.adapters.kubernetes.client.api import Api
@@ -223,7 +221,7 @@ class KubernetesCluster:
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
-        return looking.printed(self.api, run, self._clock)
+        return looking.printed(self.api, run)
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the jobs that are followed, in order."""
@@ -357,9 +355,6 @@ class KubernetesCluster:
                 if followed is not None:
                     if item.line is not None:
                         followed.take_line(item.line)
-                        if self.api.ahead:
-                            line = msgspec.structs.replace(item.line, ahead=self.api.ahead)
-                            item = msgspec.structs.replace(item, line=line)
                     elif item.gap is not None:
                         followed.has_gaps = True
                     events.append(item)
@@ -386,7 +381,6 @@ class KubernetesCluster:
 
     def _take_created(self, run_id: str, job: KubeObject) -> None:
         if (followed := self._jobs.get(run_id)) is not None:
-            followed.ahead = self.api.ahead
             followed.take_created(job)
             self._changed.add(run_id)
 
@@ -437,11 +431,11 @@ class KubernetesCluster:
 
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
-        followed.ahead = self.api.ahead
         snapshot = followed.snapshot()
-        self._extra.start(followed, snapshot, now)
+        cluster_now = self.api.time()
+        self._extra.start(followed, snapshot, cluster_now)
         self._extra.complete(snapshot, run_id)
-        reading, replicas = followed.read(now, snapshot)
+        reading, replicas = followed.read(cluster_now, snapshot)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
             return []  # without the job or its pods it would seem to go back to its creation

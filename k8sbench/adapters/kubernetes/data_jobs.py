@@ -254,7 +254,7 @@ def _trouble(api: Api, job: KubeObject, pod: KubeObject | None) -> BenchError | 
     for one in filter(None, (job, pod)):
         fields = f"involvedObject.uid={one['metadata']['uid']}"
         events += api.list(kinds.path("Event", api.place.namespace), fields=fields)[0]
-    why = single_pod.waits_for(job, pod, events, container=CONTAINER, now=time.time() + api.ahead)
+    why = single_pod.waits_for(job, pod, events, container=CONTAINER, now=api.time())
     if why is None:
         return None
     error = JobFailed(why.sentence, why.action)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
 import msgspec
@@ -110,7 +111,8 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         run_id=name_of(job),
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
-        created_at=created_at - api.ahead,  # by our own clock
+        # Where the clocks differ: never after the run's next state, which is by our clock.
+        created_at=min(created_at, time.time()),
         attempt=attempt_of(job),
         phase=state.phase_alone(job, KINDS[kind]),
         is_abandoned=user is not None and sharing.is_abandoned(job, user, api.time()),

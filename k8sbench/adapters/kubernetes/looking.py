@@ -39,18 +39,18 @@ def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
             snapshot.workload = extra_queries.workload(api, followed.uid)
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
-    now, followed.ahead = clock(), api.ahead
-    reading, _ = followed.read(now, snapshot)
+    now = clock()
+    reading, _ = followed.read(api.time(), snapshot)
     first = followed.move(reading, now)
     return [first, *followed.changes(reading, now)]
 
 
-def printed(api: Api, run: Run, clock: Clock) -> Iterator[LogLine]:
+def printed(api: Api, run: Run) -> Iterator[LogLine]:
     """Return what a job's replicas have printed so far, rank 0's first."""
     namespace, followed = api.place.namespace, _followed(run)
     try:
         _take_all(api, followed, "Pod")
-        _, replicas = followed.read(clock())
+        _, replicas = followed.read(api.time())
         for one in replicas:
             if one.pod is not None and one.started:
                 where = {"replica": one.name, "pod": one.pod_name, "container": one.container}

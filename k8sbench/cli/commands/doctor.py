@@ -14,14 +14,17 @@ from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
+from k8sbench.model.finding import Severity
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import Column, clean
 
 if TYPE_CHECKING:
     from k8sbench.ports import JobEvent
-    from k8sbench.runs.bandwidth import Outcome
+    from k8sbench.runs.bandwidth import Bandwidth
 
+LEVELS: dict[Severity, str] = {"ok": "ok", "warn": "warning", "fail": "failure"}
+"""Severity of a finding → its level in documents of schema 2."""
 COLUMNS = (Column("LEVEL", whole=True), Column("CHECK", whole=True), Column("FINDING"))
 BANDWIDTH = (
     Column("BYTES", right=True),
@@ -64,11 +67,7 @@ BANDWIDTH = (
     "allows, and exit.",
 )
 @format_option("table", "json")
-def command(
-    init_template: bool,
-    output_format: str,
-    **asked: Any,
-) -> int:
+def command(nccl: bool, init_template: bool, output_format: str, **options: Any) -> int:
     """Say whether a cluster is ready, and if not, what to do.
 
     It only reads from the cluster. Exit code: 0 ready, perhaps with warnings; 6 for any failure.
@@ -78,22 +77,19 @@ def command(
     if init_template:
         output.write(doctor.init_template())
         return 0
-    found = doctor.examine(
-        DoctorOptions(**asked),
-        SignalStop(),
-        note=output.note,
-        on_event=_note,
-        on_checked=lambda found: _write_lines(found) if output_format == "table" else None,
-    )
+    asked = DoctorOptions(**options)
+    done, outcome = doctor.examine(asked, output.note), None
+    if output_format == "table":
+        _write_findings(done)
+    if nccl and done.is_ready and done.facts is not None:
+        outcome = doctor.all_reduce(asked, done.facts, SignalStop(), output.note, _note)
     if output_format == "json":
-        _write_document(found)
-    elif found.bandwidth is None:
-        _write_lines(found)
-    else:
-        _write_bandwidth(found.bandwidth)
-    if found.bandwidth is not None:
-        return _bandwidth_code(found.bandwidth)
-    return Unreachable.exit_code if found.failed else 0
+        _write_document(done, outcome)
+    elif outcome is not None:
+        _write_bandwidth(outcome)
+    if outcome is not None:
+        return _bandwidth_code(outcome)
+    return 0 if done.is_ready else Unreachable.exit_code
 
 
 def _note(event: JobEvent) -> None:
@@ -105,7 +101,7 @@ def _note(event: JobEvent) -> None:
         output.note(f"  {clean(event.note)}")
 
 
-def _write_bandwidth(outcome: Outcome) -> None:
+def _write_bandwidth(outcome: Bandwidth) -> None:
     """Print what the all-reduce measured."""
     if outcome.readings:
         rows = [
@@ -123,7 +119,7 @@ def _write_bandwidth(outcome: Outcome) -> None:
         output.write(f"\nThe ranks communicated by {transports}.\n")
 
 
-def _bandwidth_code(outcome: Outcome) -> int:
+def _bandwidth_code(outcome: Bandwidth) -> int:
     """Return the exit code that the all-reduce stands for; notes why it is no success."""
     for text in outcome.last_lines:
         output.note(f"  {clean(text)}")
@@ -139,29 +135,37 @@ def _bandwidth_code(outcome: Outcome) -> int:
     return 0
 
 
-def _write_lines(found: Preflight) -> None:
-    lines = found.lines
-    findings = [" ".join(filter(None, (line.message, line.action))) for line in lines]
-    rows = [(line.level, line.id, text) for line, text in zip(lines, findings, strict=True)]
+def _write_findings(done: Preflight) -> None:
+    rows = [
+        (finding.severity, finding.id, " ".join(filter(None, (finding.sentence, finding.action))))
+        for finding in done.findings
+    ]
     output.write_table(COLUMNS, rows)
-    for manifest in {line.manifest: line.id for line in lines if line.manifest}.items():
-        output.write("\n# {1}\n{0}".format(*manifest))
-    count = Counter(line.level for line in lines)
-    counts = ", ".join(
-        f"{count[level]} {level if count[level] == 1 or level == 'ok' else level + 's'}"
-        for level in ("ok", "warning", "failure")
-    )
-    output.note(f"{'not ready' if found.failed else 'ready'}: {counts}")
+    for check, manifest in done.manifests.items():
+        output.write(f"\n# {check}\n{manifest}")
+    count = Counter(finding.severity for finding in done.findings)
+    counts = ", ".join(f"{count[severity]} {severity}" for severity in LEVELS)
+    output.note(f"{'ready' if done.is_ready else 'not ready'}: {counts}")
 
 
-def _write_document(found: Preflight) -> None:
+def _write_document(done: Preflight, outcome: Bandwidth | None) -> None:
+    checks = [
+        {
+            "id": finding.id,
+            "level": LEVELS[finding.severity],
+            "message": finding.sentence,
+            "action": finding.action,
+            "manifest": done.manifests.get(finding.id) if finding.severity != "ok" else None,
+        }
+        for finding in done.findings
+    ]
     output.write_json(
         {
             "schema": SCHEMA,
-            "server": found.place.server if found.place else None,
-            "namespace": found.place.namespace if found.place else None,
-            "ready": not found.failed,
-            "checks": found.lines,
-            "bandwidth": found.bandwidth,
+            "server": done.location.server if done.location else None,
+            "namespace": done.location.namespace if done.location else None,
+            "ready": done.is_ready,
+            "checks": checks,
+            "bandwidth": outcome,
         }
     )

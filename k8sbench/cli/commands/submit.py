@@ -14,7 +14,7 @@ from k8sbench.cli.commands import render
 from k8sbench.cli.options import SubmitCommand, request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.diagnose.preflight.facts import NOT_TRIED
+from k8sbench.diagnose.preflight.checks import NOT_TRIED
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.request import FLAGS, SubmitRequest
 from k8sbench.model.run import Run
@@ -62,14 +62,14 @@ def _agrees(text: str) -> bool:
 
 def _print_dry_run(done: DryRun, output_format: str) -> int:
     """Print the manifests, and what the cluster says to them."""
-    failed = False
-    for line in done.checks or ():
-        failed = failed or line.level == "failure"
-        output.note(f"  {line.level} {line.id}: {line.message}")
-        if line.action:
-            output.note(f"    {line.action}")
+    findings = done.checks or ()
+    for finding in findings:
+        output.note(f"  {finding.severity} {finding.id}: {finding.sentence}")
+        if finding.action:
+            output.note(f"    {finding.action}")
+    failed = any(finding.severity == "fail" for finding in findings)
     if done.checks is not None and not failed:
-        tried = all(line.id != NOT_TRIED for line in done.checks)
+        tried = all(finding.id != NOT_TRIED for finding in findings)
         takes = "it" if tried else "the job; whether it takes the pods is not known"
         output.note(f"  The cluster takes {takes}. Nothing was created.")
     render.write(done.manifests, output_format)

@@ -1,4 +1,4 @@
-"""Checks of the capacity for a run: quotas, nodes of the pool, their GPUs."""
+"""Checks of the capacity for a run: quotas, limit ranges, nodes of the pool, their GPUs."""
 
 from __future__ import annotations
 
@@ -6,240 +6,222 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from k8sbench.diagnose.job.scheduling import requests
-from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, Unknown, failure, ok
-from k8sbench.diagnose.preflight.findings import unseen
+from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
+from k8sbench.diagnose.preflight.facts import DoctorRequest, Facts, Unknown, known
 from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 from k8sbench.model.pool import amount
 
+MOST_NAMES = 5
+"""Nodes that a sentence names."""
 
-def usable_nodes(facts: Facts, asked: Asked) -> int:
+
+def usable_nodes(facts: Facts) -> int:
     """How many nodes take a replica, one each; 1 where nodes cannot be seen."""
     if isinstance(facts.nodes, Unknown):
         return 1
-    return sum(refusal(node, asked) is None for node in facts.nodes)
+    return sum(refusal(node, facts.request) is None for node in facts.nodes)
 
 
-def room(nodes: Sequence[KubeObject], asked: Asked) -> int:
+def room(nodes: Sequence[KubeObject], request: DoctorRequest) -> int:
     """How many replicas the nodes take when nothing else runs there."""
-    wants = _replica(asked)
+    needs = _replica(request)
     return sum(
-        min(int(_allocatable(node, name) // want) for name, want in wants.items() if want)
+        min(int(_allocatable(node, name) // need) for name, need in needs.items() if need)
         for node in nodes
-        if refusal(node, asked) is None
+        if refusal(node, request) is None
     )
 
 
-def refusal(node: KubeObject, asked: Asked) -> str | None:
+def refusal(node: KubeObject, request: DoctorRequest) -> str | None:
     """Why a node cannot take a replica, also when it is empty; None: it can."""
-    if (why := _away(node, asked)) is not None:
+    if (why := _away(node, request)) is not None:
         return why
-    short = next(
-        (name for name, want in _replica(asked).items() if _allocatable(node, name) < want), None
-    )
-    if short is None:
-        return None
-    return f"offers {_offered(node, short)} of {short}, {_plain(_replica(asked)[short])} are needed"
+    for name, need in _replica(request).items():
+        if _allocatable(node, name) < need:
+            return f"offers {_offered(node, name)} of {name}, {_plain(need)} are needed"
+    return None
 
 
-def quota(facts: Facts, asked: Asked) -> Iterator[Line]:
-    """Quotas have room."""
-    if isinstance(facts.quotas, Unknown):
-        yield unseen("quota", f"the quotas of {asked.namespace}", facts.quotas)
+def quota(facts: Facts) -> Iterator[Result]:
+    """Quotas have room for all replicas."""
+    quotas, request = known(facts.quotas), facts.request
+    if not quotas:
+        yield ok(f"No quota limits {request.namespace}.")
         return
-    if not facts.quotas:
-        yield ok("quota", f"No quota limits {asked.namespace}.")
-        return
-    gpus = asked.gpus
-    wants = {resource: each * asked.replicas for resource, each in _replica(asked).items()}
-    needs = {f"requests.{resource}": total for resource, total in wants.items()}
-    for resource in ("cpu", "memory"):
-        needs[f"limits.{resource}"] = needs[resource] = wants[resource]
-    needs["pods"] = needs["count/pods"] = Decimal(asked.replicas)
-    for each in kinds_of(asked.frameworks):
-        needs[f"count/{each.plural}.{each.group}"] = Decimal(1)
-    short, room = [], []
-    for quota in facts.quotas:
-        status = quota.get("status", {})
-        for resource, hard in status.get("hard", {}).items():
-            if resource not in needs:
-                continue
-            used = status.get("used", {}).get(resource, "0")
-            left = amount(hard) - amount(used)
-            text = f"{resource}: {used} of {hard} used ({quota['metadata']['name']})"
-            room.append(text)
-            if left < needs[resource]:
-                short.append(f"{text}, {_plain(needs[resource])} are needed")
-    job = counted(asked.replicas, "replica") + (f" of {counted(gpus, 'GPU')}" if gpus else "")
+    needs = {"pods": Decimal(request.replicas), "count/pods": Decimal(request.replicas)}
+    needs |= {
+        f"count/{kind.plural}.{kind.group}": Decimal(1) for kind in kinds_of(request.frameworks)
+    }
+    for name, need in _replica(request).items():
+        total = need * request.replicas
+        needs |= {f"requests.{name}": total}
+        if name in ("cpu", "memory"):
+            needs |= {name: total, f"limits.{name}": total}
+    short, seen = [], []
+    for of_namespace in quotas:
+        status = of_namespace.get("status", {})
+        for name, hard in status.get("hard", {}).items():
+            if name in needs:
+                used = status.get("used", {}).get(name, "0")
+                seen.append(f"{name}: {used} of {hard} used ({name_of(of_namespace)})")
+                if amount(hard) - amount(used) < needs[name]:
+                    short.append(f"{seen[-1]}, {_plain(needs[name])} are needed")
+    job = counted(request.replicas, "replica")
+    job += f" of {counted(request.gpus, 'GPU')}" if request.gpus else ""
     if short:
-        yield failure(
-            "quota",
+        yield fail(
             f"The quota does not let {job} in: {'; '.join(short)}.",
             "Wait until other jobs end, take fewer GPUs, or ask for more quota.",
         )
     else:
-        seen = "; ".join(room) or "none of it counts what k8sbench asks for"
-        yield ok("quota", f"The quota has room for {job}: {seen}.")
+        counts = "; ".join(seen) or "none of it counts what k8sbench asks for"
+        yield ok(f"The quota has room for {job}: {counts}.")
 
 
-def limit_range(facts: Facts, asked: Asked) -> Iterator[Line]:
+def limit_range(facts: Facts) -> Iterator[Result]:
     """Limit ranges admit the pods: their training container, and the pod as far as that is known.
 
     Requests and limits of our pods are equal, so that no ratio between them is too large.
     """
-    if isinstance(facts.limit_ranges, Unknown):
-        yield unseen("limit-range", f"the limit ranges of {asked.namespace}", facts.limit_ranges)
-        return
-    wants = _replica(asked)
-    wrong = [
-        f"LimitRange {name_of(found)} takes {side} {bound} of {resource} for a {one['type']}, and"
-        f" {_plain(wants[resource])} would be requested"
-        for found in facts.limit_ranges
-        for one in (found.get("spec") or {}).get("limits") or ()
-        if one.get("type") in ("Container", "Pod")
+    needs = _replica(facts.request)
+    broken = [
+        f"LimitRange {name_of(limits)} takes {side} {bound} of {name} for a {limit['type']}, and"
+        f" {_plain(needs[name])} would be requested"
+        for limits in known(facts.limit_ranges)
+        for limit in (limits.get("spec") or {}).get("limits") or ()
+        if limit.get("type") in ("Container", "Pod")
         for side, key in (("at least", "min"), ("at most", "max"))
-        for resource, bound in (one.get(key) or {}).items()
-        if resource in wants
-        and (wants[resource] < amount(bound) if key == "min" else wants[resource] > amount(bound))
+        for name, bound in (limit.get(key) or {}).items()
+        if name in needs
+        and (needs[name] < amount(bound) if key == "min" else needs[name] > amount(bound))
     ]
-    if wrong:
-        yield failure(
-            "limit-range",
-            f"No pod would be created: {'; '.join(wrong)}.",
-            "Take another number of GPUs per replica (--gpus) or another pool (--node-pool), "
-            "or ask the namespace's administrator for other limits.",
+    if broken:
+        yield fail(
+            f"No pod would be created: {'; '.join(broken)}.",
+            "Take other --gpus or another --node-pool, or ask an administrator for other limits.",
         )
     else:
-        yield ok("limit-range", f"No limit range of {asked.namespace} forbids the pods.")
+        yield ok(f"No limit range of {facts.request.namespace} forbids the pods.")
 
 
-def nodes(facts: Facts, asked: Asked) -> Iterator[Line]:
-    """Nodes of the pool take pods, and have GPUs."""
-    pool = asked.pool
-    if isinstance(facts.nodes, Unknown):
-        yield unseen("nodes", f"the nodes of pool {pool.name} and their GPUs", facts.nodes)
-        return
+def nodes(facts: Facts) -> Iterator[Result]:
+    """Nodes of the pool take pods."""
+    request, pool, of_pool = facts.request, facts.request.pool, known(facts.nodes)
     labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items()) or "any label"
-    if not facts.nodes:
-        yield failure(
-            "nodes",
+    if not of_pool:
+        yield fail(
             f"No node belongs to pool {pool.name} ({labels}).",
-            "Choose another with --node-pool, or describe your nodes in a pools file"
-            " (--pools); 'kubectl get nodes --show-labels' shows theirs.",
+            "Choose another --node-pool, or write a pools file (--pools) for the labels of your"
+            " nodes ('kubectl get nodes --show-labels').",
         )
         return
-    away = [f"{name_of(node)} ({why})" for node in facts.nodes if (why := _away(node, asked))]
-    there = [node for node in facts.nodes if not _away(node, asked)]
-    take = "takes" if len(there) == 1 else "take"
-    nodes = f"{len(there)} of {counted(len(facts.nodes), 'node')}"
-    ready = f"{nodes} of pool {pool.name} ({labels}) {take} pods"
-    if not there:
-        yield failure(
-            "nodes",
-            f"{ready}: {', '.join(away)}.",
-            "Bring a node back ('kubectl describe node' says why it is away), or correct the "
-            "pool's tolerations.",
-        )
-        return
-    yield Line(
-        id="nodes",
-        level="warning" if away else "ok",
-        message=f"{ready}{': not ' if away else ''}{', '.join(away)}.",
-        action="Bring them back, or do without." if away else None,
+    away = [f"{name_of(node)} ({why})" for node in of_pool if (why := _away(node, request))]
+    there = len(of_pool) - len(away)
+    ready = (
+        f"{there} of {counted(len(of_pool), 'node')} of pool {pool.name} ({labels})"
+        f" {'takes' if there == 1 else 'take'} pods"
     )
-    if pool.gpus_per_node:
-        yield from _gpus(facts, asked, there)
-
-
-def _gpus(facts: Facts, asked: Asked, nodes: Sequence[KubeObject]) -> Iterator[Line]:
-    pool = asked.pool
-    has = {name_of(node): _allocatable(node, pool.gpu_resource) for node in nodes}
-    without = sorted(name for name, count in has.items() if count == 0)
-    if without:
-        yield Line(
-            id="device-plugin",
-            level="failure" if len(without) == len(has) else "warning",
-            message=f"{len(without)} of {counted(len(has), 'node')} of pool {pool.name}"
-            f" {'offers' if len(without) == 1 else 'offer'} no {pool.gpu_resource}:"
-            f" {_some(without)}.",
-            action="See whether the device plugin runs there, and whether the driver is loaded.",
+    if not there:
+        yield fail(
+            f"{ready}: {', '.join(away)}.",
+            "Bring a node back ('kubectl describe node'), or correct the pool's tolerations.",
         )
+    elif away:
+        yield warn(f"{ready}: not {', '.join(away)}.", "Bring them back, or do without.")
     else:
-        offer = f"All {len(has)} nodes offer" if len(has) > 1 else "The node offers"
-        yield ok("device-plugin", f"{offer} {pool.gpu_resource}.")
-    wants = _replica(asked)
-    fits = [node for node in nodes if _fits(node, wants)]
-    if len(fits) < asked.replicas:
-        best = max(nodes, key=lambda node: _allocatable(node, pool.gpu_resource))
-        offered = ", ".join(f"{_offered(best, resource)} of {resource}" for resource in wants)
-        needed = (
-            f"{asked.gpus} of {pool.gpu_resource}, {_plain(wants['cpu'])} of cpu,"
-            f" {asked.gpus} × {pool.memory_per_gpu} of memory"
+        yield ok(f"{ready}.")
+
+
+def device_plugin(facts: Facts) -> Iterator[Result]:
+    """The nodes offer the pool's GPUs."""
+    gpu_nodes, pool = _gpu_nodes(facts), facts.request.pool
+    without = sorted(
+        name_of(node) for node in gpu_nodes if not _allocatable(node, pool.gpu_resource)
+    )
+    number = counted(len(gpu_nodes), "node")
+    if without:
+        some = ", ".join(without[:MOST_NAMES]) + (", …" if len(without) > MOST_NAMES else "")
+        yield (fail if len(without) == len(gpu_nodes) else warn)(
+            f"No {pool.gpu_resource} on {len(without)} of {number} of pool {pool.name}: {some}.",
+            "See whether the device plugin runs there, and whether the driver is loaded.",
         )
-        yield failure(
-            "node-size",
-            f"{counted(len(fits), 'node', ('is', 'are'))} large enough for a replica on pool"
-            f" {pool.name}"
-            f" ({needed}), {asked.replicas} are needed; {name_of(best)} offers {offered}.",
+    elif gpu_nodes:
+        yield ok(f"{counted(len(gpu_nodes), 'node', ('has', 'have'))} {pool.gpu_resource}.")
+
+
+def node_size(facts: Facts) -> Iterator[Result]:
+    """As many nodes as there are replicas are large enough for one; silent where they are."""
+    request, gpu_nodes, pool = facts.request, _gpu_nodes(facts), facts.request.pool
+    large = [node for node in gpu_nodes if refusal(node, request) is None]
+    if gpu_nodes and len(large) < request.replicas:
+        best = max(gpu_nodes, key=lambda node: _allocatable(node, pool.gpu_resource))
+        why = refusal(best, request)
+        yield fail(
+            f"{counted(len(large), 'node', ('is', 'are'))} large enough for a replica,"
+            f" {request.replicas} are needed{f'; {name_of(best)} {why}' if why else ''}.",
             "Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
         )
-    total = sum(has.values())
-    if isinstance(facts.pods, Unknown):
-        yield unseen("gpus", f"k8sbench's pods in {asked.namespace}", facts.pods)
+
+
+def gpus(facts: Facts) -> Iterator[Result]:
+    """GPUs are left beside k8sbench's own jobs."""
+    request, pool = facts.request, facts.request.pool
+    has = {name_of(node): _allocatable(node, pool.gpu_resource) for node in _gpu_nodes(facts)}
+    if not has:
         return
+    total, needed = sum(has.values()), request.gpus * request.replicas
     used = sum(
         requests(pod["spec"]).get(pool.gpu_resource, Decimal(0))
-        for pod in facts.pods
+        for pod in known(facts.pods)
         if pod.get("spec", {}).get("nodeName") in has
     )
-    wanted = asked.gpus * asked.replicas
-    enough = total - used >= wanted
-    yield Line(
-        id="gpus",
-        level="ok" if enough else "warning",
-        message=f"Pool {pool.name} has {_plain(total)} GPUs; k8sbench's jobs in"
-        f" {asked.namespace} hold {_plain(used)} of them (what others hold is not counted).",
-        action=None if enough else f"A run on {wanted} would wait until those jobs end.",
+    sentence = (
+        f"Pool {pool.name} has {_plain(total)} GPUs; k8sbench's jobs in {request.namespace} hold"
+        f" {_plain(used)} of them (what others hold is not counted)."
     )
+    if total - used >= needed:
+        yield ok(sentence)
+    else:
+        yield warn(sentence, f"A run on {needed} would wait until those jobs end.")
 
 
-def _some(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _gpu_nodes(facts: Facts) -> Sequence[KubeObject]:
+    """The nodes that take pods of a pool with GPUs; none where nodes cannot be seen."""
+    if isinstance(facts.nodes, Unknown) or not facts.request.pool.gpus_per_node:
+        return ()
+    return [node for node in facts.nodes if _away(node, facts.request) is None]
 
 
-def _away(node: KubeObject, asked: Asked) -> str | None:
+def _away(node: KubeObject, request: DoctorRequest) -> str | None:
     """Why a node takes no pods of the pool; None: it does."""
     if not is_true(conditions(node).get("Ready")):
         return "not ready"
     if node.get("spec", {}).get("unschedulable"):
         return "cordoned"
     for taint in node.get("spec", {}).get("taints") or ():
-        if taint["effect"] != "PreferNoSchedule" and not _tolerated(taint, asked):
+        if taint["effect"] != "PreferNoSchedule" and not _tolerated(taint, request):
             return f"taint {taint['key']} is not tolerated"
     return None
 
 
-def _tolerated(taint: Mapping[str, str], asked: Asked) -> bool:
+def _tolerated(taint: Mapping[str, str], request: DoctorRequest) -> bool:
     return any(
-        (each.key is None or each.key == taint["key"])
-        and (each.effect is None or each.effect == taint["effect"])
-        and (each.operator == "Exists" or (each.value or "") == taint.get("value", ""))
-        for each in asked.pool.tolerations
+        (toleration.key is None or toleration.key == taint["key"])
+        and (toleration.effect is None or toleration.effect == taint["effect"])
+        and (toleration.operator == "Exists" or (toleration.value or "") == taint.get("value", ""))
+        for toleration in request.pool.tolerations
     )
 
 
-def _replica(asked: Asked) -> dict[str, Decimal]:
-    """What one replica asks for."""
-    shares, pool = max(1, asked.gpus), asked.pool
-    wants = {"cpu": amount(pool.cpu_per_gpu) * shares}
-    wants["memory"] = amount(pool.memory_per_gpu) * shares
-    return {**({pool.gpu_resource: Decimal(asked.gpus)} if asked.gpus else {}), **wants}
-
-
-def _fits(node: KubeObject, wants: Mapping[str, Decimal]) -> bool:
-    return all(_allocatable(node, resource) >= want for resource, want in wants.items())
+def _replica(request: DoctorRequest) -> dict[str, Decimal]:
+    """What one replica asks for, by resource."""
+    shares, pool = max(1, request.gpus), request.pool
+    needs = {pool.gpu_resource: Decimal(request.gpus)} if request.gpus else {}
+    needs["cpu"] = amount(pool.cpu_per_gpu) * shares
+    needs["memory"] = amount(pool.memory_per_gpu) * shares
+    return needs
 
 
 def _offered(node: KubeObject, resource: str) -> str:
@@ -252,4 +234,5 @@ def _allocatable(node: KubeObject, resource: str) -> Decimal:
 
 def _plain(number: Decimal | int) -> str:
     """A number of things, or a quantity in its plain unit, without an exponent."""
-    return f"{number:f}".rstrip("0").rstrip(".") if "." in f"{number:f}" else f"{number:f}"
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,45 +1,70 @@
-"""The checks of the preflight: from facts to lines that say what is wrong and what to do.
+"""The checks of the preflight: from facts to findings that say what is wrong and what to do.
 
-Each check is a function in :data:`CHECKS` that yields lines; the ids of its lines are stable. A
-*failure* means that no run can succeed as asked, or that the cluster does not tell what it tells
-every user. A *warning* is what may spoil or slow a run, and what could not be looked at.
+The severity ``fail`` means that no run can succeed as it is asked for, or that the cluster does not
+tell what it tells every user; ``warn`` is for what may spoil or slow a run, and for what could not
+be looked at. A new check is a function and a line of :data:`CHECKS`, and its row in docs/doctor.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from k8sbench.diagnose.preflight import (
-    access_checks,
     capacity_checks,
     claim_checks,
+    cluster_checks,
     metrics_checks,
     operator_checks,
-    surroundings_checks,
 )
-from k8sbench.diagnose.preflight.facts import Asked, Facts, Line, failure
-from k8sbench.model.image import ImageTable
+from k8sbench.diagnose.preflight.check import Check
+from k8sbench.diagnose.preflight.facts import Facts
+from k8sbench.model.finding import Finding
 
-CHECKS: tuple[Callable[[Facts, Asked], Iterator[Line]], ...] = (
-    *(access_checks.api_server, access_checks.namespace, access_checks.permissions),
-    *(operator_checks.job_kinds, operator_checks.webhook, operator_checks.admission),
-    *(operator_checks.deployment, operator_checks.rate),
-    *(access_checks.pod_security, operator_checks.init_container),
-    *(capacity_checks.quota, capacity_checks.limit_range, capacity_checks.nodes),
-    metrics_checks.sources,
-    *(claim_checks.claims, surroundings_checks.queueing),
+NOT_TRIED = "not-tried"
+"""Id of the finding that says what a dry run could not try."""
+SERVED = "the kinds of object that are served"
+OPERATOR = "the operator's Deployment, its flags and its version"
+CHECKS = (
+    Check("api-server", cluster_checks.api_server, "the version of Kubernetes", is_essential=True),
+    Check("clock", cluster_checks.clock),
+    Check("namespace", cluster_checks.namespace, "the namespace {namespace}"),
+    Check("permissions", cluster_checks.permissions, "your permissions", is_essential=True),
+    Check("job-kinds", operator_checks.job_kinds, SERVED, is_essential=True),
+    Check("operator-webhook", operator_checks.webhook),
+    Check("job-admission", operator_checks.admission),
+    Check("operator", operator_checks.deployment, OPERATOR),
+    Check("operator-rate", operator_checks.rate),
+    Check("pod-security", cluster_checks.pod_security),
+    Check("operator-init-container", operator_checks.init_container),
+    Check("quota", capacity_checks.quota, "the quotas of {namespace}"),
+    Check("limit-range", capacity_checks.limit_range, "the limit ranges of {namespace}"),
+    Check("nodes", capacity_checks.nodes, "the nodes of pool {pool} and their GPUs"),
+    Check("device-plugin", capacity_checks.device_plugin),
+    Check("node-size", capacity_checks.node_size),
+    Check("gpus", capacity_checks.gpus, "k8sbench's pods in {namespace}"),
+    Check("prometheus", metrics_checks.prometheus),
+    Check("gpu-metrics", metrics_checks.exporters),
+    Check("gpu-metrics-fields", metrics_checks.fields),
+    Check("gpu-metrics-pods", metrics_checks.pods),
+    Check("data", claim_checks.claims),
+    Check("queueing", cluster_checks.queueing),
+    Check("queue", cluster_checks.queue, "the queue {queue}"),
+    Check("gang", operator_checks.gang),
+    Check("kernels", cluster_checks.kernels),
 )
-"""The checks, in the order in which problems are best solved."""
+"""In the order in which problems are best solved."""
 
 
-def lines(facts: Facts, asked: Asked, images: ImageTable) -> list[Line]:
-    """Judge the facts: every check's lines, in order."""
-    return [
-        *(line for check in CHECKS for line in check(facts, asked)),
-        *surroundings_checks.kernels(facts, asked, images),
-    ]
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """Judge the facts: every check's findings, in order."""
+    return tuple(finding for check in CHECKS for finding in check.findings(facts))
 
 
-def unreachable(message: str, action: str) -> Line:
-    """The one line of a cluster that does not answer."""
-    return failure("api-server", message, action or None)
+def manifests(facts: Facts, findings: tuple[Finding, ...]) -> dict[str, str]:
+    """Return what an administrator may apply for findings, in YAML, by their ids."""
+    warned = {finding.id for finding in findings if finding.severity != "ok"}
+    texts = metrics_checks.manifests(facts).items()
+    return {check: text for check, text in texts if text is not None and check in warned}
+
+
+def unreachable(message: str, action: str) -> Finding:
+    """The one finding of a cluster that does not answer."""
+    return Finding(id="api-server", severity="fail", sentence=message, action=action or None)

@@ -1,4 +1,4 @@
-"""The facts about a cluster that the checks judge: requests and answers as plain values.
+"""What a run asks of a cluster, and the facts about the cluster: requests and answers as values.
 
 An answer that could not be obtained is :class:`Unknown`, with the reason. None is an answer: there
 is no such object.
@@ -6,15 +6,28 @@ is no such object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from k8sbench.diagnose.preflight.rules import Permission
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.image import ImageTable
+from k8sbench.model.kube import KubeObject, labels_of
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
+
+T = TypeVar("T")
+ENFORCE = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace."""
+LEVELS = ("privileged", "baseline", "restricted")
+"""Pod Security Standards, the strictest last."""
+HELPFUL = {
+    *("namespaces", "resourcequotas", "limitranges", "persistentvolumeclaims"),
+    *("localqueues", "workloads", "services", "services/proxy", "jobs"),
+}
+"""Resources of the Role that a run can do without: the preflight and diagnoses read them, and data
+sets are prepared by Jobs."""
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -22,6 +35,21 @@ class Unknown(msgspec.Struct, frozen=True):
 
     why: str
     """The API server's message, without its full stop."""
+
+
+class UnknownFactError(Exception):
+    """A check needs a fact that is :class:`Unknown`."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__(unknown.why)
+        self.why = unknown.why
+
+
+def known(answer: T | Unknown) -> T:
+    """Return an answer; raises :class:`UnknownFactError`, which becomes the check's finding."""
+    if isinstance(answer, Unknown):
+        raise UnknownFactError(answer)
+    return answer
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,31 +60,82 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """One permission that k8sbench uses, and whether the user has it."""
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """One verb on one resource."""
 
-    permission: Permission
-    allowed: bool
+    verb: str
+    group: str
+    resource: str
+    """With its subresource: ``pods/log``."""
+    namespaced: bool
+    """From the Role; else from the ClusterRole."""
+    name: str = ""
+    """Of the only object that it is for; empty: any."""
+
+    @property
+    def what(self) -> str:
+        """The resource as kubectl names it."""
+        resource, slash, sub = self.resource.partition("/")
+        return f"{resource}{'.' * bool(self.group)}{self.group}{slash}{sub}"
+
+    @property
+    def needed(self) -> bool:
+        """Whether no run can do without."""
+        return self.namespaced and self.resource not in HELPFUL
+
+    def review(self, namespace: str) -> dict[str, object]:
+        """The question whether we have it, as the API server understands it."""
+        resource, _, subresource = self.resource.partition("/")
+        attributes = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": resource,
+            "subresource": subresource,
+            "name": self.name,
+            "namespace": namespace if self.namespaced else "",
+        }
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A source of GPU metrics, and what it has now."""
+def permissions(roles: Iterable[KubeObject]) -> Iterator[Permission]:
+    """Yield every permission of a Role or ClusterRole, in their order."""
+    for role in roles:
+        for rule in role["rules"]:
+            names = rule.get("resourceNames") or [""]
+            for group, resource, verb, name in itertools.product(
+                rule["apiGroups"], rule["resources"], rule["verbs"], names
+            ):
+                yield Permission(
+                    verb=verb,
+                    group=group,
+                    resource=resource,
+                    namespaced=role["kind"] == "Role",
+                    name=name,
+                )
+
+
+class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A Prometheus or an exporter, and which GPU metrics it has now."""
 
     name: str
     """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
     fields: tuple[str, ...] = ()
-    """Those of DCGM's that k8sbench reads."""
+    """Names of DCGM's fields that k8sbench reads."""
     interval: float | None = None
-    """Seconds between samples."""
+    """Seconds between samples; None: not known."""
     names_pods: bool | None = None
     """Whether it says which pod has a GPU; None: that cannot be seen while no pod has one."""
-    wrong: str = ""
-    """Why it cannot be read, without a full stop."""
+    fault: str = ""
+    """Why it cannot be read, without a full stop; empty: it can."""
     role: str | None = None
-    """The Role and RoleBinding that are missing, in YAML; None where that is not what is wrong."""
+    """The Role and RoleBinding that are missing, in YAML; None where that is not the fault."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the user wants to do on the cluster."""
 
     namespace: str
@@ -66,33 +145,40 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     """Replicas: nodes."""
     gpus: int
-    """GPUs of each; 0 on a pool without."""
+    """GPUs of each replica; 0 on a pool without."""
     image: str | None = None
+    """None: the public images of the frameworks."""
     claims: tuple[str, ...] = ()
     """Names of the volume claims that the pods mount."""
     written: tuple[str, ...] = ()
-    """Those of them that they write to."""
+    """Names of the claims that the pods write to."""
     queue: str | None = None
+    """Kueue's LocalQueue; None: no queue."""
     gang: bool = False
+    """Whether all replicas are to start together or not at all."""
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the volume claims that were asked about."""
+    """What is known of the volume claims of a request."""
 
+    request: DoctorRequest
     claims: Mapping[str, KubeObject | Unknown | None] = {}
     """By name."""
     storage_classes: Mapping[str, KubeObject | Unknown | None] = {}
-    """Those of the claims that are not bound, by name."""
+    """Classes of the claims that are not bound, by name."""
     volumes: Mapping[str, KubeObject | Unknown | None] = {}
-    """Those of the claims that the pods write to, by name."""
+    """Volumes of the claims that the pods write to, by name."""
 
 
 class Facts(Storage, frozen=True, kw_only=True):
-    """Everything that was asked, in the order of :mod:`checks`."""
+    """Everything that the checks judge."""
 
     server: str
+    """URL of the API server."""
     why: str
     """Why this cluster: ``context kind-a of ~/.kube/config``."""
+    clock_ahead_s: float = 0.0
+    """Seconds by which this machine's clock is ahead of the API server's."""
     version: str | Unknown
     """As the API server states it: ``v1.33.13``."""
     groups: Mapping[str, Sequence[str]] | Unknown
@@ -107,7 +193,8 @@ class Facts(Storage, frozen=True, kw_only=True):
     """The training operator's Deployment."""
     init_template: str | Unknown | None
     """The template that the operator was given for its init container; None: its own."""
-    access: Sequence[Access] | Unknown
+    access: Mapping[Permission, bool] | Unknown
+    """The permissions that k8sbench uses, and whether the user has them."""
     role_file: str
     """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
     counters: str
@@ -119,47 +206,20 @@ class Facts(Storage, frozen=True, kw_only=True):
     """Nodes with the pool's labels."""
     pods: Sequence[KubeObject] | Unknown
     """k8sbench's own pods in the namespace that have not ended."""
-    prometheus: Source | None = None
+    prometheus: MetricsEndpoint | None = None
     """None: none was to be asked."""
-    exporters: Sequence[KubeObject] | Unknown = ()
+    exporters: Sequence[KubeObject] = ()
     """Pods of DCGM exporters."""
-    exporter: Source | None = None
+    exporter: MetricsEndpoint | None = None
     """One of them, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
-    """The LocalQueue that was asked about."""
+    """The LocalQueue of the request."""
+    images: ImageTable
 
-
-NOT_TRIED = "not-tried"
-"""Id of the line that says what a dry run could not try."""
-Level = Literal["ok", "warning", "failure"]
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the preflight."""
-
-    id: str
-    """Stable name of the check."""
-    level: Level
-    message: str
-    """What was found, one sentence."""
-    action: str | None = None
-    """What to do; None where nothing is to be done."""
-    manifest: str | None = None
-    """What an administrator may apply for it, in YAML."""
-
-
-def ok(check: str, message: str) -> Line:
-    """Return the line of a check that found nothing wrong."""
-    return Line(id=check, level="ok", message=message)
-
-
-def warning(
-    check: str, message: str, action: str | None = None, manifest: str | None = None
-) -> Line:
-    """Return a line about what may spoil or slow a run, or could not be checked."""
-    return Line(id=check, level="warning", message=message, action=action, manifest=manifest)
-
-
-def failure(check: str, message: str, action: str | None) -> Line:
-    """Return a line about what makes every run fail."""
-    return Line(id=check, level="failure", message=message, action=action)
+    @property
+    def enforced_level(self) -> str | None:
+        """The Pod Security Standard that the namespace enforces; None where that is not known."""
+        if self.namespace is None or isinstance(self.namespace, Unknown):
+            return None
+        level = labels_of(self.namespace).get(ENFORCE, "privileged")
+        return level if level in LEVELS else "restricted"  # as the API server does

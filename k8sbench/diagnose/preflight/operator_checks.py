@@ -1,25 +1,36 @@
-"""Checks of the training operator: installed, alive, and started as our jobs need it."""
+"""Checks of the training operator: installed, alive, and started as our jobs need it.
+
+The operator is the upstream program, v1.9. Its flags are read from its Deployment; their defaults
+are those of its source (``cmd/training-operator.v1/main.go``, ``pkg/config/config.go``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import yaml
 
 from k8sbench.diagnose.job.causes import ACTIONS
-from k8sbench.diagnose.preflight import operator
-from k8sbench.diagnose.preflight.facts import (
-    Asked,
-    Facts,
-    Line,
-    Refusal,
-    Unknown,
-    failure,
-    ok,
-    warning,
-)
-from k8sbench.diagnose.preflight.findings import enforced_level, unknown, unseen
+from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
+from k8sbench.diagnose.preflight.facts import Facts, Refusal, Unknown, known
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
+from k8sbench.model.kube import KubeObject
 
+SELECTOR = "control-plane=kubeflow-training-operator"
+"""Label of the Deployment in upstream's manifests."""
+USUAL_PLACE = ("kubeflow", "training-operator")
+"""Namespace and name of the Deployment there."""
+QPS = "kube-api-qps"
+RATES = {QPS: 20, "kube-api-burst": 30, "controller-threads": 1}
+"""Flags that limit it, with their defaults."""
+JOBS_PER_SECOND = 1.2
+"""Jobs of 4 pods that the defaults above bring up in a second: measured, on an idle machine."""
+TEMPLATE_FILE = "/etc/config/initContainer.yaml"
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
 OPERATOR = (1, 9)
 INSTALL = (
     "Install the training operator v1.9: kubectl apply --server-side -k"
@@ -27,209 +38,267 @@ INSTALL = (
 )
 
 
-def job_kinds(facts: Facts, asked: Asked) -> Iterator[Line]:
+def job_kinds(facts: Facts) -> Iterator[Result]:
     """The job kinds are served."""
+    groups, served, frameworks = known(facts.groups), known(facts.kinds), facts.request.frameworks
     api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
-    if isinstance(facts.groups, Unknown):
-        yield unknown("job-kinds", "the kinds of object that are served", facts.groups)
-        return
-    if isinstance(facts.kinds, Unknown):
-        yield unseen("job-kinds", f"the kinds of {api_versions}", facts.kinds)
-        return
-    there = [kind for kind in KINDS.values() if kind.plural in facts.kinds]
+    there = [kind for kind in KINDS.values() if kind.plural in served]
     if not there:
-        message = f"The training operator is not installed: {api_versions} has no"
-        message, action = f"{message} {' and no '.join(KINDS)}.", f"{INSTALL}."
-        if trainer := facts.groups.get("trainer.kubeflow.org"):
-            message = (
-                f"Kubeflow Trainer v2 (trainer.kubeflow.org/{', '.join(trainer)}) is installed, the"
-                f" training operator v1, whose {'s and '.join(KINDS)}s k8sbench makes, is not."
-            )
-            action = f"{INSTALL}; both can be installed side by side."
-        yield failure("job-kinds", message, action)
-        return
-    for kind in kinds_of(asked.frameworks):
-        if kind in there:
-            continue
-        titles = " and ".join(TITLES[framework] for framework in kind.default_for)
-        yield Line(
-            id="job-kinds",
-            level="failure" if asked.frameworks else "warning",
-            message=f"{kind.name} is not served by {kind.api_version}"
-            + (f": nothing runs on {titles}." if titles else "."),
-            action=f"{INSTALL}, without --enable-scheme or with that kind.",
+        versions = ", ".join(groups.get("trainer.kubeflow.org", ()))
+        beside = f" (Kubeflow Trainer v2 is: trainer.kubeflow.org/{versions})" if versions else ""
+        yield fail(
+            f"The training operator v1 is not installed{beside}: {api_versions} has no"
+            f" {' and no '.join(KINDS)}.",
+            f"{INSTALL}; both can be installed side by side." if beside else f"{INSTALL}.",
         )
-    names = " and ".join(kind.name for kind in there)
-    yield ok("job-kinds", f"{names} are served as {api_versions}.")
+    else:
+        for kind in kinds_of(frameworks):
+            if kind not in there:
+                titles = " and ".join(TITLES[framework] for framework in kind.default_for)
+                nothing = f": nothing runs on {titles}" if titles else ""
+                yield (fail if frameworks else warn)(
+                    f"{kind.name} is not served by {kind.api_version}{nothing}.",
+                    f"{INSTALL}, without --enable-scheme or with that kind.",
+                )
+        yield ok(f"{' and '.join(kind.name for kind in there)} are served as {api_versions}.")
 
 
-def webhook(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
-    """The operator's webhook answers."""
+def webhook(facts: Facts) -> Iterator[Result]:
+    """The operator's webhook refuses a job that nothing else refuses: it answers."""
     for kind, refusal in facts.wrong_jobs.items():
-        yield _webhook_answer(kind, refusal)
+        message = "no webhook looks at it" if refusal is None else _message(refusal)
+        if "denied the request" in message and f'"{KINDS[kind].webhook}"' in message:
+            yield ok(f"The operator is alive: its webhook looks at a {kind}.")
+        elif "failed calling webhook" in message:
+            yield fail(
+                f"The operator does not answer; without it no {kind} can be created: {message}.",
+                f"Start it; 'kubectl get deployments -A -l {SELECTOR}' finds it.",
+            )
+        else:
+            yield warn(
+                f"A dry run of a {kind} does not show that the operator runs: {message}.",
+                "Look at the operator's Deployment, or correct what refused the dry run.",
+            )
 
 
-def _webhook_answer(kind: str, refusal: Refusal | None) -> Line:
-    """Judge what came of a job that the operator's webhook alone refuses."""
-    check = "operator-webhook"
-    if refusal is None:
-        return warning(
-            check,
-            f"No webhook looks at a {kind}, so whether the operator runs cannot be seen.",
-            "Look at its Deployment; from v1.8 on the operator checks jobs by a webhook.",
-        )
-    if "denied the request" in refusal.message and f'"{KINDS[kind].webhook}"' in refusal.message:
-        return ok(check, f"The operator is alive: its webhook looks at a {kind}.")
-    if "failed calling webhook" in refusal.message:
-        dead = f"The operator does not answer, and without it no {kind} can be created"
-        start = f"Start it; 'kubectl get deployments -A -l {operator.SELECTOR}' finds it."
-        return failure(check, f"{dead}: {_message(refusal)}.", start)
-    return warning(
-        check,
-        f"Whether the operator is alive could not be tried with a {kind}: {_message(refusal)}.",
-        "Look at the operator's Deployment, or correct what refused the dry run.",
-    )
-
-
-def admission(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
+def admission(facts: Facts) -> Iterator[Result]:
     """Nothing refuses a job like ours."""
     for kind, refusal in facts.own_jobs.items():
         if refusal is None:
-            yield ok("job-admission", f"A {kind} of k8sbench is accepted.")
-        elif (
-            "failed calling webhook" in refusal.message
-            or _is_forbidden(refusal)
-            or facts.namespace is None
+            yield ok(f"A {kind} of k8sbench is accepted.")
+        # Else operator-webhook, permissions or namespace reports it. Quotas and admission plug-ins
+        # answer 403 as well, in words of their own.
+        elif facts.namespace is not None and not any(
+            words in refusal.message
+            for words in ("failed calling webhook", "cannot create resource")
         ):
-            continue  # reported by operator-webhook, permissions and namespace
-        else:
-            yield failure(
-                "job-admission",
+            yield fail(
                 f"A {kind} of k8sbench is refused: {_message(refusal)}.",
                 "Change what refuses it, or use another namespace (-n).",
             )
 
 
-def deployment(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
+def deployment(facts: Facts) -> Iterator[Result]:
     """The operator's pods run, and are of the version that is tested."""
-    found = facts.operator
-    if isinstance(found, Unknown):
-        yield unseen("operator", "the operator's Deployment, its flags and its version", found)
-        return
-    if found is None:
-        yield warning(
-            "operator",
-            f"No Deployment has the label {operator.SELECTOR}, so the operator's flags and"
-            " version are not known.",
+    operator = known(facts.operator)
+    if operator is None:
+        yield warn(
+            f"No Deployment has the label {SELECTOR}: flags and version are not known.",
             "Nothing to do where the operator was installed in another way.",
         )
         return
-    meta, wanted = found["metadata"], found["spec"].get("replicas", 1)
-    available = found.get("status", {}).get("availableReplicas", 0)
+    meta, replicas = operator["metadata"], operator["spec"].get("replicas", 1)
+    available = operator.get("status", {}).get("availableReplicas", 0)
     where = f"{meta['namespace']}/{meta['name']}"
-    status = f"{available} of {wanted} replicas of {where} are available, {operator.image(found)}"
+    status = f"{available} of {replicas} replicas of {where} are available, {image(operator)}"
     if available < 1:
-        yield failure(
-            "operator",
+        yield fail(
             f"The training operator is not running: {status}.",
-            f"See why: kubectl -n {meta['namespace']} describe pods -l {operator.SELECTOR}.",
+            f"See why: kubectl -n {meta['namespace']} describe pods -l {SELECTOR}.",
         )
-    elif operator.version(found) not in (None, OPERATOR):
-        yield warning(
-            "operator",
+    elif version(operator) not in (None, OPERATOR):
+        yield warn(
             f"k8sbench is tested with training operator 1.9, this is another: {status}.",
             f"{INSTALL}.",
         )
     else:
-        yield ok("operator", f"The training operator runs: {status}.")
+        yield ok(f"The training operator runs: {status}.")
 
 
-def rate(facts: Facts, asked: Asked) -> Iterator[Line]:  # noqa: ARG001
-    """The operator may ask the API server often enough."""
-    if isinstance(facts.operator, Unknown) or facts.operator is None:
+def rate(facts: Facts) -> Iterator[Result]:
+    """The operator may send enough requests to the API server."""
+    operator = known(facts.operator)
+    if operator is None:
         return
-    qps = operator.number(facts.operator, "kube-api-qps", operator.QPS)
-    burst = operator.number(facts.operator, "kube-api-burst", operator.BURST)
-    threads = operator.number(facts.operator, "controller-threads", operator.THREADS)
-    flags = f"--kube-api-qps={qps} --kube-api-burst={burst} --controller-threads={threads}"
-    if qps > operator.QPS:
-        yield ok("operator-rate", f"The operator may ask often: {flags}.")
+    rates = {name: number(operator, name, default) for name, default in RATES.items()}
+    set_to = " ".join(f"--{name}={value}" for name, value in rates.items())
+    times = rates[QPS] / RATES[QPS]
+    if times > 1:
+        yield ok(f"The operator may ask often: {set_to}.")
         return
-    rate = operator.JOBS_PER_SECOND * qps / operator.QPS
-    yield warning(
-        "operator-rate",
-        f"The operator may send few requests to the API server ({flags}): it creates the pods "
-        f"of about"
-        f" {rate:.1f} jobs of 4 pods per second, and reports their states late.",
+    yield warn(
+        f"The operator may send few requests to the API server ({set_to}): it creates the pods of"
+        f" about {JOBS_PER_SECOND * times:.1f} jobs of 4 pods per second, and reports their states"
+        " late.",
         "For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
         " --controller-threads=8.",
     )
 
 
-def init_container(facts: Facts, asked: Asked) -> Iterator[Line]:
+def init_container(facts: Facts) -> Iterator[Result]:
     """The namespace lets the operator's init container in."""
-    enforced = enforced_level(facts)
-    with_init = [kind.name for kind in kinds_of(asked.frameworks) if kind.init_container]
-    if enforced is None or not with_init:
+    template = facts.init_template
+    kinds = [kind.name for kind in kinds_of(facts.request.frameworks) if kind.init_container]
+    if facts.enforced_level is None or not kinds:
         return
-    if enforced != "restricted":
-        yield ok(
-            "operator-init-container",
-            "The operator's init container is not refused here: restricted is not enforced.",
-        )
-        return
-    action = (
-        "Give the operator a template that passes: 'k8sbench doctor --init-template' prints it,"
-        " docs/doctor.md says how."
-    )
-    if isinstance(facts.operator, Unknown) or facts.operator is None:
-        why = "the operator's Deployment could not be read"
-    elif isinstance(facts.init_template, Unknown):
-        why = facts.init_template.why
-    else:
-        problem = operator.unrestricted(facts.init_template)
-        if problem is None:
-            passes = "The operator's init container passes the restricted profile."
-            yield ok("operator-init-container", passes)
-            return
-        yield failure(
-            "operator-init-container",
-            f"The namespace {asked.namespace} enforces restricted and will refuse the workers"
-            f" that the operator makes of a {with_init[0]}: {problem}.",
+    if facts.operator is None or isinstance(facts.operator, Unknown):
+        template = Unknown("the operator's Deployment could not be read")
+    enforces = f"The namespace {facts.request.namespace} enforces restricted"
+    action = "Give the operator the template of 'k8sbench doctor --init-template' (docs/doctor.md)."
+    if facts.enforced_level != "restricted":
+        yield ok("The operator's init container is not refused here: restricted is not enforced.")
+    elif isinstance(template, Unknown):
+        yield warn(
+            f"{enforces}, which upstream's init container of a {kinds[0]} does not pass; which one"
+            f" this operator has is not known ({template.why}).",
             action,
         )
+    elif (problem := unrestricted(template)) is None:
+        yield ok("The operator's init container passes the restricted profile.")
+    else:
+        yield fail(f"{enforces} and will refuse the workers of a {kinds[0]}: {problem}.", action)
+
+
+def gang(facts: Facts) -> Iterator[Result]:
+    """The operator makes gangs, where one is asked for."""
+    if not facts.request.gang:
         return
-    yield warning(
-        "operator-init-container",
-        f"The namespace {asked.namespace} enforces restricted, which upstream's init"
-        f" container for the workers of a {with_init[0]} does not pass; which one this operator"
-        f" has is not known ({why}).",
-        action,
-    )
-
-
-def gang(facts: Facts) -> Line:
-    """The operator makes gangs."""
-    if isinstance(facts.operator, Unknown) or facts.operator is None:
-        why = facts.operator.why if isinstance(facts.operator, Unknown) else "it was not found"
-        return warning(
-            "gang",
+    operator = facts.operator
+    if operator is None or isinstance(operator, Unknown):
+        why = "it was not found" if operator is None else operator.why
+        yield warn(
             f"Whether the operator makes gangs cannot be seen from its Deployment ({why}).",
-            "Nothing to do: where it makes none, submit sees that by the first pod and ends"
-            " the job.",
+            "Nothing to do: where it makes none, submit sees that by the first pod.",
         )
-    refusal = operator.gang_refusal(facts.operator)
-    if refusal is not None:
-        return failure("gang", refusal, ACTIONS["gang-ignored"])
-    scheduler = operator.gang_scheduler(facts.operator)
-    message = f"The operator makes a pod group of every job, for the scheduler {scheduler}."
-    return ok("gang", message)
+    elif (refusal := gang_refusal(operator)) is not None:
+        yield fail(refusal, ACTIONS["gang-ignored"])
+    else:
+        scheduler = gang_scheduler(operator)
+        yield ok(f"The operator makes a pod group of every job, for the scheduler {scheduler}.")
 
 
 def _message(refusal: Refusal) -> str:
     return refusal.message.strip().rstrip(".")
 
 
-def _is_forbidden(refusal: Refusal) -> bool:
-    # Quotas and admission plug-ins answer 403 as well, in words of their own.
-    return refusal.status == 403 and "cannot create resource" in refusal.message
+# -- the Deployment ------------------------------------------------------------------------------
+
+
+class TemplateSource(NamedTuple):
+    """A key of a ConfigMap in the operator's namespace."""
+
+    config_map: str
+    key: str
+
+
+def flags(deployment: KubeObject) -> dict[str, str]:
+    """Flags of the operator's process, by name without dashes; one without a value is ``true``."""
+    container = _container(deployment)
+    words = [*container.get("command", ()), *container.get("args", ()), "-"]
+    values: dict[str, str] = {}
+    for word, following in pairwise(words):
+        if re.match(r"--?[a-z]", word):
+            name, has_value, value = word.lstrip("-").partition("=")
+            is_switch = following.startswith("-")
+            values[name] = value if has_value else "true" if is_switch else following
+    return values
+
+
+def number(deployment: KubeObject, name: str, default: int) -> int:
+    """A flag that is a number; its default where it is not set, or cannot be read."""
+    text = flags(deployment).get(name, "")
+    return int(text) if text.isdecimal() else default
+
+
+def gang_scheduler(deployment: KubeObject) -> str | None:
+    """The scheduler that the operator makes pod groups for; None: it makes none."""
+    return flags(deployment).get("gang-scheduler-name") or None
+
+
+def gang_refusal(deployment: KubeObject) -> str | None:
+    """Why ``--gang`` would have no effect, one sentence; None: it has.
+
+    Such an operator ignores a job's scheduling policy in silence.
+    """
+    if gang_scheduler(deployment) is not None:
+        return None
+    return (
+        "The training operator makes no pod groups (it runs without --gang-scheduler-name): it"
+        " would ignore --gang, and the replicas would be placed one by one."
+    )
+
+
+def image(deployment: KubeObject) -> str:
+    """The operator's image."""
+    return str(_container(deployment).get("image", "unknown"))
+
+
+def version(deployment: KubeObject) -> tuple[int, int] | None:
+    """Version by the image's tag; None for upstream's own tags, which name a commit."""
+    tag = re.search(r":v?(\d+)\.(\d+)", image(deployment))
+    return (int(tag[1]), int(tag[2])) if tag else None
+
+
+def init_template_source(deployment: KubeObject) -> TemplateSource | None:
+    """Where the template of its init container comes from; None: it uses the one built in.
+
+    The operator reads a file, and takes its own template where there is none: the file is given
+    by a volume.
+    """
+    file = flags(deployment).get("pytorch-init-container-template-file", TEMPLATE_FILE)
+    folder, _, name = file.rpartition("/")
+    config_maps = {
+        volume["name"]: volume["configMap"]
+        for volume in deployment["spec"]["template"]["spec"].get("volumes", ())
+        if "configMap" in volume
+    }
+    for mount in _container(deployment).get("volumeMounts", ()):
+        if mount["name"] not in config_maps:
+            continue
+        if mount["mountPath"] == file and "subPath" in mount:
+            path = mount["subPath"]
+        elif mount["mountPath"].rstrip("/") == folder:
+            path = name
+        else:
+            continue
+        source = config_maps[mount["name"]]
+        keys = {item["path"]: item["key"] for item in source.get("items", ())}
+        return TemplateSource(source["name"], keys.get(path, path))
+    return None
+
+
+def unrestricted(template: str | None) -> str | None:
+    """What keeps pods with this init container from the restricted profile; None: nothing.
+
+    The pod itself says that it is not root and which seccomp profile it has; what is left is what
+    every container has to say for itself.
+    """
+    if template is None:
+        return "its init container has no security context"
+    try:
+        for container in yaml.safe_load(_PLACEHOLDER.sub("x", template)):
+            context, its = container.get("securityContext") or {}, "its init container"
+            if context.get("allowPrivilegeEscalation") is not False:
+                return f"{its} {container.get('name')} may escalate its privileges"
+            if "ALL" not in ((context.get("capabilities") or {}).get("drop") or ()):
+                return f"{its} {container.get('name')} does not drop all capabilities"
+    except (yaml.YAMLError, AttributeError, TypeError) as error:
+        return f"its init container's template cannot be read ({type(error).__name__})"
+    return None
+
+
+def _container(deployment: KubeObject) -> Mapping[str, Any]:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    named = (container for container in containers if container["name"] == "training-operator")
+    operator: Mapping[str, Any] = next(named, containers[0])
+    return operator

@@ -64,8 +64,8 @@ def test_a_cluster_that_does_not_answer_is_the_same(
     out, err = capsys.readouterr()
     head, line = out.splitlines()
     assert head.split() == ["LEVEL", "CHECK", "FINDING"]
-    assert line.startswith("failure   api-server   The API server https://127.0.0.1:1")
-    assert err == "not ready: 0 ok, 0 warnings, 1 failure\n"
+    assert line.startswith("fail    api-server   The API server https://127.0.0.1:1")
+    assert err == "not ready: 0 ok, 0 warn, 1 fail\n"
 
 
 def test_the_all_reduce_is_not_started_on_a_cluster_that_is_not_ready(

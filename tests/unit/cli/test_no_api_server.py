@@ -109,7 +109,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Api, "__init__", hurried)
     monkeypatch.setattr(creating, "RETRY_SECONDS", 0.2)
-    monkeypatch.setattr(doctor, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(doctor, "CHECKS_SECONDS", 0.2)
     # On a busy machine the first answer may be too late; a server that was away is believed less.
     monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
 
@@ -178,4 +178,4 @@ def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
 
 def test_doctor_gives_all_its_requests_together_little_time() -> None:
     # The limit is 15 s; what is asked last still waits a second for its answer.
-    assert doctor.LOOK_SECONDS <= 10.0
+    assert doctor.CHECKS_SECONDS <= 10.0

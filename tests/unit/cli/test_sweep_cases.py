@@ -15,7 +15,7 @@ from k8sbench.diagnose.preflight import capacity_checks
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
 from k8sbench.runs.context import PlannedCase
-from tests.unit.doctor.clusters import asked, node
+from tests.unit.doctor.clusters import node, request
 
 HERE = ("--backend=local", "--dry-run")
 
@@ -119,14 +119,14 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
 
 def test_room_is_counted_in_replicas_on_empty_nodes() -> None:
     nodes = [node("a"), node("b", gpus="4"), node("c", ready="False")]
-    assert capacity_checks.room(nodes, asked()) == 1
-    assert capacity_checks.room(nodes, asked(gpus=4)) == 3
-    assert capacity_checks.room([], asked()) == 0
+    assert capacity_checks.room(nodes, request()) == 1
+    assert capacity_checks.room(nodes, request(gpus=4)) == 3
+    assert capacity_checks.room([], request()) == 0
 
 
 def test_a_node_says_why_it_takes_no_replica() -> None:
-    assert capacity_checks.refusal(node("a"), asked()) is None
-    assert capacity_checks.refusal(node("a", ready="False"), asked()) == "not ready"
-    assert capacity_checks.refusal(node("a", gpus="4"), asked()) == (
+    assert capacity_checks.refusal(node("a"), request()) is None
+    assert capacity_checks.refusal(node("a", ready="False"), request()) == "not ready"
+    assert capacity_checks.refusal(node("a", gpus="4"), request()) == (
         "offers 4 of nvidia.com/gpu, 8 are needed"
     )

@@ -8,6 +8,7 @@ import pathlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -334,7 +335,7 @@ def test_on_a_cluster_it_only_looks(
         live_runs.note("The API server does not answer; retrying."),
         outlives=True,
     )
-    cluster.api = type("Api", (), {"ahead": -3600.0})  # type: ignore[attr-defined]
+    cluster.api = SimpleNamespace(time=lambda: time.time() - 3600)  # type: ignore[attr-defined]
 
     @contextlib.contextmanager
     def cluster_of(*_: object, **more: object) -> Iterator[FakeCluster]:

@@ -9,22 +9,21 @@ import msgspec
 
 from k8sbench.adapters.files import image_table, pools
 from k8sbench.adapters.kubernetes import preflight
-from k8sbench.diagnose.preflight import checks, findings
+from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
-    Access,
-    Asked,
+    ENFORCE,
+    DoctorRequest,
     Facts,
-    Line,
+    MetricsEndpoint,
+    Permission,
     Refusal,
-    Source,
 )
-from k8sbench.diagnose.preflight.rules import Permission
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.render import counters
 
 POOL = pools.load(environ={}).pool("v100-32gb")
-IMAGES = image_table.load()
-ASKED = Asked(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
+REQUEST = DoctorRequest(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
 
 QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
 
@@ -112,19 +111,19 @@ def exporter(*args: str, **env: str) -> dict[str, Any]:
     }
 
 
-def prometheus(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = None) -> Source:
+def prometheus(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = None) -> MetricsEndpoint:
     name = "Prometheus monitoring/prometheus:web"
-    return Source(name=name, fields=fields, interval=15.0, names_pods=names_pods)
+    return MetricsEndpoint(name=name, fields=fields, interval=15.0, names_pods=names_pods)
 
 
-def read(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = True) -> Source:
+def read(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = True) -> MetricsEndpoint:
     """An exporter that was read."""
     name = "DCGM exporter gpu-operator/dcgm-x1"
-    return Source(name=name, fields=fields, interval=30.0, names_pods=names_pods)
+    return MetricsEndpoint(name=name, fields=fields, interval=30.0, names_pods=names_pods)
 
 
-def refused(name: str = "DCGM exporters") -> Source:
-    return Source(name=name, wrong="You may not list pods", role="kind: Role\n")
+def refused(name: str = "DCGM exporters") -> MetricsEndpoint:
+    return MetricsEndpoint(name=name, fault="You may not list pods", role="kind: Role\n")
 
 
 def denied(kind: str) -> Refusal:
@@ -133,13 +132,16 @@ def denied(kind: str) -> Refusal:
     return Refusal(status=403, message=message)
 
 
-def access(verb: str, resource: str, *, allowed: bool = True, namespaced: bool = True) -> Access:
+def access(
+    verb: str, resource: str, *, allowed: bool = True, namespaced: bool = True
+) -> dict[Permission, bool]:
     resource, _, group = resource.partition(".")
     permission = Permission(verb=verb, group=group, resource=resource, namespaced=namespaced)
-    return Access(permission=permission, allowed=allowed)
+    return {permission: allowed}
 
 
 READY = Facts(
+    request=REQUEST,
     server="https://cluster.example:6443",
     why="context a of ~/.kube/config",
     version="v1.33.13",
@@ -149,10 +151,10 @@ READY = Facts(
     own_jobs={"PyTorchJob": None, "PaddleJob": None},
     operator=deployment(*QUICK),
     init_template=preflight.init_template(),
-    access=(access("create", "pytorchjobs.kubeflow.org"), access("list", "pods")),
+    access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),
     role_file="/k8sbench/role.yaml",
     counters=counters.text(),
-    namespace=namespace(**{findings.ENFORCE: "restricted"}),
+    namespace=namespace(**{ENFORCE: "restricted"}),
     quotas=(),
     limit_ranges=(),
     nodes=(node("gpu-0"), node("gpu-1")),
@@ -160,18 +162,19 @@ READY = Facts(
     prometheus=prometheus(),
     exporters=(exporter(DCGM_EXPORTER_KUBERNETES="true"),),
     exporter=read(),
+    images=image_table.load(),
 )
 
 
-def facts(**changes: Any) -> Facts:
+def request(**changes: Any) -> DoctorRequest:
+    return msgspec.structs.replace(REQUEST, **changes)
+
+
+def facts(asked: DoctorRequest = REQUEST, **changes: Any) -> Facts:
     """A ready cluster's facts, with some changed."""
-    return msgspec.structs.replace(copy.deepcopy(READY), **changes)
+    return msgspec.structs.replace(copy.deepcopy(READY), request=asked, **changes)
 
 
-def asked(**changes: Any) -> Asked:
-    return msgspec.structs.replace(ASKED, **changes)
-
-
-def lines(asked: Asked = ASKED, **changes: Any) -> list[Line]:
-    """What is said of a ready cluster in which some facts are changed."""
-    return checks.lines(facts(**changes), asked, IMAGES)
+def findings(asked: DoctorRequest = REQUEST, **changes: Any) -> tuple[Finding, ...]:
+    """What is found on a ready cluster in which some facts are changed."""
+    return checks.findings(facts(asked, **changes))

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import templates, trainer_sources
+from k8sbench.adapters.files import image_table, templates, trainer_sources
 from k8sbench.adapters.local.cluster import LocalCluster
+from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import CPU_POOL
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import Framework
 from k8sbench.ports import JobEvent, Manifest
 from k8sbench.render import manifests
@@ -26,23 +28,22 @@ SOURCES = trainer_sources.read()
 
 
 def planned(**changes: Any) -> RunPlan:
-    given: dict[str, Any] = {
-        "framework": "pytorch",
-        "pool": POOL,
-        "replicas": 4,
-        "gpus": 8,
-        "image": "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime",
-        "run_id": "allreduce-1",
-        "trainers_digest": SOURCES.digest,
-    }
-    return bandwidth.plan(**{**given, **changes})
+    site = Site(backend="kubernetes", pool=changes.pop("pool", POOL), images=image_table.load())
+    return bandwidth.plan(
+        SubmitRequest(
+            benchmark="all-reduce", **{"framework": "pytorch", "replicas": 4, "gpus": 8, **changes}
+        ),
+        site,
+        run_id="allreduce-1",
+        trainers_digest=SOURCES.digest,
+    )
 
 
 def rendered(plan: RunPlan) -> Sequence[Manifest]:
     return manifests(plan, templates=templates.load(), trainers=SOURCES)
 
 
-def run(*script: JobEvent, **more: Any) -> tuple[bandwidth.Outcome, FakeCluster]:
+def run(*script: JobEvent, **more: Any) -> tuple[bandwidth.Bandwidth, FakeCluster]:
     cluster = FakeCluster(*script, outlives=True)
     outcome = bandwidth.run(
         planned(), (), cluster, Path(), **{"clock": lambda: 0.0, "on_event": lambda _: None, **more}
@@ -62,16 +63,21 @@ def test_the_job_is_rendered_like_a_benchmark_s(framework: Framework) -> None:
     assert config["data"]["k8sbench.trainers.allreduce.py"]
     replicas = next(value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs"))
     assert sum(each["replicas"] for each in replicas.values()) == 4
-    for each in replicas.values():
-        (container,) = each["template"]["spec"]["containers"]
+    for replica in replicas.values():
+        (container,) = replica["template"]["spec"]["containers"]
         assert container["resources"]["limits"]["nvidia.com/gpu"] == "8"
-        assert f"--framework {framework} --device cuda" in " ".join(container["command"])
+        assert f"--framework {framework}" in " ".join(container["command"])
 
 
 def test_a_pool_without_gpus_gets_a_process_per_node_on_cpus() -> None:
-    plan = planned(pool=CPU_POOL, gpus=0)
+    plan = planned(pool=CPU_POOL, gpus=None)
     assert (plan.device, plan.world_size) == ("cpu", 4)
-    assert plan.command[-1] == str(bandwidth.LARGEST["cpu"])
+    assert plan.command[-2:] == ("--largest", str(1 << 24))
+
+
+def test_more_gpus_than_a_node_has_are_for_the_preflight_to_find() -> None:
+    plan = planned(gpus=64)
+    assert (plan.gpus_per_replica, plan.pool) == (64, POOL)
 
 
 def test_one_rank_alone_is_refused() -> None:
@@ -96,7 +102,7 @@ def test_sizes_and_transport_are_read_of_its_lines() -> None:
         ]
     )
     assert readings == (
-        bandwidth.Reading(
+        bandwidth.BandwidthReading(
             bytes=1048576,
             ranks=32,
             operations=20,
@@ -163,7 +169,7 @@ def test_an_error_on_the_way_ends_the_job_too() -> None:
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_the_program_sums_up_over_real_processes(framework: Framework, tmp_path: Path) -> None:
-    plan = planned(framework=framework, pool=CPU_POOL, replicas=2, gpus=0)
+    plan = planned(framework=framework, pool=CPU_POOL, replicas=2, gpus=None)
     cluster = LocalCluster()
     try:
         outcome = bandwidth.run(

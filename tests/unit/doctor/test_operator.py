@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from k8sbench.adapters.kubernetes import preflight
-from k8sbench.diagnose.preflight import operator
+from k8sbench.diagnose.preflight import operator_checks
 from tests.harness.cluster.components import INIT_TEMPLATE
 from tests.unit.doctor.clusters import deployment
 
@@ -31,21 +31,21 @@ UPSTREAM = """
     ],
 )
 def test_flags_are_read_as_go_reads_them(words: list[str], expected: dict[str, str]) -> None:
-    assert operator.flags(deployment(*words)) == expected
+    assert operator_checks.flags(deployment(*words)) == expected
 
 
 def test_flags_may_stand_in_the_command() -> None:
     found = deployment()
     container = found["spec"]["template"]["spec"]["containers"][0]
     container["command"] = ["/manager", "--gang-scheduler-name=volcano"]
-    assert operator.gang_scheduler(found) == "volcano"
+    assert operator_checks.gang_scheduler(found) == "volcano"
 
 
 def test_of_several_containers_the_operator_s_is_read() -> None:
     found = deployment("--kube-api-qps=50")
     sidecar = {"name": "proxy", "args": ["--kube-api-qps=1"]}
     found["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
-    assert operator.number(found, "kube-api-qps", 20) == 50
+    assert operator_checks.number(found, "kube-api-qps", 20) == 50
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_of_several_containers_the_operator_s_is_read() -> None:
     ],
 )
 def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int] | None) -> None:
-    assert operator.version(deployment(image=image)) == version
+    assert operator_checks.version(deployment(image=image)) == version
 
 
 def test_a_template_is_found_where_a_volume_puts_the_file() -> None:
-    assert operator.init_template_source(deployment()) == operator.TemplateSource(
+    assert operator_checks.init_template_source(deployment()) == operator_checks.TemplateSource(
         "init-container", "initContainer.yaml"
     )
 
@@ -75,31 +75,34 @@ def test_a_template_is_found_where_a_volume_puts_the_file() -> None:
             {"mountPath": "/etc/config/initContainer.yaml", "subPath": "template"},
             [],
             [],
-            operator.TemplateSource("init-container", "template"),
+            operator_checks.TemplateSource("init-container", "template"),
         ),
         (
             {"mountPath": "/init/"},
             [{"key": "mine", "path": "t.yaml"}],
             ["--pytorch-init-container-template-file=/init/t.yaml"],
-            operator.TemplateSource("init-container", "mine"),
+            operator_checks.TemplateSource("init-container", "mine"),
         ),
     ],
 )
 def test_a_template_is_found_by_mount_key_and_flag(
-    mount: dict[str, Any], items: list[Any], args: list[str], place: operator.TemplateSource | None
+    mount: dict[str, Any],
+    items: list[Any],
+    args: list[str],
+    place: operator_checks.TemplateSource | None,
 ) -> None:
     found = deployment(*args)
     pod = found["spec"]["template"]["spec"]
     pod["containers"][0]["volumeMounts"] = [{"name": "init", **mount}]
     pod["volumes"][0]["configMap"]["items"] = items
-    assert operator.init_template_source(found) == place
+    assert operator_checks.init_template_source(found) == place
 
 
 @pytest.mark.parametrize(
     "template", [preflight.init_template(), INIT_TEMPLATE.read_text()], ids=["ours", "the-tests'"]
 )
 def test_a_template_with_a_security_context_passes(template: str) -> None:
-    assert operator.unrestricted(template) is None
+    assert operator_checks.unrestricted(template) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_a_template_with_a_security_context_passes(template: str) -> None:
     ],
 )
 def test_any_other_template_does_not(template: str | None, why: str) -> None:
-    assert why in str(operator.unrestricted(template))
+    assert why in str(operator_checks.unrestricted(template))
 
 
 def test_our_template_is_what_the_operator_reads() -> None:

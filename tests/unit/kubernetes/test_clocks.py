@@ -1,4 +1,4 @@
-"""A clock of this machine that differs from the cluster's is named, and taken into account."""
+"""Stamps of the cluster are compared with its own clock, also where this machine's differs."""
 
 from __future__ import annotations
 
@@ -16,63 +16,52 @@ from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.model.identity import PLAN_ANNOTATION
-from k8sbench.ports import Clock
 from tests.unit.kubernetes import servers
-from tests.unit.kubernetes.objects import PLAN, START, job
+from tests.unit.kubernetes.objects import PLAN, job, stamp
 from tests.unit.kubernetes.servers import VERSION, answer, saying, serving
 
 
 @contextlib.contextmanager
-def reached(folder: Path, clock: Clock, cluster: float, body: bytes = VERSION) -> Iterator[Api]:
-    """Reach an API server whose clock stands still at a time, by a clock of this machine."""
+def reached(folder: Path, date: str, body: bytes = VERSION) -> Iterator[Api]:
+    """Reach an API server whose answers have a date."""
     # Without the second header the next request might come over the same connection.
-    headers = {"Date": formatdate(cluster, usegmt=True), "Connection": "close"}
-    with serving(saying(answer(200, body, **headers))) as address:
+    with serving(saying(answer(200, body, Date=date, Connection="close"))) as address:
         path = servers.kubeconfig(folder / "config", f"http://{address}")
         with contextlib.closing(connect(kubeconfig=str(path), environ={})) as api:
-            api.sender.clock = clock
             yield api
 
 
-@pytest.mark.parametrize(
-    ("ahead", "words"), [(3600.0, "1h ahead of that"), (-5400.0, "1h30m behind that")]
-)
-def test_a_difference_is_named_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, ahead: float, words: str
+def ahead(api: Api) -> float:
+    return api.time() - time.time()
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -5400.0])
+def test_the_server_s_time_is_that_of_its_latest_answer(tmp_path: Path, seconds: float) -> None:
+    with reached(tmp_path, formatdate(time.time() + seconds, usegmt=True)) as api:
+        assert abs(ahead(api)) < 1, "ours, before it has answered"
+        assert api.no_answer() is None
+        assert abs(ahead(api) - seconds) < 30
+
+
+def test_a_pod_s_clock_behind_the_server_s_proxy_is_not_the_server_s(tmp_path: Path) -> None:
+    with reached(tmp_path, formatdate(time.time() + 3600, usegmt=True)) as api:
+        api.get("/api/v1/namespaces/n/pods/p/proxy/metrics")
+        assert abs(ahead(api)) < 1
+
+
+@pytest.mark.parametrize("is_date", [True, False])
+def test_clocks_that_agree_and_an_answer_without_a_date_leave_our_time(
+    tmp_path: Path, is_date: bool
 ) -> None:
-    with reached(tmp_path, lambda: START + ahead, START) as api:
+    with reached(tmp_path, formatdate(usegmt=True) if is_date else "soon") as api:
         assert api.no_answer() is None
-        assert api.no_answer() is None
-        server = api.place.server
-    (note,) = caplog.messages
-    assert note.startswith(f"warning: this machine's clock is {words} of the API server {server}.")
+        assert abs(ahead(api)) < 1
 
 
-def test_a_small_difference_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with reached(tmp_path, lambda: START + 50, START) as api:
-        assert api.no_answer() is None
-        assert api.ahead == -50
-    assert caplog.messages == []
-
-
-def test_a_job_of_others_was_created_when_this_machine_s_clock_said_so(tmp_path: Path) -> None:
-    """Else it would have taken an hour as soon as it is recorded."""
-    found = job(annotations={PLAN_ANNOTATION: msgspec.json.encode(PLAN).decode()})
-    body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [found]}).encode()
-    with reached(tmp_path, lambda: START + 3605, START + 5, body) as api:
-        created = {one.created_at for one in listing.jobs(api)}
-    assert created == {START + 3600}
-
-
-def test_without_a_date_nothing_is_assumed(tmp_path: Path) -> None:
-    with (
-        serving(saying(answer(Date="soon"))) as address,
-        contextlib.closing(
-            connect(
-                kubeconfig=str(servers.kubeconfig(tmp_path / "config", f"http://{address}")),
-                environ={},
-            )
-        ) as api,
-    ):
-        assert api.no_answer() is None
-        assert (api.ahead, api.sender.clock) == (0.0, time.time)
+def test_a_job_of_others_was_never_created_later_than_now(tmp_path: Path) -> None:
+    """Else every later state of it would have the time of its creation."""
+    made = job(annotations={PLAN_ANNOTATION: msgspec.json.encode(PLAN).decode()})
+    late = {**made, "metadata": {**made["metadata"], "creationTimestamp": stamp(1e10)}}
+    body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [late]}).encode()
+    with reached(tmp_path, formatdate(usegmt=True), body) as api:
+        assert all(found.created_at <= time.time() for found in listing.jobs(api))

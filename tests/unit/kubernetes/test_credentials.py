@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import subprocess
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
@@ -257,6 +258,29 @@ def test_what_a_user_s_entry_lacks_is_named(
         of(tmp_path, **user).current()
     assert wrong.value.exit_code == 6
     assert wrong.value.action
+
+
+def test_an_auth_provider_is_named_with_what_takes_its_place(tmp_path: Path) -> None:
+    entry = {"auth-provider": {"name": "oidc", "config": {"id-token": "t"}}}
+    with pytest.raises(
+        KubeconfigFault, match=r"user me signs in by an auth-provider \(oidc\)"
+    ) as no:
+        of(tmp_path, **entry).current()
+    assert (no.value.exit_code, "kubelogin" in no.value.action) == (6, True)
+
+
+def test_no_other_client_is_imported_to_sign_in(tmp_path: Path) -> None:
+    """It costs 0.3 s for each command."""
+    of(tmp_path, token="t")
+    program = (
+        "import sys\n"
+        "from k8sbench.adapters.kubernetes.client.connection import connect\n"
+        "connect(kubeconfig=sys.argv[1]).sender._credentials.current()\n"
+        "print({'kubernetes', 'requests', 'oauthlib', 'subprocess'} & sys.modules.keys())"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "config")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it
     )
     assert ending.cause.startswith("The job has succeeded; its logs are being read")
     assert not list(one.ending(reading, now + 1))
-    end = transition(one.move(reading, now + 2))
+    end = transition(one.move(reading, now))
     assert (end.phase, end.at) == (Phase.SUCCEEDED, START + END)
 
 
@@ -93,7 +93,7 @@ def test_a_job_that_stays_for_its_logs_says_so_and_what_to_do() -> None:
     )
     assert (left.phase, left.cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
     # The run has ended when its job did, and not when its logs were read in the end.
-    assert (left.at, transition(one.move(reading, now + 1)).at) == (START + END, START + END)
+    assert (left.at, transition(one.move(reading, now)).at) == (START + END, START + END)
     assert left.cause == (
         "The job has succeeded, and it stays with its pods: the log of master-0 and 1 more cannot"
         " be read now (HTTP status 502)."
@@ -195,26 +195,25 @@ AHEAD = 600.0
 
 def test_how_long_a_job_waits_is_counted_by_one_clock() -> None:
     """Ours is ten minutes ahead, and the job ten seconds old."""
-    now = START + AHEAD + 10
-    one = Followed(PLAN, reported=Transition(phase=Phase.CREATED, at=now, cause=""), since=0.0)
+    ours = Transition(phase=Phase.CREATED, at=START + AHEAD + 10, cause="")
+    one = Followed(PLAN, reported=ours, since=0.0)
     one.take(Changed("PyTorchJob", job()))
-    one.ahead = -AHEAD
-    assert one.read(now)[0].cause_id is None
-    assert one.read(now + 30)[0].cause_id == "operator-down"
+    assert one.read(START + 10)[0].cause_id is None
+    assert one.read(START + 40)[0].cause_id == "operator-down"
 
 
 def test_the_history_is_reported_by_our_clock() -> None:
     """The operator says that the job has run for eight seconds; its clock is ahead of ours."""
     created = Transition(phase=Phase.CREATED, at=START - AHEAD, cause="")
     one = Followed(PLAN, reported=created, since=0.0)
-    one.ahead = AHEAD
     one.take(Changed("PyTorchJob", job(condition("Running", at=2))))
     for name in ("master-0", "worker-0"):
         one.take(Changed("Pod", pod(name, metadata=OURS)))
-    now = created.at + 10
-    reading, _ = one.read(now)
+    reading, _ = one.read(START + 10)
     assert reading.phase is Phase.RUNNING
-    (moved,) = [event.transition for event in one.changes(reading, now) if event.transition]
+    (moved,) = [
+        event.transition for event in one.changes(reading, created.at + 10) if event.transition
+    ]
     assert moved.at == created.at + 2
 
 

@@ -35,7 +35,6 @@ class Server:
     """An API server with one job, whose clock is ten minutes ahead of ours."""
 
     place = Place()
-    ahead = 600.0
 
     def __init__(self, *submitters: User, job: dict[str, Any] | None = None) -> None:
         found = job or objects.job(condition("Succeeded", at=60))

@@ -57,13 +57,11 @@ class Api:
         why: str,
         reached: Transport,
         credentials: Credentials,
-        *,
-        is_cluster: bool = True,
     ) -> None:
         self.place = place
         self.why = why
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
-        self.sender = Sender(reached, credentials, is_cluster=is_cluster)
+        self.sender = Sender(reached, credentials)
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""
         self.give_up_at = math.inf
@@ -71,14 +69,9 @@ class Api:
         seconds."""
         self._is_closed = threading.Event()
 
-    @property
-    def ahead(self) -> float:
-        """Seconds by which the API server's clock is ahead of ours, as its answers say."""
-        return self.sender.ahead
-
     def time(self) -> float:
-        """Return the API server's time, as far as it is known, Unix seconds."""
-        return self.sender.clock() + self.ahead
+        """Return the API server's time, Unix seconds: its stamps and marks are compared with it."""
+        return self.sender.time()
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -109,7 +102,7 @@ class Api:
         ``keep`` makes what is kept of each; None of an object leaves it out.
         """
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
-        found: list[KubeObject] = []
+        items: list[KubeObject] = []
         while True:
             answer = self._ask(Request("list", path, query), retry_s)
             try:
@@ -121,9 +114,9 @@ class Api:
                 if item is not None and keep is not None:
                     item = keep(item)
                 if item is not None:
-                    found.append(item)
+                    items.append(item)
             if not page.metadata.continue_:
-                return found, page.metadata.resource_version
+                return items, page.metadata.resource_version
             query["continue"] = page.metadata.continue_
 
     def watch(
@@ -233,26 +226,17 @@ class Api:
         connect_s = min(seconds, QUICK_CONNECT_SECONDS)
         soon = {faults.ABSENT: min(retry_s, ABSENT_SECONDS), faults.CREDENTIALS: 0.0}
         try:
-            found = self._ask(
-                version,
-                retry_s,
-                read_s=seconds,
-                connect_s=connect_s,
-                whole_s=seconds,
-                soon=soon,
+            answer = self._ask(
+                *(version, retry_s), read_s=seconds, connect_s=connect_s, whole_s=seconds, soon=soon
             )
-            if not isinstance(_decoded(found).get("gitVersion"), str):
-                raise _not_kubernetes(found)
+            if not isinstance(_decoded(answer).get("gitVersion"), str):
+                raise _not_kubernetes(answer)
         except ApiFault as fault:
-            if (
-                fault.status is None
-                or fault.status < 400
-                or fault.status in {401, 403}
-                or fault.passes
-            ):
+            status = fault.status
+            if status is None or status < 400 or status in {401, 403} or fault.passes:
                 return fault
             # Every API server has a version.
-            answered = f"it answers {fault.status} to the request for its version"
+            answered = f"it answers {status} to the request for its version"
             return ApiFault(None, faults.NOT_KUBERNETES, answered)
         return None
 
@@ -267,7 +251,7 @@ class Api:
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
         """Return the error that a fault means to the user; see :func:`.faults.explained`."""
         known = fault.status == 404 and self.has_trainer_v2()
-        return faults.explained(self.sender.dated(fault), doing, self.place, trainer_v2=known)
+        return faults.explained(fault, doing, self.place, trainer_v2=known)
 
     def pause(self, seconds: float) -> None:
         """Wait, at most until :meth:`close`."""
@@ -336,12 +320,12 @@ _PAGES = msgspec.json.Decoder(_Page)
 def _decoded(answer: bytes) -> KubeObject:
     """Read an object; raises :class:`ApiFault` for what no API server answers."""
     try:
-        found: Any = msgspec.json.decode(answer)
+        decoded: Any = msgspec.json.decode(answer)
     except msgspec.DecodeError as error:
         raise _not_kubernetes(answer) from error
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise _not_kubernetes(answer)
-    return found
+    return decoded
 
 
 def _not_kubernetes(answer: bytes) -> ApiFault:

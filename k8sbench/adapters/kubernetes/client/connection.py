@@ -42,11 +42,11 @@ def connect(
     context that was named and does not exist, :class:`KubeconfigFault` where it cannot be used.
     """
     paths, source = _files(kubeconfig, environ)
-    found = [path for path in paths if _is_there(path)]
-    config = Kubeconfig(found)
+    existing = [path for path in paths if _is_there(path)]
+    config = Kubeconfig(existing)
     if not config.is_empty:
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
-    missing = f"{source} names no cluster" if found else f"{source} does not exist"
+    missing = f"{source} names no cluster" if existing else f"{source} does not exist"
     if context is not None:
         raise NamedNotThere(
             f"There is no context {context}: {missing}.", "Name the file with --kubeconfig."
@@ -54,10 +54,10 @@ def connect(
     is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
     if kubeconfig is None and is_pod and service_account.is_dir():
         return _in_cluster(namespace, environ, service_account)
-    if found or kubeconfig is not None or environ.get("KUBECONFIG"):
+    if existing or kubeconfig is not None or environ.get("KUBECONFIG"):
         # Somebody meant a cluster: this is no machine that has none.
         of_variable = kubeconfig is None and environ.get("KUBECONFIG")
-        raise (KubeconfigFault if found else NamedNotThere)(
+        raise (KubeconfigFault if existing else NamedNotThere)(
             f"{missing}." if of_variable else f"The kubeconfig {missing}.",
             "Correct its path or its content, or name another with --kubeconfig or KUBECONFIG.",
         )
@@ -108,21 +108,12 @@ def _from_kubeconfig(
 ) -> Api:
     chosen = config.chosen(context)
     cluster, paths = chosen.cluster, config.paths
-
-    def load() -> Source:
-        found = Kubeconfig(paths).chosen(chosen.context)
-        if found.user.auth_provider is None:
-            return KubeconfigUser(found)
-        from k8sbench.adapters.kubernetes.client.official import ProviderUser
-
-        return ProviderUser(found, config.path)
-
     server = (cluster.server or "").rstrip("/")
     if "://" not in server:
         server = f"https://{server}"
     return _api(
         server,
-        load,
+        lambda: KubeconfigUser(Kubeconfig(paths).chosen(chosen.context)),
         f"{'' if context else 'current '}context {chosen.context} of {source}",
         namespace=namespace or chosen.namespace,
         context=chosen.context,
@@ -183,7 +174,7 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
     if proxy is None or host == "localhost" or _in(host, "127.0.0.0/8"):
         return None
     exceptions = (environ.get("NO_PROXY") or environ.get("no_proxy") or "").split(",")
-    if any(_is_excepted(host, parts.port, one.strip()) for one in exceptions):
+    if any(_is_excepted(host, parts.port, exception.strip()) for exception in exceptions):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 

@@ -106,6 +106,12 @@ class KubeconfigUser:
         self._chosen = chosen
         self._plugin: ExecPlugin | None = None
         user = chosen.user
+        if user.auth_provider is not None:
+            raise KubeconfigFault(
+                f"{chosen.user_file}: user {chosen.user_name} signs in by an auth-provider"
+                f" ({user.auth_provider.get('name')}), which k8sbench does not know.",
+                "Use a credential plugin (`exec:`) instead; for oidc that is kubelogin.",
+            )
         if user.exec is not None and not (user.token or user.token_file):
             from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
 

@@ -79,9 +79,9 @@ class ExecPlugin:
         """Return what the plugin gives; raises :class:`PluginFault`."""
         expired = self._until is not None and time.time() >= self._until - EARLY_SECONDS
         if self._credential is None or expired:
-            found = self._checked(self._run())
-            self._until = moment(found.expiration_timestamp)
-            self._credential = found
+            credential = self._checked(self._run())
+            self._until = moment(credential.expiration_timestamp)
+            self._credential = credential
         return self._credential
 
     def end(self) -> None:
@@ -99,14 +99,14 @@ class ExecPlugin:
             moment(answer.status.expiration_timestamp)
         except (msgspec.DecodeError, ValueError) as error:
             raise self._fault(f"printed no ExecCredential: {error}") from error
-        version, found = self._plugin.api_version, answer.status
+        version, given = self._plugin.api_version, answer.status
         if answer.api_version != version:
             raise self._fault(f"printed apiVersion {answer.api_version} instead of {version}")
-        if found.token is None and found.client_certificate_data is None:
+        if given.token is None and given.client_certificate_data is None:
             raise self._fault("printed neither a token nor a client certificate")
-        if found.client_certificate_data is not None and found.client_key_data is None:
+        if given.client_certificate_data is not None and given.client_key_data is None:
             raise self._fault("printed a client certificate without its key")
-        return found
+        return given
 
     def _run(self) -> bytes:
         """Run the plugin; returns what it printed."""
@@ -117,7 +117,7 @@ class ExecPlugin:
             raise self._fault("needs a terminal, and standard input is none")
         if os.sep in command:
             command = str(self._chosen.user_file.parent / command)
-        environ = {one.name: one.value for one in plugin.env or ()}
+        environ = {variable.name: variable.value for variable in plugin.env or ()}
         info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
         with secret_file() as (out, _), secret_file() as (err, _):
             try:
@@ -181,16 +181,15 @@ class ExecPlugin:
     def _info(self, *, interactive: bool) -> str:
         spec: dict[str, Any] = {"interactive": interactive}
         if self._plugin.provide_cluster_info:
-            cluster = self._chosen.cluster
-            authority = self._chosen.authority()
-            configs = (one.extension for one in cluster.extensions or () if one.name == _CONFIG)
+            cluster, authority = self._chosen.cluster, self._chosen.authority()
+            extensions = {entry.name: entry.extension for entry in cluster.extensions or ()}
             entries = {
                 "server": cluster.server,
                 "tls-server-name": cluster.tls_server_name,
                 "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
                 "certificate-authority-data": authority and base64.b64encode(authority).decode(),
                 "proxy-url": cluster.proxy_url,
-                "config": next(configs, None),
+                "config": extensions.get(_CONFIG),
             }
             spec["cluster"] = {key: value for key, value in entries.items() if value is not None}
         info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
@@ -203,4 +202,4 @@ def _last_line(file: IO[bytes]) -> str:
     end = os.fstat(file.fileno()).st_size
     tail = os.pread(file.fileno(), 4096, max(0, end - 4096))
     lines = tail.decode(errors="replace").strip().splitlines() or [""]
-    return "".join(one for one in lines[-1].strip() if one.isprintable())[:300]
+    return "".join(letter for letter in lines[-1].strip() if letter.isprintable())[:300]

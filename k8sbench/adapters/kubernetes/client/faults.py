@@ -6,13 +6,14 @@ turns one into the error that the user reads: one sentence on what is wrong, one
 
 from __future__ import annotations
 
+import datetime
 import http.client
 import re
 import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import urllib3.exceptions
@@ -21,22 +22,25 @@ from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.run import Location
 
+E = TypeVar("E", bound=BaseException)
 ROLE = Path(__file__).parents[3] / "role.yaml"
 """The rules that k8sbench needs, as a Role and, for nodes, a ClusterRole."""
 CREDENTIALS = "Credentials"
 """Reason of an ApiFault: there are no credentials. ``__cause__`` is the BenchError."""
-CERTIFICATE = "Certificate"
+CERTIFICATE = "api-not-trusted"
 """Reason of an ApiFault: the server's certificate is not trusted."""
-CERTIFICATE_DATES = "CertificateDates"
+CERTIFICATE_DATES = "api-certificate-dates"
 """Reason of an ApiFault: the server's certificate has expired or is not valid yet."""
-CLIENT_CERTIFICATE = "ClientCertificate"
+CLIENT_CERTIFICATE = "client-certificate"
 """Reason of an ApiFault: our certificate cannot be used, or the server rejects it."""
+CERTIFICATES = {CERTIFICATE, CERTIFICATE_DATES, CLIENT_CERTIFICATE}
+"""Reasons that no retry helps against, but other credentials may."""
 LONG_WAIT_SECONDS = 5.0
 """A Retry-After of less is not worth saying."""
 ABSENT = "Absent"
 """Reason of an ApiFault: no server is at the address, or it is not an address."""
 
-NOT_KUBERNETES = "NotKubernetes"
+NOT_KUBERNETES = "not-kubernetes"
 """Reason of an ApiFault: something else answers, such as the login page of a proxy."""
 
 
@@ -50,7 +54,7 @@ class ApiFault(Exception):
         self.status = status
         """HTTP status; None: no answer (refused, reset, timed out)."""
         self.reason = reason
-        """Kubernetes' Status.reason (``NotFound``, ``Expired``), one of those above, or empty."""
+        """Kubernetes' Status.reason (``NotFound``), one of those above, a cause id, or empty."""
         self.message = message
         """Status.message, or the transport's message."""
         self.retry_after = retry_after
@@ -65,7 +69,7 @@ class ApiFault(Exception):
     def passes(self) -> bool:
         """Whether the fault may be temporary, so that a retry helps."""
         if self.status is None:
-            return self.reason not in {CERTIFICATE, CLIENT_CERTIFICATE}
+            return self.reason not in CERTIFICATES
         if self.status == 500 and "failed calling webhook" in self.message:
             return False
         return self.status in {408, 429, 500, 502, 503, 504}
@@ -91,6 +95,8 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (urllib3.exceptions.LocationValueError, ABSENT, "its address is not the URL of a server"),
 )
 """Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
+_DATE_ERRORS = {9, 10}
+"""OpenSSL's codes: a certificate is not valid yet, or has expired."""
 _NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
 
@@ -103,7 +109,7 @@ def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
         return ApiFault(None, reason, message)
     # A proxy's URL may hold a password.
     shown = f"the proxy {urlsplit(proxy).netloc.rpartition('@')[2] or 'of the kubeconfig'}"
-    if not any(isinstance(one, urllib3.exceptions.ProxyError) for one in chain):
+    if not any(isinstance(cause, urllib3.exceptions.ProxyError) for cause in chain):
         return ApiFault(None, reason, f"{message} (asked through {shown})")
     refusal = re.search(r"Tunnel connection failed: (.*)", str(error))
     if refusal is not None:
@@ -115,24 +121,28 @@ def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
 
 def _meaning(chain: list[BaseException]) -> tuple[str, str]:
     """Return the reason and the message of an error with its causes."""
-    for one in chain:
-        if isinstance(one, ssl.SSLCertVerificationError):
-            return CERTIFICATE, f"its certificate: {one.verify_message}"
-    is_timeout = any(isinstance(one, TimeoutError) for one in chain)
-    if is_timeout or "Timeout" in type(chain[0]).__name__:
+
+    def first(kind: type[E]) -> E | None:
+        return next((cause for cause in chain if isinstance(cause, kind)), None)
+
+    if (rejected := first(ssl.SSLCertVerificationError)) is not None:
+        message = f"its certificate: {rejected.verify_message.rstrip('.')}"
+        if rejected.verify_code not in _DATE_ERRORS:
+            return CERTIFICATE, message
+        now = datetime.datetime.now(datetime.UTC)
+        clock = f"this machine's clock shows {now:%Y-%m-%d %H:%M} UTC"
+        return CERTIFICATE_DATES, f"{message}, and {clock}"
+    if first(TimeoutError) is not None or "Timeout" in type(chain[0]).__name__:
         return "", "it did not answer in time"
     for kind, reason, message in _TRANSPORT:
-        for one in chain:
-            if isinstance(one, kind):
-                why = one.strerror if isinstance(one, socket.gaierror) else None
-                return reason, f"{message} ({why.lower()})" if why else message
-    tls = next((one for one in chain if isinstance(one, ssl.SSLError)), None)
-    if tls is not None:
+        if (cause := first(kind)) is not None:
+            why = cause.strerror if isinstance(cause, socket.gaierror) else None
+            return reason, f"{message} ({why.lower()})" if why else message
+    if (tls := first(ssl.SSLError)) is not None:
         return _tls(tls.reason or "")
-    for one in reversed(chain):
-        if isinstance(one, OSError) and one.strerror:
-            return "", one.strerror[0].lower() + one.strerror[1:]
-    return "", "the connection failed"
+    texts = (cause.strerror for cause in reversed(chain) if isinstance(cause, OSError))
+    text = next(filter(None, texts), "the connection failed")
+    return "", text[0].lower() + text[1:]
 
 
 def _tls(reason: str) -> tuple[str, str]:
@@ -150,7 +160,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)
-        inner = next((one for one in error.args if isinstance(one, BaseException)), None)
+        inner = next((arg for arg in error.args if isinstance(arg, BaseException)), None)
         error = error.__cause__ or error.__context__ or inner
     return chain
 
@@ -163,84 +173,71 @@ _RBAC = re.compile(
 )
 _REFUSED = "The API server does not let {doing} in namespace {namespace}: {message}."
 _SEE_MANIFEST = "Look at the manifest: `k8sbench render`."
-_ERRORS: Mapping[str, tuple[type[Unreachable] | type[UsageError], str, str]] = {
+_NOT_TRUSTED = "The API server {server}{context} is not trusted; {message}."
+_ERRORS: Mapping[str, tuple[str, str]] = {
     "unauthorized": (
-        Unreachable,
         "The API server {server} does not accept these credentials: expired, or another cluster's.",
         "Sign in again (`kubectl get pods` asks the same), or choose another --context.",
     ),
     "api-not-trusted": (
-        Unreachable,
-        "The API server {server}{context} is not trusted; {message}.",
-        "Check certificate-authority in the kubeconfig: the cluster may have been created again.",
+        _NOT_TRUSTED,
+        "Check certificate-authority (the cluster may be a new one), server and tls-server-name.",
     ),
     "api-certificate-dates": (
-        Unreachable,
-        "The API server {server}{context} is not trusted; {message}.",
-        "Correct this machine's clock if it is wrong; else have the server's certificate renewed.",
+        _NOT_TRUSTED,
+        "Correct this machine's clock if it is wrong; else have the certificate renewed.",
     ),
     "client-certificate": (
-        Unreachable,
         "The API server {server}{context} cannot be queried: our client certificate {message}.",
         "Sign in again or renew it; if this machine's clock is wrong, correct that first.",
     ),
     "not-kubernetes": (
-        Unreachable,
         "What answers at {server}{context} is not a Kubernetes API server: {message}.",
         "Sign in where that leads, or correct the server in the kubeconfig or the proxy variables.",
     ),
     "forbidden-to-all": (
-        Unreachable,
         "The API server {server}{context} does not let {doing}: {message}.",
         f"Have an administrator grant the rules in {ROLE}, or choose another --context.",
     ),
     "api-unreachable": (
-        Unreachable,
         "The API server {server}{context} cannot be reached: {message}.",
         "Check the network, the proxy variables and the kubeconfig, or choose another --context.",
     ),
     "api-busy": (
-        Unreachable,
         "The API server {server} could not serve us ({status}: {message}).",
         "Try again in a minute; nothing that was created before is lost.",
     ),
     "operator-down": (
-        Unreachable,
         "The training operator does not run: its webhook, which checks every job, does not answer.",
         "Have it started (Deployment training-operator, by default in namespace kubeflow).",
     ),
     "webhook-down": (
-        Unreachable,
         "One of the cluster's admission webhooks does not answer: {message}.",
         "Have an administrator start it, or remove its configuration.",
     ),
     "operator-missing": (
-        Unreachable,
         "The cluster does not know {kinds}: the training operator is not installed.",
         "Have the training operator v1 (1.9) installed.",
     ),
     "trainer-v2-only": (
-        Unreachable,
         "The cluster has Kubeflow Trainer v2, which does not know {kinds}.",
         "Have the training operator v1 (1.9) installed beside it; the two can run side by side.",
     ),
+}
+"""Cause id → what is wrong with the cluster or the way to it, what to do: exit code 6."""
+_USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
     "namespace-missing": (
-        UsageError,
         "There is no namespace {namespace} on {server}.",
         "Create it, or name another with -n.",
     ),
-    "quota-exceeded": (UsageError, _REFUSED, "Wait for room, ask for more, or use a smaller case."),
-    "pod-security": (UsageError, _REFUSED, "Use a pool without the opt-ins it names, or -n."),
-    "admission-denied": (
-        UsageError,
-        _REFUSED,
-        "Change what the rule asks for, or ask who set it.",
-    ),
-    "namespace-terminating": (UsageError, _REFUSED, "Name another namespace with -n."),
-    "manifest-refused": (UsageError, _REFUSED, _SEE_MANIFEST),
-    "refused": (UsageError, _REFUSED, _SEE_MANIFEST),
+    "quota-exceeded": (_REFUSED, "Wait for room, ask for more, or use a smaller case."),
+    "pod-security": (_REFUSED, "Use a pool without the opt-ins it names, or -n."),
+    "admission-denied": (_REFUSED, "Change what the rule asks for, or ask who set it."),
+    "namespace-terminating": (_REFUSED, "Name another namespace with -n."),
+    "manifest-refused": (_REFUSED, _SEE_MANIFEST),
+    "refused": (_REFUSED, _SEE_MANIFEST),
 }
-"""Cause id → class, what is wrong, what to do."""
+"""The same of what was asked for: exit code 2."""
 _MESSAGES = (
     ('failed calling webhook "[^"]*training-operator', "operator-down"),
     ("failed calling webhook", "webhook-down"),
@@ -254,13 +251,6 @@ _MESSAGES = (
     ("strict decoding error", "manifest-refused"),
 )
 """Regular expression of the API server's message → cause id."""
-_CAUSES = {
-    CERTIFICATE: "api-not-trusted",
-    CERTIFICATE_DATES: "api-certificate-dates",
-    CLIENT_CERTIFICATE: "client-certificate",
-    NOT_KUBERNETES: "not-kubernetes",
-}
-"""Reason of an ApiFault → cause id."""
 
 
 def explained(
@@ -285,41 +275,38 @@ def _explained(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -
     cause_id = _cause_id(fault)
     if cause_id == "operator-missing" and trainer_v2:
         cause_id = "trainer-v2-only"
-    kind, message, action = _ERRORS[cause_id]
+    wait = ""
+    if fault.retry_after is not None and fault.retry_after >= LONG_WAIT_SECONDS:
+        wait = f"; it asks to be left alone for {fault.retry_after:.0f} s"
+    is_usage = cause_id in _USAGE_ERRORS
+    message, action = _USAGE_ERRORS[cause_id] if is_usage else _ERRORS[cause_id]
     text = message.format(
         server=place.server,
         context=f" of context {place.context}" if place.context else "",
         namespace=place.namespace,
-        message=fault.message.rstrip(".") + _wait(fault),
+        message=fault.message.rstrip(".") + wait,
         status=fault.status,
         doing=doing,
         kinds=" and no ".join(KINDS),
     )
-    error = kind(text, action)
+    error = UsageError(text, action) if is_usage else Unreachable(text, action)
     error.cause_id = cause_id
     return error
 
 
-def _wait(fault: ApiFault) -> str:
-    """Say for how long the API server wants to be left alone, where that is long."""
-    if fault.retry_after is None or fault.retry_after < LONG_WAIT_SECONDS:
-        return ""
-    return f"; it asks to be left alone for {fault.retry_after:.0f} s"
-
-
 def _cause_id(fault: ApiFault) -> str:
-    if fault.reason in _CAUSES:
-        return _CAUSES[fault.reason]
+    if fault.reason in _ERRORS:
+        return fault.reason
     if fault.status is None:
         return "api-unreachable"
     if fault.status == 401:
         return "unauthorized"
     if fault.passes:
         return "api-busy"
-    found = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
+    causes = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
     # Admission names the object that it forbids; else it is the user who may not, or a proxy.
     is_of_user = fault.status == 403 and '" is forbidden: ' not in fault.message
-    return next(found, "forbidden-to-all" if is_of_user else "refused")
+    return next(causes, "forbidden-to-all" if is_of_user else "refused")
 
 
 def _forbidden(denied: re.Match[str]) -> BenchError:

@@ -142,8 +142,8 @@ class Kubeconfig:
             try:
                 self.current = self.current or config.get("current-context")
                 for kind, entries in self._entries.items():
-                    for one in config.get(f"{kind}s") or ():
-                        entries.setdefault(one["name"], (one.get(kind) or {}, path))
+                    for entry in config.get(f"{kind}s") or ():
+                        entries.setdefault(entry["name"], (entry.get(kind) or {}, path))
             except (TypeError, KeyError, AttributeError) as error:
                 raise KubeconfigFault(f"{path}: this is not a kubeconfig.", _REPAIR) from error
 
@@ -171,24 +171,24 @@ class Kubeconfig:
                 raise NamedNotThere(f"{self.path} has no context {name}.", has)
             message = f"{self.path} has no context {name}, which is its current context."
             raise KubeconfigFault(message, f"{has} Choose one with --context.")
-        found, _ = self._entry("context", name, Context)
-        cluster, cluster_file = self._of(name, "cluster", found.cluster or "", Cluster)
+        entry, _ = self._entry("context", name, Context)
+        cluster, cluster_file = self._of(name, "cluster", entry.cluster or "", Cluster)
         if not cluster.server:
             raise KubeconfigFault(
-                f"{cluster_file}: the cluster {found.cluster} of context {name} has no server.",
+                f"{cluster_file}: the cluster {entry.cluster} of context {name} has no server.",
                 _REPAIR,
             )
         user, user_file = User(), cluster_file
-        if found.user:
-            user, user_file = self._of(name, "user", found.user, User)
+        if entry.user:
+            user, user_file = self._of(name, "user", entry.user, User)
         return Chosen(
             context=name,
-            namespace=found.namespace,
+            namespace=entry.namespace,
             cluster=cluster,
             cluster_file=cluster_file,
             user=user,
             user_file=user_file,
-            user_name=found.user or "",
+            user_name=entry.user or "",
         )
 
     def _of(self, context: str, kind: str, name: str, type_: type[T]) -> tuple[T, Path]:

@@ -1,4 +1,4 @@
-"""One request to a server, signed, and its answer or its fault; what answers tell of the server.
+"""One request to a server, signed, and its answer or its fault.
 
 A request is sent once more where a certificate or a token was rejected and is renewed. Nothing else
 is repeated here: that is for :mod:`.api`.
@@ -7,12 +7,11 @@ is repeated here: that is for :mod:`.api`.
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -21,14 +20,12 @@ import msgspec
 import urllib3
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client import faults, transport, validity
+from k8sbench.adapters.kubernetes.client import faults, transport
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.transport import Transport
-from k8sbench.model import times
 from k8sbench.model.errors import BenchError
 
-LOG = logging.getLogger(__name__)
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
 """Until the first byte of an answer. A busy server lets requests wait in its queues."""
@@ -42,10 +39,6 @@ JUST_BACK_SECONDS = 20.0
 the roles yet. Such rejections are raised as 503."""
 SAME_TIME_SECONDS = 5.0
 """Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
-OTHER_TIME_SECONDS = 60.0
-"""Clocks that differ by more are noted."""
-_DATES = 8
-"""The last answers whose times are compared with ours; the fastest of them is used."""
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """Verb of the access rules → HTTP method; of all others it is GET."""
 _BRIEF = frozenset({"create configmaps", "patch configmaps"})
@@ -68,29 +61,25 @@ class Request(NamedTuple):
 class Sender:
     """Sends the requests of one user to one server; any thread may."""
 
-    def __init__(
-        self, reached: Transport, credentials: Credentials, *, is_cluster: bool = True
-    ) -> None:
+    def __init__(self, reached: Transport, credentials: Credentials) -> None:
         self.requests: Counter[str] = Counter()
         """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
         self.errors: Counter[str] = Counter()
         """How many were refused or not answered, by HTTP status; ``none``: without an answer."""
-        self.clock: Callable[[], float] = time.time
-        """Ours, Unix seconds."""
-        self.ahead = 0.0
-        """Seconds by which the API server's clock is ahead of ours, as its answers say."""
-        self._aheads: deque[float] = deque(maxlen=_DATES)
         self._transport = reached
         self._credentials = credentials
-        self._is_cluster = is_cluster
-        """False: another server than an API server."""
         self._lock = threading.Lock()
         self._pool: urllib3.PoolManager | None = None
         self._certificates: tuple[bytes | None, bytes | None] | None = None
         """Those of the connection pool: the client's, and the authority's."""
-        self._is_clock_noted = False
+        self._ahead = 0.0
+        """Seconds by which the server's clock is ahead of ours, by its latest answer."""
         self._away_at = -math.inf
         """When it last did not answer, monotonic seconds."""
+
+    def time(self) -> float:
+        """Return the server's time, Unix seconds; ours before its first answer."""
+        return time.time() + self._ahead
 
     def send(
         self,
@@ -115,7 +104,7 @@ class Sender:
         fault = self._fault(response)
         if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
             raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
-        if response.status >= 500 and self._answers_itself(request.path):
+        if response.status >= 500 and _is_of_server(request.path):
             self._away_at = time.monotonic()
         raise fault
 
@@ -139,8 +128,7 @@ class Sender:
                 return response
             self.read(response)
         except ApiFault as fault:
-            certificates = {faults.CERTIFICATE, faults.CLIENT_CERTIFICATE}
-            if fault.reason not in certificates or not self._credentials.renew(secrets):
+            if fault.reason not in faults.CERTIFICATES or not self._credentials.renew(secrets):
                 raise
         return self._send_once(request, timeout, self._credentials.current())
 
@@ -178,50 +166,15 @@ class Sender:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            if self._answers_itself(path):
+            if _is_of_server(path):
                 self._away_at = time.monotonic()
             raise faults.from_transport(error, self._transport.proxy) from error
-        if self._answers_itself(path):
-            self._compare_clocks(response.headers.get("Date", ""))
+        if _is_of_server(path):
+            with contextlib.suppress(ValueError):
+                date = parsedate_to_datetime(response.headers.get("Date", ""))
+                ahead = date.timestamp() - time.time()
+                self._ahead = ahead if abs(ahead) >= SAME_TIME_SECONDS else 0.0
         return response
-
-    def _answers_itself(self, path: str) -> bool:
-        """Return whether it does, and no pod, service or other server with its own clock."""
-        return self._is_cluster and "/proxy/" not in path
-
-    def _compare_clocks(self, date: str) -> None:
-        with contextlib.suppress(ValueError), self._lock:
-            self._aheads.append(parsedate_to_datetime(date).timestamp() - self.clock())
-            # An answer that took long seems to come from a clock that is behind.
-            most = max(self._aheads)
-            self.ahead = most if abs(most) >= SAME_TIME_SECONDS else 0.0
-            if abs(most) >= OTHER_TIME_SECONDS and not self._is_clock_noted:
-                self._is_clock_noted = True
-                LOG.warning(
-                    "warning: this machine's clock is %s %s that of the API server %s."
-                    " Times are shown by this machine's clock.",
-                    times.duration(abs(most)),
-                    "behind" if most > 0 else "ahead of",
-                    self._transport.server,
-                )
-
-    def dated(self, fault: ApiFault) -> ApiFault:
-        """Return a fault of a certificate with its dates, where they are what is wrong."""
-        now, (ours, authority) = self.clock(), self._certificates or (None, None)
-        if fault.reason == faults.CLIENT_CERTIFICATE or (fault.status == 401 and ours):
-            wrong = _wrong(ours, now)
-            return fault if wrong is None else ApiFault(401, faults.CLIENT_CERTIFICATE, wrong)
-        if fault.reason != faults.CERTIFICATE:
-            return fault
-        timeout = urllib3.Timeout(QUICK_CONNECT_SECONDS)
-        if (wrong := _wrong(transport.server_certificate(self._transport, timeout), now)) is None:
-            wrong = _wrong(authority, now)
-            whose = "its authority's certificate"
-        else:
-            whose = "its certificate"
-        return (
-            fault if wrong is None else ApiFault(None, faults.CERTIFICATE_DATES, f"{whose} {wrong}")
-        )
 
     def read(self, response: urllib3.BaseHTTPResponse, within_s: float = WHOLE_SECONDS) -> bytes:
         """Read a whole answer; raises :class:`ApiFault` for one that has not ended in time."""
@@ -276,7 +229,6 @@ class Sender:
         return self._pool
 
 
-def _wrong(certificate: bytes | None, now: float) -> str | None:
-    """Say what is wrong with the dates of a certificate."""
-    found = validity.of(certificate)
-    return None if found is None else found.wrong(now)
+def _is_of_server(path: str) -> bool:
+    """Return whether the server itself answers, and no pod or service behind its proxy."""
+    return "/proxy/" not in path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
 from typing import Any
@@ -58,30 +57,6 @@ def pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
         return urllib3.ProxyManager(transport.proxy, **options)
     except urllib3.exceptions.HTTPError as error:
         raise faults.from_transport(error, transport.proxy) from error
-
-
-def server_certificate(transport: Transport, timeout: urllib3.Timeout) -> bytes | None:
-    """Return the certificate that the API server shows, DER, unverified; None: it shows none.
-
-    Nothing is sent to it that identifies us.
-    """
-    unverified = msgspec.structs.replace(transport, verify=False)
-    with (
-        contextlib.suppress(ApiFault, urllib3.exceptions.HTTPError, OSError),
-        pool(unverified, Secrets()) as connections,
-    ):
-        response = connections.request(
-            "GET",
-            f"{transport.server}/version",
-            timeout=timeout,
-            retries=False,
-            redirect=False,
-            preload_content=False,
-        )
-        connection = getattr(response.connection, "sock", None)
-        if isinstance(connection, ssl.SSLSocket):
-            return connection.getpeercert(binary_form=True)
-    return None
 
 
 def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:

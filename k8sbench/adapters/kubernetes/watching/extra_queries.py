@@ -49,7 +49,7 @@ class ExtraQueries:
         self._workloads: dict[str, KubeObject | None] = {}
 
     def start(self, followed: Followed, seen: JobSnapshot, now: float) -> None:
-        """Start the queries that a waiting job needs; ``now`` is Unix seconds."""
+        """Start the queries that a waiting job needs; ``now`` is the cluster's time."""
         run_id, uid = followed.plan.run_id, followed.uid
         if not is_short_of_nodes(seen):
             self._half_placed.discard(run_id)

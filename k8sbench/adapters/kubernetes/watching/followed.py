@@ -77,8 +77,8 @@ class Followed:
         """When its end was first read, monotonic seconds."""
         self.look_at: float | None = None
         """When to read it again although nothing happens, monotonic seconds."""
-        self.ahead = 0.0
-        """Seconds by which the cluster's clock, and its time stamps, are ahead of ours."""
+        self._read_at = 0.0
+        """When its state was read last, by the cluster's clock, which its stamps are of."""
         self.is_unwanted = False
         """Whether the user has asked to end it, so that its pods need not stay for their logs."""
         self.has_gaps = False
@@ -135,9 +135,6 @@ class Followed:
 
     def take_created(self, job: KubeObject) -> None:
         """Take in the answer to its creation; what the watch has received by then is newer."""
-        at = moment(job["metadata"].get("creationTimestamp"))
-        if at is not None and self._reported.phase is Phase.CREATED:
-            self._reported = msgspec.structs.replace(self._reported, at=at - self.ahead)
         if self._packed_job is None:
             self.take(Changed(self.kind, job))
 
@@ -200,11 +197,11 @@ class Followed:
     def read(
         self, now: float, snapshot: JobSnapshot | None = None
     ) -> tuple[JobState, tuple[facts.Replica, ...]]:
-        """Return the state of the job at ``now`` (Unix seconds), and its replicas.
+        """Return the state of the job, and its replicas; ``now`` is the cluster's time.
 
         ``snapshot`` is that of :meth:`snapshot`, completed with what is known beyond the job.
         """
-        seen, now = snapshot or self.snapshot(), now + self.ahead
+        self._read_at, seen = now, snapshot or self.snapshot()
         found = facts.look(seen, self.plan, now)
         reading = state.read_facts(found, self._lines)
         if seen.job is not None and sharing.waits(seen.job):
@@ -312,13 +309,16 @@ class Followed:
         return JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
     def _at(self, phase: Phase, now: float) -> float:
-        """Return the operator's time of the change, unless it lies before the last or after now."""
+        """Return when the operator changed it, unless that is before the last change or after now.
+
+        By our clock: as long ago as the operator's stamp was when the job was read.
+        """
         status = (self._job or {}).get("status") or {}
         condition = kind_of(self.plan).condition(status, phase) or {}
         stamp = moment(condition.get("lastTransitionTime"))
-        if stamp is not None and self._reported.at <= stamp - self.ahead <= now:
-            return stamp - self.ahead
-        return max(now, self._reported.at)
+        # In whole seconds, as stamps are: where the clocks agree the stamp itself is kept.
+        at = now if stamp is None else stamp + round(now - self._read_at)
+        return at if self._reported.at <= at <= now else max(now, self._reported.at)
 
 
 def is_short_of_nodes(seen: JobSnapshot) -> bool:

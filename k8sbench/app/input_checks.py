@@ -1,4 +1,4 @@
-"""Whether data, weights and checkpoints can be used, looked at before a run is recorded."""
+"""Checks that data, weights and checkpoints can be used, before a run is recorded."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def check_here(plan: RunPlan) -> None:
         _check(weights, "--weights", "file", os.access(weights, os.R_OK) and weights.is_file())
     if (folder := _path(plan.checkpoints)) is not None:
         # The run makes what is missing of it.
-        there = next(each for each in (folder, *folder.parents) if os.access(each, os.F_OK))
-        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
+        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
             raise UsageError(
-                f"--checkpoints {folder}: {there} is not a folder that you may write to.",
+                f"--checkpoints {folder}: {parent} is not a folder that you may write to.",
                 "Name another folder.",
             )
 
@@ -38,10 +38,10 @@ def check_claims(api: Api, plans: Sequence[RunPlan]) -> None:
         return
     from k8sbench.adapters.kubernetes import preflight
 
-    asked = (preflight.asked_of(plan, api.place.namespace) for plan in with_claims)
-    different = {(one.claims, one.written, one.replicas > 1): one for one in asked}
-    for one in different.values():
-        preflight.refuse_claims(api, one)
+    requests = (preflight.request_of(plan, api.place.namespace) for plan in with_claims)
+    different = {(item.claims, item.written, item.replicas > 1): item for item in requests}
+    for request in different.values():
+        preflight.refuse_claims(api, request)
 
 
 def _path(place: str | None) -> Path | None:

@@ -1,0 +1,165 @@
+"""Checks of what a run works with: API server, clock, namespace, permissions, queues, images."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
+from k8sbench.diagnose.preflight.facts import LEVELS, Facts, Unknown, known
+from k8sbench.model import times
+from k8sbench.model.image import TITLES, image_warning
+from k8sbench.model.kube import conditions, labels_of
+from k8sbench.render.security import security
+
+OLDEST, NEWEST, TESTED = (1, 28), (1, 34), (1, 33)
+"""Kubernetes minors that are expected to work: the operator's own tests begin with 1.28."""
+CLOCK_SECONDS = 60.0
+"""Clocks that differ by less are no trouble: nothing that people read depends on it."""
+QUEUEING = {
+    "kueue.x-k8s.io": "Kueue",
+    "scheduling.volcano.sh": "Volcano",
+    "scheduling.x-k8s.io": "the coscheduling plugin",
+}
+"""API group → what serves it."""
+
+
+def api_server(facts: Facts) -> Iterator[Result]:
+    """It answers, and has a version that is known to work."""
+    version = known(facts.version)
+    answers = f"Kubernetes {version} answers at {facts.server} ({facts.why})."
+    version_of = re.match(r"v(\d+)\.(\d+)", version)
+    if version_of is None or OLDEST <= (int(version_of[1]), int(version_of[2])) <= NEWEST:
+        yield ok(answers)
+    else:
+        oldest, newest, tested = ("{}.{}".format(*minor) for minor in (OLDEST, NEWEST, TESTED))
+        yield warn(
+            f"{answers} k8sbench expects {oldest} to {newest}, and is tested with {tested}.",
+            "Try one small run first: k8sbench submit resnet50 --replicas 1 --gpus 1.",
+        )
+
+
+def clock(facts: Facts) -> Iterator[Result]:
+    """This machine's clock agrees with the cluster's."""
+    seconds = facts.clock_ahead_s
+    if abs(seconds) < CLOCK_SECONDS:
+        yield ok("This machine's clock agrees with the API server's.")
+    else:
+        which = "ahead of" if seconds > 0 else "behind"
+        yield warn(
+            f"This machine's clock is {times.duration(abs(seconds))} {which} the API server's: ages"
+            " and remaining times are shown wrong.",
+            "Correct this machine's clock.",
+        )
+
+
+def namespace(facts: Facts) -> Iterator[Result]:
+    """It exists."""
+    name, namespace = facts.request.namespace, known(facts.namespace)
+    if namespace is None:
+        yield fail(
+            f"There is no namespace {name}.",
+            f"Create it (kubectl create namespace {name}), or name another with -n.",
+        )
+    elif namespace.get("status", {}).get("phase") == "Terminating":
+        yield fail(f"The namespace {name} is being deleted.", "Name another with -n.")
+    else:
+        yield ok(f"The namespace {name} is there.")
+
+
+def permissions(facts: Facts) -> Iterator[Result]:
+    """The user has every permission of the rules file."""
+    access = known(facts.access)
+    missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
+    for permission, is_allowed in access.items():
+        if not is_allowed:
+            key = permission.what, permission.namespaced, permission.needed
+            missing[key].append(permission.verb)
+    for (what, namespaced, needed), verbs in missing.items():
+        where = f"in the namespace {facts.request.namespace}" if namespaced else "of the cluster"
+        sentence = f"You may not {', '.join(verbs)} {what} {where}."
+        role = "Role" if namespaced else "ClusterRole"
+        bind = f"Have an administrator bind you to the {role} in {facts.role_file}"
+        if needed:
+            yield fail(sentence, f"{bind}.")
+        else:
+            yield warn(sentence, f"{bind}; without it some checks and diagnoses are left out.")
+    if not missing:
+        yield ok(f"You have all {len(access)} permissions it takes.")
+
+
+def pod_security(facts: Facts) -> Iterator[Result]:
+    """The namespace lets the pool's pods in."""
+    enforced, pool = facts.enforced_level, facts.request.pool
+    if enforced is None:
+        return
+    pods = security(pool)
+    reasons = f" ({', '.join(pods.reasons)})" if pods.reasons else ""
+    what = "no Pod Security Standard" if enforced == LEVELS[0] else enforced
+    name = facts.request.namespace
+    levels = f"The namespace {name} enforces {what}, the pods keep to {pods.level}{reasons}"
+    if LEVELS.index(pods.level) >= LEVELS.index(enforced):
+        yield ok(f"{levels}.")
+    else:
+        yield fail(
+            f"{levels}: they will be refused.",
+            f"Take that out of pool {pool.name}, or use a namespace of {pods.level} pods.",
+        )
+
+
+def queueing(facts: Facts) -> Iterator[Result]:
+    """What queues and gangs need is installed, or not."""
+    groups = {} if isinstance(facts.groups, Unknown) else facts.groups
+    there = [f"{name} ({group})" for group, name in QUEUEING.items() if group in groups]
+    yield ok(f"Installed: {', '.join(there)}." if there else "No Kueue, Volcano or coscheduling.")
+
+
+def queue(facts: Facts) -> Iterator[Result]:
+    """The queue that is asked for admits jobs."""
+    name, namespace = facts.request.queue, facts.request.namespace
+    if name is None:
+        return
+    if isinstance(facts.groups, Unknown) or "kueue.x-k8s.io" not in facts.groups:
+        yield fail(
+            "Kueue is not installed: nothing would ever start a job with --queue.",
+            "Install Kueue, or leave --queue out.",
+        )
+    elif (local_queue := known(facts.queue)) is None:
+        yield fail(
+            f"There is no LocalQueue {name} in {namespace}.",
+            "'kubectl get localqueues' lists those there are.",
+        )
+    elif (active := conditions(local_queue).get("Active", {})).get("status") == "False":
+        yield fail(
+            f"The queue {name} admits nothing: {active.get('message', '')}",
+            "Ask the administrator of its ClusterQueue.",
+        )
+    else:
+        yield ok(f"The queue {name} is there.")
+
+
+def kernels(facts: Facts) -> Iterator[Result]:
+    """The image's framework has kernels for the nodes' GPUs."""
+    request, images = facts.request, facts.images
+    nodes = () if isinstance(facts.nodes, Unknown) else facts.nodes
+    # What the nodes say of themselves goes before what the pools file says of them.
+    models = {labels_of(node).get("nvidia.com/gpu.product") for node in nodes} - {None}
+    gpus = sorted(filter(None, models or {request.pool.gpu_model}))
+    if not gpus:
+        return
+    public = (images.image(framework, "public").name for framework in request.frameworks or TITLES)
+    names = [request.image] if request.image else list(public)
+    warnings = dict.fromkeys(
+        text
+        for gpu in gpus
+        for name in names
+        if (text := image_warning(images, gpu_model=gpu, image=name)) is not None
+    )
+    if warnings:
+        yield from (warn(text, None) for text in warnings)
+    elif None in (*map(images.content, names), *map(images.capability, gpus)):
+        yield ok(f"Whether {', '.join(names)} has kernels for {', '.join(gpus)} is not known.")
+    else:
+        verb = "has" if len(names) == 1 else "have"
+        yield ok(f"{' and '.join(names)} {verb} kernels for {', '.join(gpus)}.")
