@@ -38,6 +38,7 @@ from tests.unit.local import examples
 from tests.unit.model.specs import a_request
 from tests.unit.runs.played import Silent
 from tests.unit.store.examples import step
+from tests.unit.store.test_private import seen_by_others
 
 MODEL = "Tesla V100-SXM2-32GB"
 LISTS = {metric.id for metric in METRICS if metric.nvml}
@@ -131,6 +132,7 @@ def test_a_local_run_whose_program_samples_nothing_has_the_metrics_of_its_gpus(
     lines = (store.folder(run.run_id) / "gpu" / "nvml.jsonl").read_bytes().splitlines()
     assert len(lines) == len(LISTS)
     store.close()
+    assert seen_by_others(tmp_path / "store") == {}
 
 
 def test_other_processes_on_its_gpus_are_named(

@@ -23,6 +23,7 @@ from k8sbench.adapters.local import gpus, loopback, manifest, programs, record, 
 from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
+from k8sbench.adapters.store import disk
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -173,8 +174,9 @@ class LocalCluster:
                 mounts = (folder / MOUNTS).resolve()
                 for volume, files in job.files.items():
                     for name, content in files.items():
-                        (mounts / volume / name).parent.mkdir(parents=True, exist_ok=True)
-                        (mounts / volume / name).write_bytes(content)
+                        disk.make_folder((mounts / volume / name).parent)
+                        with disk.create(mounts / volume / name) as file:
+                            file.write(content)
                 machine = launching.Machine(
                     python=self._python,
                     library=Path(k8sbench.__file__).parent.parent,
@@ -197,7 +199,8 @@ class LocalCluster:
                 launches = launching.launches(job, machine, mounts, scratches)
                 started = record.describe(job, launches, machine, assigned)
                 text = json.dumps(started, indent=1, ensure_ascii=False)
-                (folder / record.RECORD).write_text(text + "\n")
+                with disk.create(folder / record.RECORD) as file:
+                    file.write(text.encode() + b"\n")
                 replicas = [
                     held.enter_context(contextlib.closing(Replica(launch, self._grace)))
                     for launch in launches

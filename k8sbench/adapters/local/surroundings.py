@@ -16,6 +16,7 @@ import msgspec
 
 from k8sbench.adapters.local.gpus import GPU, VISIBLE
 from k8sbench.adapters.local.launch import MARK
+from k8sbench.adapters.store import disk
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SURROUNDINGS, Reason
@@ -83,7 +84,8 @@ class Watched:
         self._runs |= dict.fromkeys(runs)
         self._reasons |= {one.message: one for one in new}
         reasons = [*self._reasons.values(), *self._shared()]
-        self._path.write_bytes(msgspec.json.encode(reasons) + b"\n")
+        with disk.create(self._path) as file:
+            file.write(msgspec.json.encode(reasons) + b"\n")
         beside = f"of k8sbench runs on this machine, too, on the same {self._devices}."
         return [*(one.message for one in new), *(f"Run {run} {beside}" for run in runs)]
 

@@ -101,7 +101,7 @@ class RunFolder:
         ``run.json`` comes last: with it the folder counts as the run's.
         """
         with disk.translated(f"make the run's folder {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(self.path)
             disk.sync_folder(self.path.parent)
         self.write(EVENTS, b"".join(encoded(one) + b"\n" for one in run.history))
         if run.measurement is not None:
@@ -129,7 +129,7 @@ class RunFolder:
         path = self.path / name
         if path.parent != self.path:
             with disk.translated(f"make {path.parent}"):
-                path.parent.mkdir(exist_ok=True)
+                disk.make_folder(path.parent)
         disk.write_whole(path, data)
 
     def append(self, transition: Transition) -> None:

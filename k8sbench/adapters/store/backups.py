@@ -15,6 +15,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from k8sbench.adapters.store import disk
+
 KEPT = 5
 """How many stay; the oldest go."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -28,14 +30,15 @@ def keep_files(database: Path) -> Path:
     for suffix in SIDE_FILES:
         side = database.with_name(database.name + suffix)
         if side.exists():
-            shutil.copyfile(side, copy.with_name(copy.name + suffix))
-    shutil.copyfile(database, _half(copy))
+            shutil.copy(side, copy.with_name(copy.name + suffix))
+    shutil.copy(database, _half(copy))
     return _put(copy)
 
 
 def keep_sqlite(database: Path) -> Path:
     """Copy what is committed of a sound SQLite database, also while a transaction goes on."""
     copy = _next(database)
+    disk.create(_half(copy)).close()
     with (
         contextlib.closing(sqlite3.connect(database)) as source,
         contextlib.closing(sqlite3.connect(_half(copy))) as target,

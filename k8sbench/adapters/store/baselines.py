@@ -34,7 +34,7 @@ def save(db: sa.Connection, root: Path | None, new: Baseline, *, replace: bool) 
     if root is not None:
         path = file(root, baseline.checked_name(new.name))
         with disk.translated(f"write {path}"):
-            path.parent.mkdir(exist_ok=True)
+            disk.make_folder(path.parent)
             disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
     _put(db, new, content.decode())
 

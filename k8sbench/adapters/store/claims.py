@@ -45,7 +45,7 @@ class FileClaims:
         with disk.translated(f"lock {self._path}"):
             if self._file is None:
                 # Kept open: the system ends all our claims when any descriptor of it is closed.
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
             except (BlockingIOError, PermissionError):

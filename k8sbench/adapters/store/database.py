@@ -165,6 +165,10 @@ def _open_sqlite(folder: Path, path: Path, options: str, read_only: StoreError |
         raw.execute("PRAGMA synchronous=NORMAL")
         return raw
 
+    if read_only is None:
+        # SQLite makes it for all to read, and the files beside it with its own mode.
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         with contextlib.closing(connect()) as raw:
             if read_only is None:

@@ -1,5 +1,7 @@
 """Files that a kill at any moment leaves readable, and their errors as :class:`.StoreError`.
 
+They are their owner's alone, whatever the umask: logs and plans hold what others need not know.
+
 Whole files are written under another name, flushed to the disk and renamed; lines are appended with
 one write each, and a last line without its end is what a killed writer leaves: it is passed over,
 not an error.
@@ -23,6 +25,34 @@ UNFINISHED = re.compile(r"^\..*\.tmp$")
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing; does nothing if it is there."""
+    try:
+        path.mkdir(0o700, exist_ok=True)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(0o700, exist_ok=True)
+
+
+def create(path: Path, mode: str = "wb", buffering: int = -1) -> BinaryIO:
+    """Open a file to write it; one that is made is its owner's alone."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o600)
+
+    return open(path, mode, buffering, opener=opener)  # type: ignore[return-value]
+
+
+def restrict(*paths: Path) -> None:
+    """Take files, and folders with all below them, from everybody but their owner."""
+    for path in paths:
+        # What is in it first: a folder that is restricted is done.
+        for each in (*path.rglob("*"), path):
+            with contextlib.suppress(OSError):  # somebody else's, or gone
+                if not each.is_symlink() and (mode := each.stat().st_mode) & 0o077:
+                    each.chmod(mode & 0o700)
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
     with whole_file(path) as file:
@@ -35,7 +65,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with translated(f"write {path}"):
         try:
-            with half.open("wb") as file:
+            with create(half) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -48,7 +78,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 def open_to_append(path: Path) -> BinaryIO:
     """Open a file of lines, unbuffered, without the half line that a killed writer left."""
-    file = path.open("ab", buffering=0)
+    file = create(path, "ab", buffering=0)
     if (size := file.tell()) and (whole := whole_size(path)) < size:
         file.truncate(whole)
     return file

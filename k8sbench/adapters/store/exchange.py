@@ -197,8 +197,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
         for run_id in added:
             path = incoming / run_id / ORIGIN
             if not path.exists():
-                with disk.translated(f"write {path}"):
-                    path.write_bytes(artifacts.encoded(origin) + b"\n")
+                disk.write_whole(path, artifacts.encoded(origin) + b"\n")
         os.sync()
         findings: list[Finding] = []
         put_in_place(store, incoming, orphans, added, findings)
@@ -218,7 +217,7 @@ def unpacking(root: Path) -> Iterator[Path]:
     """
     incoming = root / INCOMING
     with disk.translated(f"unpack into {incoming}"):
-        incoming.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(incoming)
         lock = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY)
         try:
             try:
@@ -300,11 +299,11 @@ def _unpack_file(entry: Entry, target: Path | None) -> str:
         out: BinaryIO | None = None
         if target is not None:
             stack.enter_context(disk.translated(f"unpack {target}"))
-            target.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(target.parent)
             free = shutil.disk_usage(target.parent).free
             if entry.size + RESERVE > free:
                 raise OSError(errno.ENOSPC, f"{entry.size:,} bytes of {free:,}")
-            out = stack.enter_context(target.open("xb"))
+            out = stack.enter_context(disk.create(target, "xb"))
         for piece in entry.pieces:
             digest.update(piece)
             if out is not None:
@@ -397,7 +396,7 @@ def put_in_place(
     runs, moved = store.root / artifacts.RUNS, list[str]()
     try:
         with upkeep.alone(store) as db, disk.translated(f"put runs into {runs}"):
-            runs.mkdir(exist_ok=True)
+            disk.make_folder(runs)
             for run_id in (*orphans, *added):
                 run, _ = RunFolder((runs if run_id in orphans else incoming) / run_id).run()
                 if store.has(db, run_id):

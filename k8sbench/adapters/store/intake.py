@@ -60,7 +60,7 @@ def copied(incoming: Path, number: int, logs: Mapping[str, str | None]) -> tuple
     found = []
     folder = _folder(incoming, number)
     with disk.translated(f"make {folder}"):
-        (folder / LOGS).mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder / LOGS)
     for index, (path, name) in enumerate(logs.items()):
         kept_as = f"{LOGS}/log-{index}{LOG_SUFFIX}"
         log = LogFile(path, name)
@@ -136,7 +136,7 @@ def kept_name(run: Run, path: str) -> str:
 
 def _opened(path: Path) -> BinaryIO:
     with disk.translated(f"write {path}"):
-        return path.open("xb", buffering=0)
+        return disk.create(path, "xb", buffering=0)
 
 
 def _folder(incoming: Path, number: int) -> Path:

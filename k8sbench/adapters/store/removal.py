@@ -48,7 +48,7 @@ def remove(store: SqlStore, run_id: str) -> None:
     try:
         with store.database.writing() as db, disk.translated(f"remove {folder}"):
             if folder.exists():
-                aside.parent.mkdir(exist_ok=True)
+                disk.make_folder(aside.parent)
                 _delete(aside)
                 folder.rename(aside)
                 is_moved = True

@@ -93,7 +93,7 @@ class LogWriter:
         path = self._paths.get(replica)
         if path is not None:
             return self._files.get(path, is_whole=True)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self._folder)
         path = self._folder / f"{replica}{LOG_SUFFIX}"
         # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
         file = self._files.get(path, is_whole=False)

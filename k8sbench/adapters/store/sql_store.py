@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from k8sbench.adapters.store import (
     artifacts,
     baselines,
+    claims,
     database,
     disk,
     migrations,
@@ -34,7 +35,6 @@ from k8sbench.adapters.store import (
     run_logs,
 )
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
 from k8sbench.adapters.store.database import Database
 from k8sbench.adapters.store.outages import made_again
 from k8sbench.adapters.store.rows import IDENTITY, RUNS, free_repeat
@@ -64,11 +64,14 @@ def open_store(
     """
     root = places.place(where)
     if isinstance(root, str):
-        return SqlStore(database.open_postgres(root), folder or places.default_folder())
+        folder = folder or places.default_folder()
+        _keep_private(folder)
+        return SqlStore(database.open_postgres(root), folder)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
         if (root / database.DATABASE).exists():
+            _keep_private(root)
             return SqlStore(database.open_sqlite(root), root)
         if any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")):
             raise StoreError(
@@ -77,8 +80,18 @@ def open_store(
             )
         if not create:
             return SqlStore(database.open_memory(str(root)), root, absent=True)
-        (root / artifacts.RUNS).mkdir(parents=True, exist_ok=True)
+        if root.exists() and not any(root.iterdir()):
+            disk.restrict(root)  # a folder that was made for it; any other is left as it is
+        disk.make_folder(root / artifacts.RUNS)
         return SqlStore(database.open_sqlite(root), root)
+
+
+def _keep_private(root: Path) -> None:
+    """Restrict what a version of before made for all to read."""
+    runs = root / artifacts.RUNS
+    if runs.is_dir() and runs.stat().st_mode & 0o077:
+        names = (f"{database.DATABASE}*", IDENTITY_FILE, claims.CLAIMS, baselines.FOLDER)
+        disk.restrict(*(path for name in names for path in root.glob(name)), runs)
 
 
 class SqlStore:
@@ -95,9 +108,9 @@ class SqlStore:
         self._log_files = LogFiles()
         try:
             self._bring_up_to_date()
-            self.claims: FileClaims | PostgresClaims = FileClaims(root)
+            self.claims: claims.FileClaims | claims.PostgresClaims = claims.FileClaims(root)
             if base.kind == "postgresql":
-                self.claims = PostgresClaims(base)
+                self.claims = claims.PostgresClaims(base)
         except BaseException:
             base.close()
             raise

@@ -53,7 +53,7 @@ class Readable(Protocol):
 def add(tar: tarfile.TarFile, name: str, size: int, at: float, content: Readable) -> None:
     """Add a file of a known size; one that has become shorter is an OSError."""
     info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, int(at), 0o644
+    info.size, info.mtime, info.mode = size, int(at), 0o600
     tar.addfile(info, content)  # type: ignore[arg-type]
     tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
 

@@ -1,0 +1,144 @@
+"""A store's files are their owner's alone, whatever the umask and whatever made them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k8sbench.adapters.store import backups, disk, upkeep
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.cli.main import main
+from k8sbench.model.phase import Phase
+from tests.unit.imports import foreign
+from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.test_exchange import fill
+
+UMASKS = [0o022, 0o000]
+
+
+@pytest.fixture(params=UMASKS, ids=oct)
+def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def seen_by_others(*paths: Path) -> dict[str, str]:
+    """What is not 0600, or of a folder 0700, with its mode; of all that is there."""
+    every = [each for path in paths for each in (path, *path.rglob("*"))]
+    modes = {each: stat.S_IMODE(each.stat().st_mode) for each in every}
+    wanted = {each: 0o700 if each.is_dir() else 0o600 for each in every}
+    return {str(each): oct(mode) for each, mode in modes.items() if mode != wanted[each]}
+
+
+@pytest.mark.usefixtures("_umask")
+def test_all_that_a_store_writes_is_its_owners_alone(tmp_path: Path) -> None:
+    root = tmp_path / "data" / "k8sbench"  # neither is there yet
+    with open_store(str(root)) as store:
+        fill(store)
+        store.begin_attempt("seg-1")
+        assert store.claims.claim("seg-1")
+        assert {path.suffix for path in root.iterdir()} >= {".db", ".db-wal", ".db-shm", ".lock"}
+        assert seen_by_others(tmp_path / "data") == {}
+    backups.keep_sqlite(root / "k8sbench.db")
+    (root / "k8sbench.db").write_bytes(b"damaged" * 4096)
+    upkeep.rebuild(str(root))
+    assert len(list(root.glob("k8sbench.db.backup-?"))) == 2
+    assert seen_by_others(root) == {}
+
+
+@pytest.mark.usefixtures("_umask")
+def test_so_is_what_goes_from_store_to_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.txt").write_text(foreign.log())
+    for store in ("here", "there"):
+        monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / store))
+        if store == "here":
+            assert main(["import", "one.txt", *foreign.OF, "--set", "one"]) == 0
+            assert main(["baseline", "save", "mine", "one"]) == 0
+            assert main(["store", "export", "one", "runs.tar.gz"]) == 0
+        else:
+            assert main(["store", "import", "runs.tar.gz"]) == 0
+        assert seen_by_others(tmp_path / store) == {}
+    assert seen_by_others(tmp_path / "runs.tar.gz") == {}
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    subprocess.run(["tar", "-xpf", tmp_path / "runs.tar.gz", "-C", unpacked], check=True)
+    files = [each for each in unpacked.rglob("*") if each.is_file()]
+    assert files
+    assert seen_by_others(*files) == {}
+
+
+def test_a_store_of_a_version_that_let_all_read_is_restricted_when_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    with open_store(str(tmp_path / "store")) as store:
+        fill(store)
+    for each in (tmp_path / "store", *(tmp_path / "store").rglob("*")):
+        each.chmod(0o775 if each.is_dir() else 0o664)
+    with open_store(str(tmp_path / "store"), create=False):
+        pass
+    # The folder itself may be one for other things, too.
+    assert seen_by_others(tmp_path / "store") == {str(tmp_path / "store"): "0o775"}
+
+
+@pytest.mark.parametrize("others", [[], ["notes.txt"]], ids=["empty", "used"])
+def test_a_folder_that_was_made_for_a_store_is_restricted_and_one_in_use_is_not(
+    tmp_path: Path, others: list[str]
+) -> None:
+    tmp_path.chmod(0o755)
+    for name in others:
+        (tmp_path / name).touch(mode=0o644)
+    open_store(str(tmp_path)).close()
+    left = {
+        str(path): mode for path, mode in ((tmp_path, "0o755"), (tmp_path / "notes.txt", "0o644"))
+    }
+    assert seen_by_others(tmp_path) == (left if others else {})
+
+
+def test_what_is_appended_to_or_replaced_keeps_to_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    disk.make_folder(path.parent)
+    disk.make_folder(path.parent)
+    with disk.open_to_append(path) as file:
+        file.write(b"line\n")
+    disk.write_whole(path.with_name("whole"), b"x")
+    assert seen_by_others(tmp_path / "a") == {}
+    with pytest.raises(FileExistsError):
+        disk.make_folder(path)
+
+
+def test_a_link_leads_nowhere_that_is_not_the_stores(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.touch(mode=0o644)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "link").symlink_to(outside)
+    disk.restrict(tmp_path / "in")
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o644
+
+
+def test_runs_of_two_processes_with_other_umasks_share_the_store(tmp_path: Path) -> None:
+    """The second one finds folders of the first, and files that it appends to."""
+    with open_store(str(tmp_path / "s")) as store:
+        store.record(plan("seg-1"), at=NOW, owner=OWNER)
+    code = (
+        "import os, sys; os.umask(0)\n"
+        "from k8sbench.adapters.store.sql_store import open_store\n"
+        "from tests.unit.store.examples import NOW, OWNER, plan\n"
+        "with open_store(sys.argv[1]) as store:\n"
+        "    store.record(plan('seg-2', repeat=2), at=NOW + 1, owner=OWNER)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], check=True)
+    with open_store(str(tmp_path / "s")) as store:
+        store.move("seg-2", step(Phase.SUCCEEDED, NOW + 20))
+        store.measured("seg-2", measurement())
+        assert store.ids() == ["seg-1", "seg-2"]
+    assert seen_by_others(tmp_path / "s") == {}
