@@ -183,9 +183,8 @@ def refuse(message: str, *, passing: bool = False) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.write(f"k8sbench: {'failed' if passing else 'error'}: {message}\n")
     sys.stderr.flush()
-    os._exit(
-        1 if passing else 2
-    )  # a plain exit could wait for the threads of a half-made process group
+    # A plain exit could wait for the threads of a half-made process group.
+    os._exit(1 if passing else 2)
 
 
 def parser(program: str, description: str, defaults: Defaults) -> Parser:
