@@ -35,9 +35,8 @@ CASES: list[Case] = list(itertools.product(TRAINERS, PRECISIONS))
 # The steps that are looked at, between two records but where upstream has one in each step. In its
 # first ten steps PyTorch's data parallelism times itself, for which it waits.
 STEPS = {1: slice(2, 4), 2: slice(11, 13)}
-LAYOUTS = {case: ["NCHW"] for case in CASES}
-"""How images and weights lie in memory: the one place that says which trainers take channels-last.
-"""
+LAYOUTS = {case: ["NCHW"] for case in CASES} | {("resnet50", "fp16"): ["NHWC"]}
+"""How images and weights lie in memory."""
 # Peaks at full size of what tensors hold, in MiB. cuDNN's workspaces come on top of them.
 MEMORY = {
     ("deeplabv3p_pytorch", "none"): 7203,
