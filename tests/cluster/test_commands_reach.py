@@ -111,7 +111,7 @@ def test_a_dry_run_creates_nothing(shell: Shell) -> None:
         assert kinds == ["ConfigMap", "PyTorchJob"]
         assert done.err.startswith("resnet50 · pytorch · ")
         assert "\nbackend kubernetes: current context test" in done.err
-    assert "warning not-tried: The pods themselves were not tried: User " in done.err
+    assert "warn not-tried: The pods themselves were not tried: User " in done.err
     takes = "  The cluster takes the job; whether it takes the pods is not known."
     assert done.err.endswith(f"{takes} Nothing was created.\n")
     assert shell.on_cluster("pytorchjobs,configmaps") == []
@@ -120,7 +120,7 @@ def test_a_dry_run_creates_nothing(shell: Shell) -> None:
 
 def test_a_dry_run_on_the_server_says_what_it_would_refuse(shell: Shell) -> None:
     nowhere = shell.run("submit", *CASE, "--node-pool=nowhere", "--dry-run=server", code=6)
-    assert "failure " in nowhere.err
+    assert "  fail " in nowhere.err
     assert "no.such/label" in nowhere.err
 
 
