@@ -9,6 +9,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.preflight import checks
+from k8sbench.diagnose.preflight.check import NOT_TRIED
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.plan import RunPlan
@@ -39,7 +40,7 @@ def check(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Finding]
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
     # Where the pods were tried, the refusal names the limit range.
-    is_tried = all(finding.id != checks.NOT_TRIED for finding in of_pods)
+    is_tried = all(finding.id != NOT_TRIED for finding in of_pods)
     findings = [
         finding
         for finding in checks.findings(facts)
@@ -65,7 +66,7 @@ def _pods(api: Api, plan: RunPlan, job: Manifest) -> Iterator[Finding]:
                 # The Role does not permit it: the operator creates the pods.
                 denied = api.explained(fault, "the pods be tried").message
                 yield Finding(
-                    id=checks.NOT_TRIED,
+                    id=NOT_TRIED,
                     severity="warn",
                     sentence=f"The pods themselves were not tried: {denied}",
                     action="A webhook or a policy may still refuse them: then the job says so when"

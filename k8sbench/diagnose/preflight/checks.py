@@ -18,8 +18,6 @@ from k8sbench.diagnose.preflight.check import Check
 from k8sbench.diagnose.preflight.facts import Facts
 from k8sbench.model.finding import Finding
 
-NOT_TRIED = "not-tried"
-"""Id of the finding that says what a dry run could not try."""
 SERVED = "the kinds of object that are served"
 OPERATOR = "the operator's Deployment, its flags and its version"
 CHECKS = (

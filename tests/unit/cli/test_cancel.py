@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import time
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ class Reached(FakeCluster):
         self.there = True
         self.job: dict[str, Any] | None = None
         """What has the run's name."""
-        self.api: Any = SimpleNamespace(place=LOCATION, find=lambda _: self.job)
+        self.api: Any = SimpleNamespace(place=LOCATION, find=lambda _: self.job, time=time.time)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         return [at(Phase.RUNNING)] if self.there else ()
@@ -211,7 +212,7 @@ def test_a_job_is_found_by_its_name_where_no_store_can_be_opened(
     with open_store(str(root)) as store:
         plan = store.run("seg-1").plan
     cluster.found = [FoundJob(run_id="seg-1", known_plan=plan, created_at=5.0, phase=Phase.RUNNING)]
-    cluster.api = SimpleNamespace(place=LOCATION)
+    cluster.api = SimpleNamespace(place=LOCATION, time=time.time)
     monkeypatch.setattr(connections, "configured", lambda _: True)
     monkeypatch.setattr(connections, "connect", lambda _: None)
     monkeypatch.setattr(connections, "glimpsed", lambda _: contextlib.nullcontext(cluster))
