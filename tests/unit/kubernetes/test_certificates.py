@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,8 @@ def refusal(path: Path) -> Unreachable:
     return refused.value
 
 
-def assert_says(wrong: Unreachable, pattern: str) -> None:
-    with pytest.raises(Unreachable, match=pattern):
-        raise wrong
+def assert_says(error: Unreachable, pattern: str) -> None:
+    assert re.search(pattern, str(error)), error
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,9 @@ def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> No
     with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
         trusted: dict[str, Any] = {"certificate-authority-data": data(pair[0])}
         path = servers.kubeconfig(tmp_path / "config", f"https://{address}", **trusted)
-        wrong = refusal(path)
-    assert wrong.cause_id == "api-certificate-dates"
-    assert_says(wrong, rf"of context lab is not trusted; {sentence}\.")
-    assert "this machine's clock" in wrong.action
+        refused = refusal(path)
+    assert refused.cause_id == "api-certificate-dates"
+    assert_says(refused, rf"of context lab is not trusted; {sentence}\.")
 
 
 def test_a_server_s_that_is_of_another_authority_is_not_blamed_on_its_dates(tmp_path: Path) -> None:
