@@ -134,7 +134,8 @@ def test_the_folders_alone_give_the_same_cases(root: pathlib.Path) -> None:
 def test_its_results_are_one_row_of_each_case(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["results", "--set", "nightly", "-o", "json", "--store", str(root)]) == 0
+    # The speeds of my-model are made up: 42 TFLOP/s in FP32, which no V100 has.
+    assert main(f"results --set=nightly -ojson --accept=above-peak --store={root}".split()) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["benchmark"]: row["runs_valid"] for row in rows} == {
         "deeplabv3p": 0,
