@@ -59,7 +59,7 @@ def test_claims_that_are_missing_are_all_named(own_shell: Shell) -> None:
     for name in ("pictures", "kept", "start"):
         assert f"There is no volume claim {name} in {own_shell.namespace.name}." in said
     dry = own_shell.run(*RUN, *TRAINING, "--dry-run=server", code=6).err
-    assert "failure data: There is no volume claim kept" in dry
+    assert "fail data: There is no volume claim kept" in dry
 
 
 def test_a_claim_of_the_wrong_mode_is_named_with_the_right_one(
