@@ -96,7 +96,7 @@ def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
     )
     signed = Credentials(lambda: http_config.ConfiguredUser(environ))
     place = Location(server=reached.server, namespace="")
-    api = Api(place, "--prometheus", reached, signed)
+    api = Api(place, "--prometheus", reached, signed, is_cluster=False)
     return Way(api, "/api/v1/query", f"Prometheus at {reached.server}")
 
 

@@ -57,11 +57,13 @@ class Api:
         why: str,
         reached: Transport,
         credentials: Credentials,
+        *,
+        is_cluster: bool = True,
     ) -> None:
         self.place = place
         self.why = why
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
-        self.sender = Sender(reached, credentials)
+        self.sender = Sender(reached, credentials, is_cluster=is_cluster)
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""
         self.give_up_at = math.inf

@@ -61,13 +61,17 @@ class Request(NamedTuple):
 class Sender:
     """Sends the requests of one user to one server; any thread may."""
 
-    def __init__(self, reached: Transport, credentials: Credentials) -> None:
+    def __init__(
+        self, reached: Transport, credentials: Credentials, *, is_cluster: bool = True
+    ) -> None:
         self.requests: Counter[str] = Counter()
         """How many requests were sent: ``create pytorchjobs``, ``watch pods``."""
         self.errors: Counter[str] = Counter()
         """How many were refused or not answered, by HTTP status; ``none``: without an answer."""
         self._transport = reached
         self._credentials = credentials
+        self._is_cluster = is_cluster
+        """False: another server than an API server."""
         self._lock = threading.Lock()
         self._pool: urllib3.PoolManager | None = None
         self._certificates: tuple[bytes | None, bytes | None] | None = None
@@ -104,7 +108,7 @@ class Sender:
         fault = self._fault(response)
         if fault.status in {401, 403} and time.monotonic() - self._away_at < JUST_BACK_SECONDS:
             raise ApiFault(503, "JustBack", fault.message, retry_after=1.0)
-        if response.status >= 500 and _is_of_server(request.path):
+        if response.status >= 500 and self._is_of_cluster(request.path):
             self._away_at = time.monotonic()
         raise fault
 
@@ -166,10 +170,10 @@ class Sender:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            if _is_of_server(path):
+            if self._is_of_cluster(path):
                 self._away_at = time.monotonic()
             raise faults.from_transport(error, self._transport.proxy) from error
-        if _is_of_server(path):
+        if self._is_of_cluster(path):
             with contextlib.suppress(ValueError):
                 date = parsedate_to_datetime(response.headers.get("Date", ""))
                 ahead = date.timestamp() - time.time()
@@ -214,6 +218,13 @@ class Sender:
             response.status, "", message[:300] or str(response.reason or ""), retry_after
         )
 
+    def _is_of_cluster(self, path: str) -> bool:
+        """Return whether an API server itself answers, and no pod or service behind its proxy.
+
+        Only that one refuses everybody for a moment after its start, and only its clock counts.
+        """
+        return self._is_cluster and "/proxy/" not in path
+
     def _pool_for(self, secrets: Secrets) -> urllib3.PoolManager:
         """Return the connection pool; a new one where a certificate has changed."""
         certificates = (secrets.certificate, secrets.authority)
@@ -227,8 +238,3 @@ class Sender:
             else:
                 self._certificates = certificates
         return self._pool
-
-
-def _is_of_server(path: str) -> bool:
-    """Return whether the server itself answers, and no pod or service behind its proxy."""
-    return "/proxy/" not in path
