@@ -86,10 +86,15 @@ def _renderer() -> tuple[TrainerSources, Render]:
 
 
 def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:
-    from k8sbench.render import Repeats
+    from k8sbench.render import Repeats, to_yaml
 
     runs = Repeats(draft, render)
-    return PlannedCase(draft=draft, repeats=repeats, manifests=runs.manifests, text=runs.text)
+    return PlannedCase(
+        draft=draft,
+        repeats=repeats,
+        manifests=runs.manifests,
+        text=lambda plan: to_yaml(runs.manifests(plan)),
+    )
 
 
 def single_cases(

@@ -16,7 +16,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What changes while a collector runs."""
 
     namespaces: tuple[str, ...] = ()
-    """None: the one that it runs in."""
+    """Names of namespaces; empty: the one that it runs in."""
     store: str | None = None
     """Folder or URL; None: the default place."""
     prometheus: str = metric_sources.AUTO
