@@ -26,19 +26,19 @@ class Lines:
 
     def feed(self, data: bytes) -> list[str]:
         """Take what has arrived; returns the lines that it completes."""
-        found: list[str] = []
+        lines: list[str] = []
         *whole, last = (self._rest + data).split(b"\n")
         for line in whole:
             states = self._states(line.split(b"\r"))
-            found += states if states or self._has_states else [""]
+            lines += states if states or self._has_states else [""]
             self._has_states = False
         *done, last = last.split(b"\r")
         states = self._states(done)
-        found += states
+        lines += states
         self._has_states = self._has_states or bool(states)
         self._cut += max(0, len(last) - LIMIT)
         self._rest = last[:LIMIT]
-        return found
+        return lines
 
     def end(self) -> list[str]:
         """Return what is left without a line end, if anything is."""

@@ -83,10 +83,10 @@ def _boot_id() -> str:
 def _machine() -> str:
     """Name the machine; the id itself is not for others to know, says machine-id(5)."""
     try:
-        found = MACHINE_ID.read_text().strip()
+        machine_id = MACHINE_ID.read_text().strip()
     except OSError:
         return ""
-    return found and hashlib.sha256(f"k8sbench {found}".encode()).hexdigest()[:16]
+    return machine_id and hashlib.sha256(f"k8sbench {machine_id}".encode()).hexdigest()[:16]
 
 
 def _pid_space() -> str:

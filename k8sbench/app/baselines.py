@@ -70,11 +70,11 @@ def listed(scope: Scope, note: Note) -> list[BaselineInfo]:
     asked = collectors.baselines(scope.access, insist=insist)
     with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
         here = store.baselines()
-    names = {one.name for one in here}
-    there = [one for one in asked.baselines(note) if one.name not in names]
+    names = {baseline.name for baseline in here}
+    there = [baseline for baseline in asked.baselines(note) if baseline.name not in names]
     return [
-        *(_info(one, "here") for one in here),
-        *(_info(one, collectors.SOURCE) for one in there),
+        *(_info(baseline, "here") for baseline in here),
+        *(_info(baseline, collectors.SOURCE) for baseline in there),
     ]
 
 
@@ -85,12 +85,12 @@ def remove(name: str, where: str | None) -> None:
         store.remove_baseline(name)
 
 
-def _info(one: Baseline, source: str) -> BaselineInfo:
-    plans = [run.plan for run in one.runs]
+def _info(baseline: Baseline, source: str) -> BaselineInfo:
+    plans = [run.plan for run in baseline.runs]
     return BaselineInfo(
-        name=one.name,
-        saved_at=one.saved_at,
-        of=one.of,
+        name=baseline.name,
+        saved_at=baseline.saved_at,
+        of=baseline.of,
         benchmarks=tuple(sorted({plan.benchmark for plan in plans})),
         sets=tuple(dict.fromkeys(plan.set_name for plan in plans)),
         runs=len(plans),

@@ -63,8 +63,8 @@ def finder(note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | N
         if name not in known:
             try:
                 known[name] = benchmark(name).spec
-            except BenchError as wrong:
-                note(f"warning: the catalog entry {name} cannot be used: {wrong.message}")
+            except BenchError as error:
+                note(f"warning: the catalog entry {name} cannot be used: {error.message}")
                 known[name] = None
         spec = known[name]
         # A user's file may hold another benchmark by now.

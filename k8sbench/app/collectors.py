@@ -126,11 +126,11 @@ def _understood() -> Iterator[None]:
     """Make an error of an answer that this version cannot read; :class:`Unreachable`."""
     try:
         yield
-    except msgspec.MsgspecError as wrong:
+    except msgspec.MsgspecError as error:
         raise Unreachable(
-            f"Its answer is not one that this version of k8sbench reads ({wrong}).",
+            f"Its answer is not one that this version of k8sbench reads ({error}).",
             "Use the version of k8sbench that the collector has.",
-        ) from wrong
+        ) from error
 
 
 class AskedRun:
@@ -141,14 +141,14 @@ class AskedRun:
         self._asked = Asked(access, self._read, insist=insist)
 
     def _read(self, there: CollectorProxy) -> RunStatus | None:
-        found = there.read(f"runs/{self._text}", {})
-        return None if found is None else _RUN.decode(found)
+        answer = there.read(f"runs/{self._text}", {})
+        return None if answer is None else _RUN.decode(answer)
 
     def run(self, note: Callable[[str], None]) -> Run | None:
         """Return the run, which it may not have."""
-        found = self._asked.answer(note)
-        if found is not None:
-            return as_run(found)
+        answer = self._asked.answer(note)
+        if answer is not None:
+            return as_run(answer)
         if self._insist:
             raise NotFound(f"The collector has no such run: {self._text}.")
         return None
@@ -172,9 +172,9 @@ class AskedRuns:
         """Return the runs, oldest first; notes from when on there are more that did not come."""
         self._asked.answer(note, without=self._missing, parts=lambda: len(self._pages))
         self._is_enough = True
-        found = {one.run_id: one for page in list(self._pages) for one in page}
-        runs = sorted(found.values(), key=lambda one: (one.created_at, one.run_id))
-        return [as_run(one) for one in runs]
+        by_id = {status.run_id: status for page in list(self._pages) for status in page}
+        runs = sorted(by_id.values(), key=lambda status: (status.created_at, status.run_id))
+        return [as_run(status) for status in runs]
 
     def _missing(self) -> str:
         if not self._pages:
@@ -199,7 +199,7 @@ class AskedRuns:
             # The oldest one comes again: another may have been created at the same time.
             asked = min(records.PAGE, left + bool(known))
             page = _RUNS.decode(there.read("runs", given | {"limit": f"{asked}"}) or b"[]")
-            new = {one.run_id for one in page} - known
+            new = {status.run_id for status in page} - known
             self._pages.append(page)
             known |= new
             is_all = wanted.limit is not None and len(known) >= wanted.limit
@@ -209,7 +209,7 @@ class AskedRuns:
 
 
 def _oldest(page: Sequence[RunStatus]) -> float:
-    return min(one.created_at for one in page)
+    return min(status.created_at for status in page)
 
 
 def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> AskedRuns:
@@ -239,8 +239,8 @@ class AskedBaselines:
 
     def baselines(self, note: Callable[[str], None]) -> list[Baseline]:
         """Return them; none of a collector that knows no such."""
-        found = self._asked.answer(note, without=lambda: "the baselines of a collector")
-        return found or []
+        answer = self._asked.answer(note, without=lambda: "the baselines of a collector")
+        return answer or []
 
 
 def baselines(access: ClusterAccess, *, insist: bool = False) -> AskedBaselines:
@@ -263,39 +263,39 @@ class Copies:
         """
         from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
-        found = []
+        copied = []
         with opened(self._access, LOG_SECONDS) as collector:
             if collector is None:
                 return []
             files = collector.read(f"runs/{self._run_id}/artifacts", {}) or b"[]"
             with _understood():
                 entries = _FILES.decode(files)
-            for one in entries:
-                kind, _, name = one.name.partition("/")
+            for entry in entries:
+                kind, _, name = entry.name.partition("/")
                 if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
                     continue
                 path = self._folder / kind / name
                 path.parent.mkdir(exist_ok=True)
-                found.append(path)
+                copied.append(path)
                 try:
-                    self._copy(collector, one, path)
+                    self._copy(collector, entry, path)
                 except ApiFault as fault:
                     raise Unreachable(
-                        f"The collector's file {one.name} of run {self._run_id} cannot be read:"
+                        f"The collector's file {entry.name} of run {self._run_id} cannot be read:"
                         f" {fault.message.rstrip('.')}.",
                         "Try again.",
                     ) from fault
-        return found
+        return copied
 
-    def _copy(self, collector: CollectorProxy, one: _File, path: Path) -> None:
+    def _copy(self, collector: CollectorProxy, entry: _File, path: Path) -> None:
         grows = path.suffix == ".log"
         had = self._had.get(path, 0) if grows else 0
-        if path in self._had and grows and one.bytes <= had:
+        if path in self._had and grows and entry.bytes <= had:
             return
-        asked = f"runs/{self._run_id}/artifacts/{one.name}"
+        asked = f"runs/{self._run_id}/artifacts/{entry.name}"
         with path.open("ab" if had else "wb") as out:
             try:
-                if one.bytes:
+                if entry.bytes:
                     out.writelines(collector.rest(asked, had))
             finally:
                 self._had[path] = out.tell()
@@ -313,19 +313,19 @@ def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[Collecto
         yield collector if collector.is_there() else None
 
 
-def as_run(found: RunStatus) -> Run:
+def as_run(status: RunStatus) -> Run:
     """Make of its answer the run that it has."""
     return Run(
-        plan=found.plan,
-        created_at=found.created_at,
+        plan=status.plan,
+        created_at=status.created_at,
         owner=None,
-        history=found.history,
+        history=status.history,
         artifacts=None,
-        artifacts_missing="The collector has its files: k8sbench logs " + found.run_id,
-        measurement=found.measurement,
-        image_digest=found.image_digest,
-        location=found.location,
-        wishes=found.wishes,
+        artifacts_missing="The collector has its files: k8sbench logs " + status.run_id,
+        measurement=status.measurement,
+        image_digest=status.image_digest,
+        location=status.location,
+        wishes=status.wishes,
         source=SOURCE,
     )
 
@@ -342,9 +342,9 @@ def knows_more(theirs: Run, ours: Run | None) -> bool:
 
 def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[str]]:
     """Return the runs of both, each once, oldest first; and which of them are the collector's."""
-    found = {run.run_id: run for run in ours}
-    added = {run.run_id: run for run in theirs if knows_more(run, found.get(run.run_id))}
-    both = sorted((found | added).values(), key=lambda run: (run.created_at, run.run_id))
+    by_id = {run.run_id: run for run in ours}
+    added = {run.run_id: run for run in theirs if knows_more(run, by_id.get(run.run_id))}
+    both = sorted((by_id | added).values(), key=lambda run: (run.created_at, run.run_id))
     return both, set(added)
 
 

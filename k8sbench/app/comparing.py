@@ -86,9 +86,9 @@ def compare_when_complete(
         why = ""
         try:
             count = open_runs()
-        except Unreachable as wrong:
+        except Unreachable as error:
             # A collector that restarts is waited for like everything else.
-            count, why = None, f" {wrong}"
+            count, why = None, f" {error}"
         now = clock()
         if count == 0:
             quiet_since = now if quiet_since is None else quiet_since

@@ -119,9 +119,9 @@ def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
-        wrong = silence(api, GLIMPSE_SECONDS)
-        if wrong is not None:
-            raise wrong
+        error = silence(api, GLIMPSE_SECONDS)
+        if error is not None:
+            raise error
         api.retry_s = LOOK_SECONDS
         yield KubernetesCluster(api)
 

@@ -76,8 +76,8 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
 
     paths = {str(path): path.name for path in store.log_files(run.run_id)}
     logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))
-    found = kept_surroundings(store, run.run_id)
-    return measuring.measure_run(run, logs, accept=accept, gaps=gaps, surroundings=found)
+    surroundings = kept_surroundings(store, run.run_id)
+    return measuring.measure_run(run, logs, accept=accept, gaps=gaps, surroundings=surroundings)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
@@ -93,12 +93,12 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
     if path.exists():
         try:
             return yaml_text.load_all(path.read_text())
-        except (OSError, yaml.YAMLError) as wrong:
-            raise StoreError(f"{path} cannot be read: {wrong}.") from wrong
+        except (OSError, yaml.YAMLError) as error:
+            raise StoreError(f"{path} cannot be read: {error}.") from error
     sources = trainer_sources.read()
-    found = manifests(run.plan, templates=templates.load(), trainers=sources)
-    store.keep(run.run_id, MANIFEST, to_yaml(found))
-    return found
+    rendered = manifests(run.plan, templates=templates.load(), trainers=sources)
+    store.keep(run.run_id, MANIFEST, to_yaml(rendered))
+    return rendered
 
 
 def _token() -> str:

@@ -110,15 +110,15 @@ def listed() -> DataSetList:
     """Return the data sets, with the archives that the reports used."""
     archives = {
         spec.name: variant.data_set
-        for spec in (each.spec for each in catalog.benchmarks())
+        for spec in (loaded.spec for loaded in catalog.benchmarks())
         for variant in spec.variants
         if variant.data_set is not None
     }
 
-    def entry(one: DataSet) -> ListedDataSet:
-        known = archives.get(one.benchmarks[0])
+    def entry(data_set: DataSet) -> ListedDataSet:
+        known = archives.get(data_set.benchmarks[0])
         return ListedDataSet(
-            **msgspec.structs.asdict(one),
+            **msgspec.structs.asdict(data_set),
             archive=known.file if known else None,
             md5=known.md5 if known else None,
         )
@@ -266,11 +266,11 @@ def _pool(task: Task, api: Api) -> NodePool | None:
 def _lines(api: Api, name: str, note: Callable[[str], None]) -> Iterator[str]:
     from k8sbench.adapters.kubernetes import data_jobs
 
-    for one in data_jobs.follow(api, name):
-        if isinstance(one, data_jobs.Note):
-            note(one.text)
+    for line in data_jobs.follow(api, name):
+        if isinstance(line, data_jobs.Note):
+            note(line.text)
         else:
-            yield one
+            yield line
 
 
 def _until(lines: Iterable[str], stop: Stop) -> Iterator[str]:
@@ -289,11 +289,11 @@ def _until(lines: Iterable[str], stop: Stop) -> Iterator[str]:
     threading.Thread(target=pump, daemon=True, name="data-lines").start()
     while stop.cause is None:
         try:
-            found = come.get(timeout=_LOOK_SECONDS)
+            item = come.get(timeout=_LOOK_SECONDS)
         except queue.Empty:
             continue
-        if found is None:
+        if item is None:
             return
-        if isinstance(found, BaseException):
-            raise found
-        yield found
+        if isinstance(item, BaseException):
+            raise item
+        yield item

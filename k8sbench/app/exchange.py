@@ -54,8 +54,8 @@ def import_runs(source: Path | BinaryIO, where: str | None, note: Note) -> Impor
         shown = str(source) if isinstance(source, Path) else "stdin"
         try:
             file = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
-        except OSError as wrong:
-            raise InputError(f"It cannot be read: {wrong.strerror}.", file=shown) from wrong
+        except OSError as error:
+            raise InputError(f"It cannot be read: {error.strerror}.", file=shown) from error
         store = stack.enter_context(stores.to_write(where))
         imported = exchange.import_runs(store, file, shown)
     for finding in imported.findings:

@@ -59,8 +59,8 @@ class Leadership:
             with contextlib.suppress(BenchError):  # it was noted
                 try:
                     api = connections.connect(ClusterAccess())
-                except BenchError as wrong:
-                    self._say(str(wrong))
+                except BenchError as error:
+                    self._say(str(error))
                     raise
                 with contextlib.closing(api):
                     api.retry_s = REQUEST_SECONDS
@@ -72,8 +72,8 @@ class Leadership:
             began = time.monotonic()
             try:
                 is_ours = lease.attempt()
-            except BenchError as wrong:
-                self._say(f"warning: {wrong}")
+            except BenchError as error:
+                self._say(f"warning: {error}")
             else:
                 self._renewed_at = began if is_ours else None
                 waits = f"{lease.other or 'another one'} holds Lease {self.name}"

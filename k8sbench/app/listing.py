@@ -32,8 +32,8 @@ def list_runs(
     known without a cluster, if that is any; then only what the collector adds is returned.
     """
     if where == stores.CLUSTER:
-        found = collectors.runs(access, wanted, insist=True).runs(note)
-        return [records.listed(run) for run in found]
+        listed = collectors.runs(access, wanted, insist=True).runs(note)
+        return [records.listed(run) for run in listed]
     collected = collectors.runs(access, wanted)
     with stores.to_read(where, note) as store:
         # Of one namespace the newest are known only when its jobs are, too.
@@ -77,8 +77,8 @@ def _of_namespace(
         place, jobs = cluster.api.place, cluster.jobs()
     recorded = [run for run in runs if collecting.same_place(run.location, place)]
     _note_wishes(store, recorded, note)
-    found = {job.run_id: job.phase for job in jobs}
-    phases = _present([run for run in recorded if stores.is_alone(store, run)], found)
+    by_id = {job.run_id: job.phase for job in jobs}
+    phases = _present([run for run in recorded if stores.is_alone(store, run)], by_id)
     unrecorded = foreign_jobs.among(jobs, store.ids())
     foreign = foreign_jobs.matching(unrecorded, wanted)
     rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
@@ -120,14 +120,14 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
         try:
             with connections.glimpsed(connections.connect_to(location, ClusterAccess())) as cluster:
                 place = cluster.api.place
-                found = {job.run_id: job.phase for job in cluster.jobs()}
-        except BenchError as wrong:
-            note(f"warning: {_are(there)} shown as last seen: {wrong.message}")
+                by_id = {job.run_id: job.phase for job in cluster.jobs()}
+        except BenchError as error:
+            note(f"warning: {_are(there)} shown as last seen: {error.message}")
             continue
         # By another URL it may be the same cluster or not: a job that is not found is not lost.
         is_same = collecting.same_place(location, place)
-        unseen = [] if is_same else [run for run in there if run.run_id not in found]
-        phases |= _present([run for run in there if run not in unseen], found)
+        unseen = [] if is_same else [run for run in there if run.run_id not in by_id]
+        phases |= _present([run for run in there if run not in unseen], by_id)
         if unseen:
             note(
                 f"warning: {_are(unseen)} shown as last seen: submitted to {location.server},"
@@ -136,12 +136,12 @@ def _on_clusters(store: Store, runs: Sequence[Run], note: Note) -> dict[str, Pha
     return phases
 
 
-def _present(runs: Sequence[Run], found: Mapping[str, Phase]) -> dict[str, Phase]:
+def _present(runs: Sequence[Run], phases: Mapping[str, Phase]) -> dict[str, Phase]:
     """Return the phases of jobs by run; one that may never have been created is not lost."""
     return {
-        run.run_id: found.get(run.run_id, Phase.LOST)
+        run.run_id: phases.get(run.run_id, Phase.LOST)
         for run in runs
-        if run.run_id in found or creation.is_known_created(run)
+        if run.run_id in phases or creation.is_known_created(run)
     }
 
 

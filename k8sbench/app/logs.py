@@ -72,25 +72,25 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
     ``follow`` they are archived, too, and the run is closed at its end.
     """
     if options.store == stores.CLUSTER:
-        found = collectors.run(options.access, options.run, insist=True).run(sink.note)
-        assert found is not None
-        _Reader(found, options, sink).from_collector()
+        status = collectors.run(options.access, options.run, insist=True).run(sink.note)
+        assert status is not None
+        _Reader(status, options, sink).from_collector()
         return
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(stores.to_read(options.store, sink.note))
         try:
             run, recorded = lookup.look_up(store, options.run, options.access)
         except NotFound:
-            found = collectors.run(options.access, options.run).run(sink.note)
-            if found is None:
+            status = collectors.run(options.access, options.run).run(sink.note)
+            if status is None:
                 raise
-            _Reader(found, options, sink).from_collector()
+            _Reader(status, options, sink).from_collector()
             return
         reader = _Reader(run, options, sink)
         if collectors.may_know_more(run) and stores.is_alone_or_lost(store, run):
             there = connections.access_to(run.location, options.access)
-            found = collectors.run(there, run.run_id).run(sink.note)
-            if found is not None and collectors.knows_more(found, run):
+            status = collectors.run(there, run.run_id).run(sink.note)
+            if status is not None and collectors.knows_more(status, run):
                 reader.from_collector()
                 return
         if not recorded and options.follow:
@@ -166,9 +166,9 @@ class _Reader:
         tails: dict[Path, LogTail] = {}
 
         def state() -> Run:
-            found = collectors.run(there, self.run.run_id, insist=True).run(self.note)
-            assert found is not None
-            return found
+            status = collectors.run(there, self.run.run_id, insist=True).run(self.note)
+            assert status is not None
+            return status
 
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k8sbench-logs-"))
@@ -193,12 +193,12 @@ class _Reader:
         while True:
             try:
                 return ask()
-            except Unreachable as wrong:
+            except Unreachable as error:
                 if not self._follow or time.monotonic() >= until:
                     raise
                 if not is_noted:
                     tried = times.duration(AWAY_SECONDS)
-                    self.note(f"warning: {wrong.message} Trying again for {tried}.")
+                    self.note(f"warning: {error.message} Trying again for {tried}.")
                 is_noted = True
                 time.sleep(COLLECTOR_SECONDS)
 

@@ -23,8 +23,8 @@ def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
 
     A job that another store submitted is recorded here, from its own annotations.
     """
-    found = _find(store, text, access)
-    return found if isinstance(found, Run) else collecting.recorded(*found)
+    found_run = _find(store, text, access)
+    return found_run if isinstance(found_run, Run) else collecting.recorded(*found_run)
 
 
 def ids_of(
@@ -34,27 +34,27 @@ def ids_of(
 
     Jobs whose plan cannot be read are added to ``unreadable`` instead of raising an error.
     """
-    found: dict[str, None] = {}
+    run_ids: dict[str, None] = {}
     for text in texts:
         try:
-            found[run_of(store, text, access).run_id] = None
-        except PlanUnreadable as wrong:
+            run_ids[run_of(store, text, access).run_id] = None
+        except PlanUnreadable as error:
             if unreadable is None:
                 raise
-            unreadable.add(wrong.run_id)
-            found[wrong.run_id] = None
-    return list(found)
+            unreadable.add(error.run_id)
+            run_ids[error.run_id] = None
+    return list(run_ids)
 
 
 def chosen(store: Store, texts: Sequence[str]) -> list[str]:
     """Find recorded runs by ids, unique beginnings of ids, or the names of whole sets."""
     ids = all_ids(store)
-    found: dict[str, None] = {}
+    run_ids: dict[str, None] = {}
     for text in texts:
         members = [] if text in ids else store.runs(RunFilter(set_name=text))
         for run_id in [run.run_id for run in members] or [records.resolve(ids, text)]:
-            found[run_id] = None
-    return list(found)
+            run_ids[run_id] = None
+    return list(run_ids)
 
 
 def all_ids(store: Store) -> list[str]:
@@ -65,10 +65,10 @@ def all_ids(store: Store) -> list[str]:
 
 def look_up(store: Store, text: str, access: ClusterAccess) -> tuple[Run, bool]:
     """Find a run as :func:`run_of` does, and say whether it is recorded; records nothing."""
-    found = _find(store, text, access)
-    if isinstance(found, Run):
-        return found, True
-    job, here = found
+    run_seen = _find(store, text, access)
+    if isinstance(run_seen, Run):
+        return run_seen, True
+    job, here = run_seen
     assert here.location is not None
     return foreign_jobs.as_run(job, here.location), False
 
@@ -102,11 +102,11 @@ def _foreign_job(
             place = cluster.api.place
             here = context.run_context(store, cluster, location=place)
             jobs = cluster.jobs()
-    except BenchError as wrong:
+    except BenchError as error:
         if access.named:
             raise
-        why = f"The cluster could not be queried: {wrong.message}"
-        raise NotFound(missing.message, f"{why} {missing.action}") from wrong
+        why = f"The cluster could not be queried: {error.message}"
+        raise NotFound(missing.message, f"{why} {missing.action}") from error
     known = store.ids()
     if any(run_id.startswith(text) for run_id in known):
         raise missing  # it was recorded meanwhile; another job may have a name that begins alike

@@ -41,10 +41,10 @@ def runs(where: str | None, query: Mapping[str, str]) -> list[ListedRun] | list[
     There are at most :data:`.records.PAGE`; those before them are asked for with ``until``.
     """
     with stores.to_read(where, lambda _: None) as store:
-        found = store.runs(_filter(query))
+        matching = store.runs(_filter(query))
         if query.get("detail") == "status":
-            return [_status(store, run) for run in found]
-        return [records.listed(run) for run in found]
+            return [_status(store, run) for run in matching]
+        return [records.listed(run) for run in matching]
 
 
 def run(where: str | None, text: str) -> RunStatus:
@@ -94,27 +94,27 @@ def log(where: str | None, text: str, replica: str) -> Path:
     from k8sbench.adapters.store import removal
 
     with stores.to_read(where, lambda _: None) as store:
-        found = _find(store, text)
-        files = {path.stem: path for path in store.log_files(found.run_id)}
+        archived = _find(store, text)
+        files = {path.stem: path for path in store.log_files(archived.run_id)}
         if replica in files:
             return files[replica]
-        if (pruned := removal.pruned(store.folder(found.run_id))) is not None:
-            raise NotFound(f"The logs of run {found.run_id} were removed by {pruned.rule}.")
+        if (pruned := removal.pruned(store.folder(archived.run_id))) is not None:
+            raise NotFound(f"The logs of run {archived.run_id} were removed by {pruned.rule}.")
     known = f"Replicas: {', '.join(files)}." if files else "It has left none until now."
-    raise NotFound(f"Run {found.run_id} has no log of a replica {replica!r}.", known)
+    raise NotFound(f"Run {archived.run_id} has no log of a replica {replica!r}.", known)
 
 
 def artifacts(where: str | None, text: str) -> list[Artifact]:
     """List the files of a run's folder."""
     with stores.to_read(where, lambda _: None) as store:
         folder = store.folder(_find(store, text).run_id)
-    found = []
+    names = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             about = path.stat()
             name = path.relative_to(folder).as_posix()
-            found.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
-    return found
+            names.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
+    return names
 
 
 def artifact(where: str | None, text: str, name: str) -> Path:

@@ -101,11 +101,11 @@ def _check_no_jobs(runs: Sequence[Run], access: ClusterAccess) -> None:
                 collecting.check_place(there[0], cluster, cluster.api.place)
                 ids = [run.run_id for run in there]
                 left = {job.run_id for job in cluster.jobs(ids)} & set(ids)
-        except Unreachable as wrong:
+        except Unreachable as error:
             raise Unreachable(
-                f"Whether {_named(there)} on a cluster still is not known: {wrong.message}",
-                f"{wrong.action} For a cluster that is gone for ever add --without-cluster.",
-            ) from wrong
+                f"Whether {_named(there)} on a cluster still is not known: {error.message}",
+                f"{error.action} For a cluster that is gone for ever add --without-cluster.",
+            ) from error
         if left:
             some = [run for run in there if run.run_id in left]
             raise UsageError(
@@ -146,11 +146,11 @@ def prune(store: SqlStore, keep_s: float, *, dry_run: bool = False) -> PruneRepo
             else:
                 with _claimed(store, run):
                     done[run_id] = removal.prune(store, run_id, at=now, rule=rule, dry_run=dry_run)
-        except (StoreError, UsageError) as wrong:
-            kept[run_id] = wrong.message
+        except (StoreError, UsageError) as error:
+            kept[run_id] = error.message
     return PruneReport(
         runs=tuple(done),
-        files=sum(one.files for one in done.values()),
-        bytes=sum(one.bytes for one in done.values()),
+        files=sum(removed.files for removed in done.values()),
+        bytes=sum(removed.bytes for removed in done.values()),
         kept=kept,
     )

@@ -112,14 +112,14 @@ def drawn(report: Report, named: Collection[str]) -> list[Member]:
     rows = [row.group.members for row in report.results]
     by_id = {member.run_id: member for members in rows for member in members}
     chosen = [by_id[records.resolve(sorted(by_id), text)] for text in named] or [
-        max(members, key=lambda one: (one.rate is not None, one.created_at)) for members in rows
+        max(members, key=lambda run: (run.rate is not None, run.created_at)) for members in rows
     ]
-    return list({one.run_id: one for one in chosen}.values())
+    return list({run.run_id: run for run in chosen}.values())
 
 
 def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
     """Return those of them that have GPU metrics."""
-    return [one for one in drawn(report, named) if one.gpu]
+    return [member for member in drawn(report, named) if member.gpu]
 
 
 def gpu_histories(
@@ -133,23 +133,25 @@ def gpu_histories(
 
     Of each metric it is what the source says whose figure counts.
     """
-    found: list[GpuHistory | None] = []
-    theirs = [one for one in members if one.source == collectors.SOURCE]
+    histories: list[GpuHistory | None] = []
+    theirs = [member for member in members if member.source == collectors.SOURCE]
     if len(theirs) < len(members):
         with stores.to_read(where, note) as store:
-            for one in members:
-                if one not in theirs:
+            for member in members:
+                if member not in theirs:
                     with contextlib.suppress(StoreError):  # its files may be on another machine
-                        found.append(_history(store.run(one.run_id), store.folder(one.run_id)))
-    for one in theirs:
+                        histories.append(
+                            _history(store.run(member.run_id), store.folder(member.run_id))
+                        )
+    for member in theirs:
         try:
-            run = collectors.run(access, one.run_id, insist=True).run(note)
+            run = collectors.run(access, member.run_id, insist=True).run(note)
             with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
-                collectors.Copies(access, one.run_id, Path(folder)).take("gpu")
-                found.append(None if run is None else _history(run, Path(folder)))
-        except BenchError as wrong:
-            note(f"warning: without the GPU metrics of {one.run_id}: {wrong}")
-    return [one for one in found if one is not None and one.panels()]
+                collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
+                histories.append(None if run is None else _history(run, Path(folder)))
+        except BenchError as error:
+            note(f"warning: without the GPU metrics of {member.run_id}: {error}")
+    return [history for history in histories if history is not None and history.panels()]
 
 
 def _history(run: Run, folder: Path) -> GpuHistory | None:
@@ -161,10 +163,10 @@ def _history(run: Run, folder: Path) -> GpuHistory | None:
         return None
     kept, window = gathering.kept_series(folder), measured.window
     series = [
-        one
+        stored
         for metric, figure in measured.gpu_metrics.figures.items()
-        for one in kept.get(figure.source, ())
-        if one.metric == metric
+        for stored in kept.get(figure.source, ())
+        if stored.metric == metric
     ]
     between = None
     if window is not None and window.started_at is not None and window.ended_at is not None:
@@ -184,13 +186,15 @@ def trained_curves(
         for member in row.group.members
         if row.group.plan.mode == "train" and member.source != collectors.SOURCE
     }
-    named = [one.run_id for one in members if one.run_id in trains]
+    named = [run.run_id for run in members if run.run_id in trains]
     if not named:
         return []
     with stores.to_read(where, note) as store:
         curves = ((run_id, _curve(store, store.run(run_id).plan, note)) for run_id in named)
         return [
-            (run_id, one) for run_id, one in curves if one and one.evaluations and one.minutes()
+            (run_id, curve)
+            for run_id, curve in curves
+            if curve and curve.evaluations and curve.minutes()
         ]
 
 
@@ -211,16 +215,16 @@ def page(
     from k8sbench.report import page as pages
 
     members = drawn(report, named)[:MOST_DRAWN]
-    of_gpus = [one for one in members if one.gpu]
-    gpus = {one.run_id: one for one in gpu_histories(of_gpus, where, note, access=access)}
-    here = [one for one in members if one.source != collectors.SOURCE]
+    of_gpus = [member for member in members if member.gpu]
+    gpus = {member.run_id: member for member in gpu_histories(of_gpus, where, note, access=access)}
+    here = [member for member in members if member.source != collectors.SOURCE]
     runs: dict[str, Run] = {}
     curves: dict[str, Curve | None] = {}
     at = "the collector"
     if here or where != stores.CLUSTER:
         with stores.to_read(where, note) as store:
             at = store.where
-            runs = {one.run_id: store.run(one.run_id) for one in here}
+            runs = {member.run_id: store.run(member.run_id) for member in here}
             curves = {run_id: _curve(store, run.plan, note) for run_id, run in runs.items()}
     return pages.html(
         pages.Page(
@@ -233,7 +237,7 @@ def page(
                     curve=curves.get(run_id),
                     gpus=gpus.get(run_id),
                 )
-                for run_id in (one.run_id for one in members)
+                for run_id in (member.run_id for member in members)
             ],
             where=at,
             at=context.now(),
@@ -247,8 +251,8 @@ def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | 
     """Read how a run went from its log; None, and a note, where that cannot be read."""
     try:
         return _curve_of(store, plan)
-    except BenchError as wrong:
-        note(f"warning: without the steps of {plan.run_id}: {wrong}")
+    except BenchError as error:
+        note(f"warning: without the steps of {plan.run_id}: {error}")
         return None
 
 

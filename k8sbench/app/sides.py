@@ -61,7 +61,7 @@ def made_of(
     return Known(
         runs={run.run_id: run for run in runs},
         groups=grouping.groups(runs, accept=accept),
-        baselines={one.name: one for one in kept},
+        baselines={baseline.name: baseline for baseline in kept},
     )
 
 
@@ -123,11 +123,11 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     if exact:
         return exact[0], name
     begins = [
-        (kind, one)
+        (kind, known_name)
         for kind in kinds
         if kind in ("group", "run") and name
-        for one in names[kind]
-        if one.startswith(name)
+        for known_name in names[kind]
+        if known_name.startswith(name)
     ]
     if len(begins) == 1:
         return begins[0]
@@ -135,9 +135,9 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
         more = f" and {len(begins) - FEW} more" if len(begins) > FEW else ""
         raise NotFound(
             f"{name!r} begins {len(begins)} names.",
-            f"Give more of it: {', '.join(one for _, one in begins[:FEW])}{more}.",
+            f"Give more of it: {', '.join(known_name for _, known_name in begins[:FEW])}{more}.",
         )
-    every = [one for kind in kinds for one in names[kind]]
+    every = [known_name for kind in kinds for known_name in names[kind]]
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
     raise NotFound(
         f"There is no {_either(kinds)} {name!r}.",

@@ -20,21 +20,21 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     A run that is not closed here may be so at a collector, which then is what is returned.
     """
     if where == stores.CLUSTER:
-        found = collectors.run(access, text, insist=True).run(note)
-        assert found is not None
-        return records.status_elsewhere(found)
+        status_there = collectors.run(access, text, insist=True).run(note)
+        assert status_there is not None
+        return records.status_elsewhere(status_there)
     with stores.to_read(where, note) as store:
         try:
             run, recorded = lookup.look_up(store, text, access)
         except NotFound:
-            if (found := collectors.run(access, text).run(note)) is None:
+            if (status_there := collectors.run(access, text).run(note)) is None:
                 raise
-            return records.status_elsewhere(found)
+            return records.status_elsewhere(status_there)
         if collectors.may_know_more(run):
             there = connections.access_to(run.location, access)
-            found = collectors.run(there, run.run_id).run(note)
-            if found is not None and collectors.knows_more(found, run):
-                return records.status_elsewhere(found)
+            status_there = collectors.run(there, run.run_id).run(note)
+            if status_there is not None and collectors.knows_more(status_there, run):
+                return records.status_elsewhere(status_there)
         reported = _look(run, access, note)
         return records.status(
             store,
@@ -55,10 +55,10 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
         with connections.glimpse_of(run, access) as cluster:
             reported = cluster.look(run)
             unlabelled = None if reported else listing.look_for(cluster.api, run.run_id)[1]
-    except BenchError as wrong:
-        if access.named and isinstance(wrong, UsageError | NamedNotThere):
+    except BenchError as error:
+        if access.named and isinstance(error, UsageError | NamedNotThere):
             raise
-        note(f"warning: {wrong.message} What is shown is on record. {wrong.action}")
+        note(f"warning: {error.message} What is shown is on record. {error.action}")
         return ()
     if unlabelled is not None:
         note(f"warning: {unlabelled} What is shown is on record.")

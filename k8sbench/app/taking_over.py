@@ -39,8 +39,8 @@ def _taken_over(
     store: SqlStore, run: Run, access: ClusterAccess, note: Callable[[str], None]
 ) -> Run:
     run_id, there = run.run_id, connections.access_to(run.location, access)
-    found = collectors.run(there, run_id).run(note)
-    if found is None or not found.phase.final or not collectors.knows_more(found, run):
+    status = collectors.run(there, run_id).run(note)
+    if status is None or not status.phase.final or not collectors.knows_more(status, run):
         return run
     if not store.claims.claim(run_id):
         return run
@@ -48,13 +48,13 @@ def _taken_over(
         store.ensure_folder(run_id)
         collectors.Copies(there, run_id, store.folder(run_id)).take("logs", "gpu")
         latest = store.run(run_id).history[-1].at
-        for step in found.history:
+        for step in status.history:
             if step.at > latest or step.phase.final:
-                run = store.move(run_id, step, image=found.image_digest)
-        if found.measurement is not None:
-            run = store.measured(run_id, found.measurement)
-    except (BenchError, OSError) as wrong:
-        note(f"warning: {run_id} cannot be taken over from the collector: {wrong}")
+                run = store.move(run_id, step, image=status.image_digest)
+        if status.measurement is not None:
+            run = store.measured(run_id, status.measurement)
+    except (BenchError, OSError) as error:
+        note(f"warning: {run_id} cannot be taken over from the collector: {error}")
         return store.run(run_id)
     finally:
         store.claims.release(run_id)

@@ -45,14 +45,14 @@ def of_rows(rows: Rows) -> int:
 
     A run that was refused has failed, or could not reach a cluster that is ready.
     """
-    refused = (wrong.exit_code for wrong in rows.refusals)
+    refused = (error.exit_code for error in rows.refusals)
     return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
 
 
-def of_nodes(found: Checked) -> int:
+def of_nodes(checked: Checked) -> int:
     """The exit code of a check of nodes: a slow or faulty one counts more than a failed run."""
-    slow = found.check.to_cordon or found.check.slower_than_before
-    return worst([REGRESSION_EXIT_CODE if slow else 0, of_rows(found.rows)])
+    slow = checked.check.to_cordon or checked.check.slower_than_before
+    return worst([REGRESSION_EXIT_CODE if slow else 0, of_rows(checked.rows)])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:
@@ -65,5 +65,5 @@ def of_failures(errors: Iterable[BenchError]) -> int:
 
 def worst(codes: Iterable[int]) -> int:
     """Return the exit code of a command that has several; 0 without any."""
-    found = set(codes)
-    return next((code for code in ORDER if code in found), 0)
+    present = set(codes)
+    return next((code for code in ORDER if code in present), 0)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 def told(done: Imported) -> int:
     """Note what was recorded and what was not; returns the exit code."""
     kind = "error" if done.rows is None else "left out"
-    following = [*(wrong.action for wrong in done.failures[1:]), None]
-    for wrong, then in zip(done.failures, following, strict=False):
-        output.note(f"{kind}: {wrong.message}")
+    following = [*(error.action for error in done.failures[1:]), None]
+    for error, then in zip(done.failures, following, strict=False):
+        output.note(f"{kind}: {error.message}")
         # What is to be done about several logs in a row is said once.
-        if wrong.action and wrong.action != then:
-            output.note(f"  {wrong.action}")
+        if error.action and error.action != then:
+            output.note(f"  {error.action}")
     if done.rows is None:
         output.note(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
         return InputError.exit_code

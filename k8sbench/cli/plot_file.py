@@ -24,8 +24,8 @@ def write(plot: str, data: bytes) -> None:
     """Write a picture, and say so."""
     try:
         Path(plot).write_bytes(data)
-    except OSError as wrong:
+    except OSError as error:
         raise UsageError(
-            f"Cannot write {plot}: {wrong.strerror}.", "Give a file in a folder that exists."
-        ) from wrong
+            f"Cannot write {plot}: {error.strerror}.", "Give a file in a folder that exists."
+        ) from error
     output.note(f"plot: {plot}")

@@ -53,9 +53,9 @@ class Printed:
                 return
         from k8sbench.report import gpu_columns, tables
 
-        found = gpu_columns.tables(rows.runs, rows.rejected)
+        made = gpu_columns.tables(rows.runs, rows.rejected)
         markdown = formats.FORMATS[self._output_format].shape == "markdown"
-        output.write("\n" + (tables.markdown(found) if markdown else text_of(found)))
+        output.write("\n" + (tables.markdown(made) if markdown else text_of(made)))
 
 
 def _has_gpus(run: Run) -> bool:
@@ -73,10 +73,10 @@ def write_report(
     """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
     from k8sbench.report import chinese, document, layout, tables
 
-    found = (report.results, report.parities)
+    parts = (report.results, report.parities)
 
     def made(*, wide: bool = False, airank: bool = False) -> list[Table]:
-        in_english = layout.tables(*found, wide=wide, airank=airank)
+        in_english = layout.tables(*parts, wide=wide, airank=airank)
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def dlperf() -> object:
@@ -89,33 +89,33 @@ def write_report(
         "table": lambda: text_of(made()),
         "wide": lambda: text_of(made(wide=True)),
         "markdown": lambda: tables.markdown(made(airank=True)),
-        "flat": lambda: document.flat(*found),
-        "document": lambda: document.document(*found),
+        "flat": lambda: document.flat(*parts),
+        "document": lambda: document.document(*parts),
         "dlperf": dlperf,
         "names": lambda: run_ids,
     }
     output.write(formats.written(output_format, view))
 
 
-def write_by(report: ModuleType, found: object, output_format: str) -> None:
+def write_by(report: ModuleType, content: object, output_format: str) -> None:
     """Print what a command has found by a module of :mod:`k8sbench.report`."""
     from k8sbench.report import tables
 
     view: formats.View = {
-        "table": lambda: text_of(report.tables(found)),
-        "markdown": lambda: tables.markdown(report.tables(found)),
-        "document": lambda: report.document(found),
-        "flat": lambda: report.flat(found),
-        "junit": lambda: report.junit(found),
+        "table": lambda: text_of(report.tables(content)),
+        "markdown": lambda: tables.markdown(report.tables(content)),
+        "document": lambda: report.document(content),
+        "flat": lambda: report.flat(content),
+        "junit": lambda: report.junit(content),
     }
     output.write(formats.written(output_format, view))
 
 
-def text_of(found: Sequence[Table]) -> str:
+def text_of(shown: Sequence[Table]) -> str:
     """Lay tables out for people: fitted to the terminal, with colour where that is wanted."""
     from k8sbench.report import tables
 
-    return tables.text(found, width=terminal_width(), paint=color.paint())
+    return tables.text(shown, width=terminal_width(), paint=color.paint())
 
 
 def terminal_width() -> int | None:

@@ -135,11 +135,11 @@ class Controller:
                     closed=self._closed,
                     look=look,
                 )
-        except BenchError as wrong:
-            self.state.failure = str(wrong)
-            self._reporter.note(f"warning: collecting has ended: {wrong}")
-        except Exception as wrong:
-            self.state.failure = f"{type(wrong).__name__}: {wrong}"
+        except BenchError as error:
+            self.state.failure = str(error)
+            self._reporter.note(f"warning: collecting has ended: {error}")
+        except Exception as error:
+            self.state.failure = f"{type(error).__name__}: {error}"
             self._reporter.note(f"warning: an internal error: {self.state.failure}")
 
     def _reload(self) -> bool:
@@ -149,10 +149,10 @@ class Controller:
         self._load_at = time.monotonic() + SETTINGS_SECONDS
         try:
             settings = self._load()
-        except UsageError as wrong:
-            if str(wrong) != self._said:
-                self._reporter.note(f"warning: the settings stay as they are: {wrong}")
-            self._said = str(wrong)
+        except UsageError as error:
+            if str(error) != self._said:
+                self._reporter.note(f"warning: the settings stay as they are: {error}")
+            self._said = str(error)
             return False
         self._said = ""
         before, self.state.settings = self.state.settings, settings

@@ -67,10 +67,10 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
         """Make an endpoint of what reads a document, or a file."""
 
         def endpoint(request: Request) -> Response:
-            found = read(request)
-            if isinstance(found, Path):
-                return file(found, request.headers.get("range"))
-            return Response(msgspec.json.encode(found), media_type="application/json")
+            answered = read(request)
+            if isinstance(answered, Path):
+                return file(answered, request.headers.get("range"))
+            return Response(msgspec.json.encode(answered), media_type="application/json")
 
         return endpoint
 
@@ -102,10 +102,10 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
     )
 
 
-def _refusal(_: Request, wrong: Exception) -> Response | Awaitable[Response]:
-    assert isinstance(wrong, BenchError)
-    status = 404 if isinstance(wrong, NotFound) else 400 if isinstance(wrong, UsageError) else 503
-    return JSONResponse({"error": wrong.message, "action": wrong.action}, status)
+def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
+    assert isinstance(error, BenchError)
+    status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
+    return JSONResponse({"error": error.message, "action": error.action}, status)
 
 
 def file(path: Path, wanted: str | None) -> Response:
@@ -115,11 +115,11 @@ def file(path: Path, wanted: str | None) -> Response:
     """
     size = path.stat().st_size
     headers = {"Accept-Ranges": "bytes"}
-    found = _RANGE.fullmatch(wanted or "")
-    if found is None or found.group() == "bytes=-":  # several ranges may be answered with it all
+    match = _RANGE.fullmatch(wanted or "")
+    if match is None or match.group() == "bytes=-":  # several ranges may be answered with it all
         first, last, status = 0, size - 1, 200
     else:
-        begin, end = found.groups()
+        begin, end = match.groups()
         first = int(begin) if begin else max(0, size - int(end))
         last = min(int(end), size - 1) if begin and end else size - 1
         status = 206
@@ -170,8 +170,8 @@ class Server:
         if not self._server.started:
             raise UsageError(f"Nothing can be served at {self._listen}.", "Is the port free?")
         # With port 0 each family of addresses has a port of its own.
-        sockets = [one for server in self._server.servers for one in server.sockets]
-        sockets.sort(key=lambda one: one.family is not socket.AF_INET)
+        sockets = [bound for server in self._server.servers for bound in server.sockets]
+        sockets.sort(key=lambda bound: bound.family is not socket.AF_INET)
         self.port = sockets[0].getsockname()[1]
         return self
 

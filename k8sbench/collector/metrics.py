@@ -147,10 +147,10 @@ class Metrics(Collector):
             "Whether the two differ by more than chance: an exact test, p up to 5 %.",
             labels=CASE,
         )
-        for one in self._held:
-            labels = tuple(label[:LONGEST_LABEL] for label in one.labels)
-            ratio.add_metric(labels, one.ratio)
-            separated.add_metric(labels, float(one.is_separated))
+        for comparison in self._held:
+            labels = tuple(label[:LONGEST_LABEL] for label in comparison.labels)
+            ratio.add_metric(labels, comparison.ratio)
+            separated.add_metric(labels, float(comparison.is_separated))
         yield from (ratio, separated)
 
     def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:

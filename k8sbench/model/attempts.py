@@ -31,31 +31,31 @@ def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
     return restarting(plan, attempt, "It was begun by another store.", at)
 
 
-def waiting(run: Run, wrong: BenchError, at: float) -> Transition:
+def waiting(run: Run, error: BenchError, at: float) -> Transition:
     """Build the transition of a run whose next attempt cannot be created yet."""
     return Transition(
         phase=Phase.CREATED,
         at=at,
-        cause=f"{_which(run.plan, run.attempt)} is not created yet: {wrong.message}",
+        cause=f"{_which(run.plan, run.attempt)} is not created yet: {error.message}",
         cause_id=creation.RESTART_WAITS,
-        action=wrong.action or None,
+        action=error.action or None,
     )
 
 
-def refused(run: Run, wrong: BenchError, at: float) -> Transition:
+def refused(run: Run, error: BenchError, at: float) -> Transition:
     """Build the end of a run whose next attempt cannot be created at all."""
     return Transition(
         phase=Phase.FAILED,
         at=at,
-        cause=f"{_which(run.plan, run.attempt)} was not created: {wrong.message}",
+        cause=f"{_which(run.plan, run.attempt)} was not created: {error.message}",
         cause_id=RESTART_REFUSED,
-        action=wrong.action or None,
+        action=error.action or None,
     )
 
 
-def refused_now(run: Run, end: Transition, wrong: BenchError) -> Transition:
+def refused_now(run: Run, end: Transition, error: BenchError) -> Transition:
     """Build the end of a run that would be restarted if its objects could be made here."""
-    cause = f"{end.cause} {_which(run.plan, run.attempt + 1)} is not created: {wrong.message}"
+    cause = f"{end.cause} {_which(run.plan, run.attempt + 1)} is not created: {error.message}"
     return msgspec.structs.replace(end, cause=cause)
 
 

@@ -119,7 +119,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def regressions(self) -> tuple[Compared, ...]:
         """The cases that are slower beyond the limit, and apart."""
-        return tuple(one for one in self.cases if one.regression)
+        return tuple(case for case in self.cases if case.regression)
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,46 +51,46 @@ def unknown_error(run_id: str, why: str) -> CreationUnknown:
     )
 
 
-def unknown(wrong: CreationUnknown, at: float) -> Transition:
+def unknown(error: CreationUnknown, at: float) -> Transition:
     """Build the transition of a run whose job may exist."""
     return Transition(
         phase=Phase.CREATED,
         at=at,
-        cause=wrong.message,
+        cause=error.message,
         cause_id=CREATION_UNKNOWN,
-        action=wrong.action,
+        action=error.action,
     )
 
 
-def waiting(wrong: BenchError, at: float) -> Transition:
+def waiting(error: BenchError, at: float) -> Transition:
     """Build the transition of a run that waits for room in a quota."""
     return Transition(
         phase=Phase.QUEUED,
         at=at,
-        cause=wrong.message,
+        cause=error.message,
         cause_id=QUOTA_FULL,
         action="It is tried again until there is room.",
     )
 
 
-def refused(run_id: str, wrong: BenchError, at: float) -> Transition:
+def refused(run_id: str, error: BenchError, at: float) -> Transition:
     """Build the final transition of a run whose job was certainly not created."""
     return Transition(
         phase=Phase.FAILED,
         at=at,
-        cause=f"Its job was not created: {wrong.message}",
+        cause=f"Its job was not created: {error.message}",
         cause_id=NOT_CREATED,
-        action=wrong.action or AGAIN.format(run_id=run_id),
+        action=error.action or AGAIN.format(run_id=run_id),
     )
 
 
-def failed(run_id: str, wrong: BaseException, at: float) -> Transition:
+def failed(run_id: str, error: BaseException, at: float) -> Transition:
     """Build the transition of a run whose creation has raised an error."""
-    if isinstance(wrong, BenchError) and not isinstance(wrong, CreationUnknown):
-        return refused(run_id, wrong, at)
-    if not isinstance(wrong, CreationUnknown):
-        wrong = unknown_error(run_id, f"k8sbench broke off ({type(wrong).__name__}).")
-    return unknown(wrong, at)
+    if isinstance(error, BenchError) and not isinstance(error, CreationUnknown):
+        return refused(run_id, error, at)
+    if not isinstance(error, CreationUnknown):
+        error = unknown_error(run_id, f"k8sbench broke off ({type(error).__name__}).")
+    return unknown(error, at)
 
 
 def never(run_id: str, at: float) -> Transition:

@@ -94,7 +94,7 @@ DATA_SETS = (
 
 def data_set(name: str) -> DataSet:
     """Return a data set by its name; raises :class:`NotFound`."""
-    names = [one.name for one in DATA_SETS]
+    names = [known.name for known in DATA_SETS]
     if name not in names:
         near = did_you_mean(name, names)
         raise NotFound(f"There is no data set {name!r}.", f"{near}There are: {', '.join(names)}.")

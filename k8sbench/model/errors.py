@@ -141,6 +141,6 @@ REGRESSION_EXIT_CODE = 7
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Write ``Did you mean …? `` for the beginning of an action; empty where nothing is near."""
-    alike = {each.lower().replace("-", "_"): each for each in known}
+    alike = {candidate.lower().replace("-", "_"): candidate for candidate in known}
     near = difflib.get_close_matches(word.lower().replace("-", "_"), alike, n=1)
     return f"Did you mean {alike[near[0]]}? " if near else ""

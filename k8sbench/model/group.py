@@ -173,7 +173,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return self._runs_with("run-in-progress")
 
     def _runs_with(self, reason: str) -> int:
-        return sum(any(one.id == reason for one in run.reasons) for run in self.members)
+        return sum(any(finding.id == reason for finding in run.reasons) for run in self.members)
 
     @property
     def smoke(self) -> bool:

@@ -101,8 +101,8 @@ def _field(
     name: str, uses: str, why: str, value: Callable[[RunPlan], object] | None = None
 ) -> CaseField:
     """A field whose value is that of the plan's field of the name, unless another is given."""
-    found = frozenset(use for use in get_args(Use) if use in uses.split())
-    return CaseField(name=name, uses=found, why=why, value=value or operator.attrgetter(name))
+    named = frozenset(use for use in get_args(Use) if use in uses.split())
+    return CaseField(name=name, uses=named, why=why, value=value or operator.attrgetter(name))
 
 
 def _parts(of: object, *names: str) -> object:
@@ -123,8 +123,10 @@ def _rdma(plan: RunPlan) -> object:
 
 def _networks(plan: RunPlan) -> object:
     """The pool's annotations that attach a network; others are for people and other programs."""
-    found = plan.pool.annotations
-    return {key: found[key] for key in found if "network" in key or ".cni." in key} or None
+    annotations = plan.pool.annotations
+    return {
+        key: annotations[key] for key in annotations if "network" in key or ".cni." in key
+    } or None
 
 
 def _program(plan: RunPlan) -> str:
@@ -386,7 +388,9 @@ def _encoded(plan: RunPlan, value: object) -> bytes:
     text = msgspec.json.encode(value, order="deterministic")
     if plan.run_id.encode() not in text:
         return text
-    types = "|".join(sorted({one.lower() for kind in KINDS.values() for one in kind.types}))
+    types = "|".join(
+        sorted({type_name.lower() for kind in KINDS.values() for type_name in kind.types})
+    )
     host = rf"\b{re.escape(plan.run_id)}(?=-(?:{types})-[0-9])".encode()
     return re.sub(host, b"RUN", text)
 

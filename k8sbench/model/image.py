@@ -137,13 +137,13 @@ class ImageTable(_Strict, frozen=True, kw_only=True):
         ``Quadro RTX 6000``.
         """
         wanted = _words(gpu_model)
-        found = [
+        capabilities = [
             (len(_words(name)), row.capability)
             for row in self.gpus
             for name in (*row.data_center, *row.other)
             if _words(name) in wanted
         ]
-        return max(found)[1] if found else None
+        return max(capabilities)[1] if capabilities else None
 
     def build(self, content: Content) -> Build | None:
         """The line of builds that a version belongs to; None where none is known."""

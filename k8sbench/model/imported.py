@@ -70,20 +70,24 @@ def history(at: float) -> tuple[Transition, ...]:
     )
 
 
-def completed(found: Measurement, origin: Origin) -> Measurement:
+def completed(measurement: Measurement, origin: Origin) -> Measurement:
     """Add the GPU model that the user gives to a measurement whose log does not state it."""
-    if origin.gpu_model is None or found.gpu_model == origin.gpu_model:
-        return found
-    if found.gpu_model is not None:
+    if origin.gpu_model is None or measurement.gpu_model == origin.gpu_model:
+        return measurement
+    if measurement.gpu_model is not None:
         raise InputError(
-            f"states the GPU {found.gpu_model}, and --gpu-model says {origin.gpu_model}.",
+            f"states the GPU {measurement.gpu_model}, and --gpu-model says {origin.gpu_model}.",
             "Leave --gpu-model out where logs state their GPU.",
             file=origin.file,
         )
-    return msgspec.structs.replace(found, gpu_model=origin.gpu_model, device=found.device or "cuda")
+    return msgspec.structs.replace(
+        measurement, gpu_model=origin.gpu_model, device=measurement.device or "cuda"
+    )
 
 
-def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repeat: int) -> RunPlan:
+def plan(
+    measurement: Measurement, origin: Origin, *, run_id: str, set_name: str, repeat: int
+) -> RunPlan:
     """Make the plan of a measured log.
 
     Raises :class:`InputError` for what neither the log nor the user tells: framework, precision,
@@ -91,25 +95,27 @@ def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repe
     """
     spec, variant = origin.spec, origin.variant
     notes: list[str] = []
-    replicas, processes = shape(found, origin, notes)
-    on_gpus = found.device != "cpu"
-    framework: Framework = _stated(found.framework, "framework", "--framework", Framework, origin)
-    precision = _stated(found.precision, "precision", "--precision", ("fp32", "amp"), origin)
-    if found.batch_size_per_gpu is None:
+    replicas, processes = shape(measurement, origin, notes)
+    on_gpus = measurement.device != "cpu"
+    framework: Framework = _stated(
+        measurement.framework, "framework", "--framework", Framework, origin
+    )
+    precision = _stated(measurement.precision, "precision", "--precision", ("fp32", "amp"), origin)
+    if measurement.batch_size_per_gpu is None:
         raise _unknown("batch per GPU", "--batch-size", origin)
     amp_dtype: AmpDtype | None = None
     if precision == "amp":
         known = variant.amp_dtype if variant else "fp16"
-        amp_dtype = "bf16" if (found.amp_dtype or known) == "bf16" else "fp16"
-    impl: Any = found.impl if found.impl in get_args(Impl) else "unknown"
+        amp_dtype = "bf16" if (measurement.amp_dtype or known) == "bf16" else "fp16"
+    impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     return RunPlan(
         run_id=run_id,
         set_name=set_name,
         repeat=repeat,
-        benchmark=spec.name if spec else found.format,
+        benchmark=spec.name if spec else measurement.format,
         spec_digest=origin.spec_digest,
         spec_source=origin.spec_source,
-        variant=variant.name if variant else found.format,
+        variant=variant.name if variant else measurement.format,
         impl=impl,
         framework=framework,
         precision=precision,
@@ -118,13 +124,13 @@ def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repe
         replicas=replicas,
         gpus_per_replica=processes if on_gpus else 0,
         processes_per_replica=processes,
-        batch_size=found.batch_size_per_gpu,
-        preset="smoke" if found.environment.get("preset") == "smoke" else "full",
-        mode="train" if found.mode == "train" else "throughput",
-        data=found.data or "unknown",
-        window=_window(found, variant, replicas * processes),
-        log=variant.log if variant and isinstance(variant.log, LogFormat) else found.format,
-        unit=spec.unit if spec else _unit(found),
+        batch_size=measurement.batch_size_per_gpu,
+        preset="smoke" if measurement.environment.get("preset") == "smoke" else "full",
+        mode="train" if measurement.mode == "train" else "throughput",
+        data=measurement.data or "unknown",
+        window=_window(measurement, variant, replicas * processes),
+        log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
+        unit=spec.unit if spec else _unit(measurement),
         trainer=None,
         command=(),
         env={},
@@ -137,7 +143,7 @@ def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repe
         pool=NodePool(
             name=POOL,
             gpus_per_node=processes if on_gpus else 0,
-            gpu_model=found.gpu_model if on_gpus else None,
+            gpu_model=measurement.gpu_model if on_gpus else None,
         ),
         backend="imported",
         timeout_s=None,
@@ -147,11 +153,11 @@ def plan(found: Measurement, origin: Origin, *, run_id: str, set_name: str, repe
     )
 
 
-def shape(found: Measurement, origin: Origin, notes: list[str]) -> Shape:
+def shape(measurement: Measurement, origin: Origin, notes: list[str]) -> Shape:
     """Nodes and GPUs on each: as given, as the log states, or as the catalog's only such case."""
     if origin.shape is not None:
         return origin.shape
-    gpus, nodes = found.gpus, found.environment.get("replicas")
+    gpus, nodes = measurement.gpus, measurement.environment.get("replicas")
     if gpus is None:
         raise _unknown("number of GPUs", "--gpus", origin)
     if nodes is not None and str(nodes).isdecimal() and int(nodes) > 0 and gpus % int(nodes) == 0:
@@ -187,16 +193,20 @@ def _unknown(what: str, option: str, origin: Origin) -> InputError:
     )
 
 
-def _window(found: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
+def _window(measurement: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
     """The benchmark's window; of a log of no benchmark what was measured of it."""
     if variant is None:
-        each = max(round(found.iterations / found.records), 1) if found.records else 1
-        rule, iterations = "all that the log holds after the warm-up", found.iterations
+        each = (
+            max(round(measurement.iterations / measurement.records), 1)
+            if measurement.records
+            else 1
+        )
+        rule, iterations = "all that the log holds after the warm-up", measurement.iterations
     else:
         each = variant.window.log_interval["one_gpu" if gpus == 1 else "many_gpus"]
         rule, iterations = variant.window.rule, variant.window.iterations
     return PlannedWindow(
-        warmup=found.warmup_iterations,
+        warmup=measurement.warmup_iterations,
         iterations=iterations,
         log_interval=each,
         min_steady_seconds=0.0,
@@ -204,6 +214,6 @@ def _window(found: Measurement, variant: Variant | None, gpus: int) -> PlannedWi
     )
 
 
-def _unit(found: Measurement) -> str:
-    figures = found.throughput or found.unverified
+def _unit(measurement: Measurement) -> str:
+    figures = measurement.throughput or measurement.unverified
     return (figures.unit if figures else "samples/s").partition("/")[0]

@@ -23,24 +23,24 @@ MANAGED = "app.kubernetes.io/managed-by=k8sbench"
 """Label selector of everything that k8sbench created."""
 
 
-def name_of(found: KubeObject) -> str:
+def name_of(kube_object: KubeObject) -> str:
     """Return the object's name."""
-    return str(found["metadata"]["name"])
+    return str(kube_object["metadata"]["name"])
 
 
-def labels_of(found: KubeObject) -> Mapping[str, str]:
+def labels_of(kube_object: KubeObject) -> Mapping[str, str]:
     """Return the object's labels."""
-    return (found.get("metadata") or {}).get("labels") or {}
+    return (kube_object.get("metadata") or {}).get("labels") or {}
 
 
-def annotations_of(found: KubeObject) -> Mapping[str, str]:
+def annotations_of(kube_object: KubeObject) -> Mapping[str, str]:
     """Return the object's annotations."""
-    return (found.get("metadata") or {}).get("annotations") or {}
+    return (kube_object.get("metadata") or {}).get("annotations") or {}
 
 
-def attempt_of(found: KubeObject) -> int:
+def attempt_of(kube_object: KubeObject) -> int:
     """Return the number of the attempt that an object is of; the first has no label."""
-    number = labels_of(found).get(ATTEMPT_LABEL, "")
+    number = labels_of(kube_object).get(ATTEMPT_LABEL, "")
     return int(number) if number.isdigit() else 1
 
 
@@ -49,9 +49,12 @@ def is_suspended(job: KubeObject) -> bool:
     return bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
 
 
-def conditions(found: KubeObject) -> Mapping[str, KubeObject]:
+def conditions(kube_object: KubeObject) -> Mapping[str, KubeObject]:
     """Return the conditions of the object's status by type."""
-    return {one["type"]: one for one in (found.get("status") or {}).get("conditions") or ()}
+    return {
+        condition["type"]: condition
+        for condition in (kube_object.get("status") or {}).get("conditions") or ()
+    }
 
 
 def is_true(condition: KubeObject | None) -> bool:

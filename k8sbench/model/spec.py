@@ -429,9 +429,12 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     @property
     def frameworks(self) -> tuple[Framework, ...]:
         """The frameworks that it has variants for, the default first."""
-        found = {variant.framework for variant in self.variants}
+        offered = {variant.framework for variant in self.variants}
         rest: tuple[Framework, ...] = ("pytorch", "paddle")
-        return (self.default_framework, *(f for f in rest if f in found - {self.default_framework}))
+        return (
+            self.default_framework,
+            *(f for f in rest if f in offered - {self.default_framework}),
+        )
 
     def variants_of(self, framework: Framework) -> tuple[Variant, ...]:
         """All variants of ``framework``, in the file's order."""

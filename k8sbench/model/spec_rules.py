@@ -190,8 +190,8 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
             continue
         try:
             groups = set(re.compile(pattern).groupindex)
-        except (re.error, OverflowError, RecursionError) as wrong:
-            yield (field,), f"is not a regular expression: {wrong}"
+        except (re.error, OverflowError, RecursionError) as error:
+            yield (field,), f"is not a regular expression: {error}"
             continue
         known = RECORD_GROUPS if field == "record" else SUMMARY_GROUPS
         for name in sorted(groups - set(known)):
@@ -213,8 +213,8 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
 def _fact_problems(pattern: str) -> Iterator[str]:
     try:
         groups = set(re.compile(pattern).groupindex)
-    except (re.error, OverflowError, RecursionError) as wrong:
-        yield f"is not a regular expression: {wrong}"
+    except (re.error, OverflowError, RecursionError) as error:
+        yield f"is not a regular expression: {error}"
         return
     known = ", ".join(FACT_GROUPS)
     for name in sorted(groups - set(FACT_GROUPS)):

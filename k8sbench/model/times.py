@@ -59,8 +59,8 @@ def parse_since(text: str, *, now: float) -> float:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.UTC)
         return moment.timestamp()
-    except (ValueError, OverflowError) as wrong:
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"--since {text!r} is neither a length of time nor a date.",
             f"Write {EXAMPLES}; or 2026-11-20, 2026-11-20T08:15:30Z.",
-        ) from wrong
+        ) from error

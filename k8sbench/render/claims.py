@@ -15,7 +15,7 @@ class Claim(msgspec.Struct, frozen=True):
     folder: str | None
 
     @classmethod
-    def parse(cls, text: str, wrong: str, also: str = "") -> Claim:
+    def parse(cls, text: str, message: str, also: str = "") -> Claim:
         """Read ``pvc:NAME[/SUB]``; raises :class:`UsageError`, which says what is ``wrong``.
 
         ``also`` is what may be given in its place.
@@ -30,6 +30,6 @@ class Claim(msgspec.Struct, frozen=True):
             or (folder and not sound)
         ):
             raise UsageError(
-                wrong, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
+                message, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
             )
         return cls(name, folder or None)

@@ -104,7 +104,7 @@ def manifests(
         "command": job.command,
         "pull_secrets": [{"name": name} for name in pool.image_pull_secrets] if pool else [],
         "selector": pool.selector if pool else {},
-        "tolerations": [toleration(each) for each in pool.tolerations] if pool else [],
+        "tolerations": [toleration(entry) for entry in pool.tolerations] if pool else [],
         "packages": packages.name if packages else None,
         # Two volumes of one claim keep a pod from starting.
         "packages_volume": "data" if packages and packages.name == job.claim.name else "packages",
@@ -142,5 +142,5 @@ def _check(job: DataJob) -> None:
             "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
         )
     if job.secret is not None and not syntax.fits(syntax.DNS_1123_SUBDOMAIN, job.secret):
-        wrong = f"{job.secret!r} cannot name a Secret."
-        raise UsageError(wrong, "'kubectl get secrets' lists them.")
+        message = f"{job.secret!r} cannot name a Secret."
+        raise UsageError(message, "'kubectl get secrets' lists them.")

@@ -122,25 +122,25 @@ def _check_sizes(plan: RunPlan) -> None:
 
 def labels(plan: RunPlan) -> dict[str, str]:
     """Return the labels of everything that belongs to the run."""
-    found = identity.labels(plan)
-    for key, value in found.items():
+    values = identity.labels(plan)
+    for key, value in values.items():
         if not syntax.fits(syntax.LABEL_VALUE, value) or not value:
             raise UsageError(
                 f"{value!r} cannot be the label {key}.",
                 "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
             )
-    return found
+    return values
 
 
 def plan_text(plan: RunPlan) -> str:
     """Return the plan as the job's annotation holds it."""
     try:
         return msgspec.json.encode(plan, order="deterministic").decode()
-    except UnicodeEncodeError as wrong:
+    except UnicodeEncodeError as error:
         raise UsageError(
-            f"The plan holds text that is not valid Unicode: {wrong.object!r}.",
+            f"The plan holds text that is not valid Unicode: {error.object!r}.",
             "Give names, paths and commands in UTF-8.",
-        ) from wrong
+        ) from error
 
 
 def _queue(name: str) -> str:

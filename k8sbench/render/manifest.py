@@ -42,9 +42,9 @@ def manifests(
     texts.append(
         render(templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT)
     )
-    found = tuple(read(text) for text in texts)
-    structure.check(found)
-    return found
+    objects = tuple(read(text) for text in texts)
+    structure.check(objects)
+    return objects
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -104,12 +104,12 @@ _Dumper.add_representer(str, _represent_text)
 def read(text: str) -> dict[str, Any]:
     """Read what a template gave; anything but an object is our fault."""
     try:
-        found = yaml_text.load(text)
-    except yaml.YAMLError as wrong:
+        loaded = yaml_text.load(text)
+    except yaml.YAMLError as error:
         raise BenchError(
-            f"A template gave no YAML: {wrong}",
+            f"A template gave no YAML: {error}",
             "This is a fault of k8sbench's templates, not of your input; please report it.",
-        ) from wrong
-    if not isinstance(found, dict):
-        raise BenchError(f"A template gave {type(found).__name__}, not an object.")
-    return found
+        ) from error
+    if not isinstance(loaded, dict):
+        raise BenchError(f"A template gave {type(loaded).__name__}, not an object.")
+    return loaded

@@ -96,7 +96,7 @@ def pod(
         source_items=items,
         security=security,
         selector=dict(_sorted(pool.selector)),
-        tolerations=tuple(toleration(each) for each in pool.tolerations),
+        tolerations=tuple(toleration(entry) for entry in pool.tolerations),
         image_pull_secrets=tuple({"name": name} for name in pool.image_pull_secrets),
     )
 
@@ -117,8 +117,10 @@ def environment(plan: RunPlan) -> dict[str, str]:
         fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}
     if _packages(plan) is not None:
         # After our trainers, which an image of ours has at the same place.
-        found = (TRAINERS_MOUNT, PACKAGES_MOUNT) if plan.trainer is not None else (PACKAGES_MOUNT,)
-        fixed["PYTHONPATH"] = ":".join(found)
+        folders = (
+            (TRAINERS_MOUNT, PACKAGES_MOUNT) if plan.trainer is not None else (PACKAGES_MOUNT,)
+        )
+        fixed["PYTHONPATH"] = ":".join(folders)
     given = dict([*_sorted(plan.pool.nccl_env), *_sorted(plan.env)])
     for name, value in given.items():
         whose = "The plan's env" if name in plan.env else f"Pool {plan.pool.name}'s nccl_env"
@@ -193,15 +195,15 @@ def _resources(plan: RunPlan) -> dict[str, str]:
             f"Pool {pool.name} does not fit {plan.case}: its {path[0]} {problem}.",
             "Correct the pool, or choose another with --node-pool.",
         )
-    found: dict[str, str] = {
+    amounts: dict[str, str] = {
         "cpu": syntax.times(pool.cpu_per_gpu, shares),
         "memory": syntax.times(pool.memory_per_gpu, shares),
     }
     if plan.gpus_per_replica:
-        found[pool.gpu_resource] = str(plan.gpus_per_replica)
+        amounts[pool.gpu_resource] = str(plan.gpus_per_replica)
     if pool.rdma is not None:
-        found[pool.rdma.resource] = str(pool.rdma.count)
-    return found
+        amounts[pool.rdma.resource] = str(pool.rdma.count)
+    return amounts
 
 
 def _check_pool(pool: NodePool) -> None:
@@ -209,7 +211,7 @@ def _check_pool(pool: NodePool) -> None:
     keys = {
         "selector": tuple(pool.selector),
         "annotation": tuple(pool.annotations),
-        "toleration": tuple(each.key for each in pool.tolerations),
+        "toleration": tuple(entry.key for entry in pool.tolerations),
         "resource": (pool.gpu_resource, pool.rdma.resource if pool.rdma else None),
     }
     for what, key in _each(keys):
@@ -243,26 +245,26 @@ def toleration(given: Toleration) -> dict[str, str]:
 
 def _mounts(plan: RunPlan) -> tuple[Mount, ...]:
     """Every folder of a claim that the container sees."""
-    found: list[Mount] = []
+    mounts: list[Mount] = []
     if plan.data not in (*sources.OWN_DATA, "image"):
-        wrong = f"--data {plan.data!r} names no data."
-        found += _of_user(plan, "data", plan.data, sources.DATA_MOUNT, wrong)
+        message = f"--data {plan.data!r} names no data."
+        mounts += _of_user(plan, "data", plan.data, sources.DATA_MOUNT, message)
     if plan.weights is not None:
         # The folder that holds the file: a file that is mounted alone stays when it is replaced.
-        folder, wrong = plan.weights.rpartition("/")[0], f"--weights {plan.weights!r} is no file."
-        found += _of_user(plan, "weights", folder, sources.WEIGHTS_MOUNT, wrong)
+        folder, message = plan.weights.rpartition("/")[0], f"--weights {plan.weights!r} is no file."
+        mounts += _of_user(plan, "weights", folder, sources.WEIGHTS_MOUNT, message)
     if (packages := _packages(plan)) is not None:
-        found.append(_mount("packages", packages, PACKAGES_MOUNT, no_packages(plan.pool)))
+        mounts.append(_mount("packages", packages, PACKAGES_MOUNT, no_packages(plan.pool)))
     if plan.checkpoints is not None:
-        wrong = f"--checkpoints {plan.checkpoints!r} names no folder."
-        for one in _of_user(
-            plan, "checkpoints", plan.checkpoints, sources.CHECKPOINTS_MOUNT, wrong
+        message = f"--checkpoints {plan.checkpoints!r} names no folder."
+        for mount in _of_user(
+            plan, "checkpoints", plan.checkpoints, sources.CHECKPOINTS_MOUNT, message
         ):
-            found.append(msgspec.structs.replace(one, read_only=False))
+            mounts.append(msgspec.structs.replace(mount, read_only=False))
     first: dict[str, str] = {}
     return tuple(
-        msgspec.structs.replace(one, volume=first.setdefault(one.claim, one.volume))
-        for one in found
+        msgspec.structs.replace(mount, volume=first.setdefault(mount.claim, mount.volume))
+        for mount in mounts
     )
 
 
@@ -276,10 +278,10 @@ def _volumes(mounts: Iterable[Mount]) -> Iterator[Volume]:
         yield Volume(name=name, claim=of_volume[0].claim, read_only=read_only)
 
 
-def _of_user(plan: RunPlan, volume: str, text: str, path: str, wrong: str) -> list[Mount]:
+def _of_user(plan: RunPlan, volume: str, text: str, path: str, message: str) -> list[Mount]:
     """What an option names: one mount, or none where it is a path of this machine."""
     if not text.startswith("path:"):
-        return [_mount(volume, text, path, wrong)]
+        return [_mount(volume, text, path, message)]
     if plan.backend == "local":
         return []
     raise UsageError(
@@ -294,9 +296,9 @@ def _packages(plan: RunPlan) -> str | None:
     return None if plan.backend == "local" else plan.pool.python_packages
 
 
-def _mount(volume: str, text: str, path: str, wrong: str) -> Mount:
+def _mount(volume: str, text: str, path: str, message: str) -> Mount:
     also = "synthetic, synthetic-host or " if volume == "data" else ""
-    claim = Claim.parse(text, wrong, also)
+    claim = Claim.parse(text, message, also)
     return Mount(volume=volume, claim=claim.name, folder=claim.folder, path=path)
 
 

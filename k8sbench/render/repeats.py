@@ -35,9 +35,9 @@ class Repeats:
         """Return what :func:`~k8sbench.render.manifest.manifests` renders of a plan."""
         if not self._has(plan):
             return self._render(plan)
-        found: tuple[dict[str, Any], ...] = _filled(self._objects, _values(plan))
-        fitting(found[-1]["metadata"]["annotations"])
-        return found
+        manifests: tuple[dict[str, Any], ...] = _filled(self._objects, _values(plan))
+        fitting(manifests[-1]["metadata"]["annotations"])
+        return manifests
 
     def _has(self, plan: RunPlan) -> bool:
         """Whether a plan is of this case and differs from its draft by its identity alone."""
@@ -57,13 +57,13 @@ def _values(plan: RunPlan) -> _Fill:
     return lambda key, text: known.get(key) or text.replace(DRAFT_ID, plan.run_id)
 
 
-def _filled(found: Any, fill: _Fill, key: str = "") -> Any:
+def _filled(value_in_draft: Any, fill: _Fill, key: str = "") -> Any:
     """Copy plain data, with other values where those of a run differ from the draft's."""
-    if isinstance(found, str):
-        varies = DRAFT_ID in found or key in _LABELS
-        return fill(key, found) if varies else found
-    if isinstance(found, dict):
-        return {name: _filled(value, fill, name) for name, value in found.items()}
-    if isinstance(found, list | tuple):
-        return type(found)(_filled(value, fill, key) for value in found)
-    return found
+    if isinstance(value_in_draft, str):
+        varies = DRAFT_ID in value_in_draft or key in _LABELS
+        return fill(key, value_in_draft) if varies else value_in_draft
+    if isinstance(value_in_draft, dict):
+        return {name: _filled(value, fill, name) for name, value in value_in_draft.items()}
+    if isinstance(value_in_draft, list | tuple):
+        return type(value_in_draft)(_filled(value, fill, key) for value in value_in_draft)
+    return value_in_draft

@@ -64,11 +64,11 @@ def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
     """Fill the template ``name``; anything wrong with it is our fault, not the user's."""
     try:
         return templates.get_template(name).render(**values)
-    except (jinja2.TemplateError, TypeError) as wrong:
+    except (jinja2.TemplateError, TypeError) as error:
         raise BenchError(
-            f"The template {name} cannot be filled: {wrong}",
+            f"The template {name} cannot be filled: {error}",
             "This is a fault of k8sbench's templates, not of your input; please report it.",
-        ) from wrong
+        ) from error
 
 
 def _refuse_unplain(value: object) -> None:
@@ -86,6 +86,6 @@ def _refuse_unplain(value: object) -> None:
         raise TypeError(f"cannot quote {value!r}: it is not plain data")
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -81,15 +81,15 @@ def _files(folder: Traversable | None) -> dict[str, Traversable]:
 
 
 def _loaded(text: str, file: str, source: str, built_in: Collection[str] = ()) -> LoadedSpec:
-    found = strict_yaml.parse(text, BenchmarkSpec, file=file, rules=_problems)
+    spec = strict_yaml.parse(text, BenchmarkSpec, file=file, rules=_problems)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return LoadedSpec(spec=found, digest=digest, source=source, shadows=found.name in built_in)
+    return LoadedSpec(spec=spec, digest=digest, source=source, shadows=spec.name in built_in)
 
 
-def _problems(found: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
-    yield from spec_rules.problems(found, log_families.NAMES)
+def _problems(spec: BenchmarkSpec) -> Iterator[spec_rules.Problem]:
+    yield from spec_rules.problems(spec, log_families.NAMES)
     trainers: list[str] | None = None
-    for index, variant in enumerate(found.variants):
+    for index, variant in enumerate(spec.variants):
         if variant.trainer is None:
             continue
         trainers = trainers or _trainers()

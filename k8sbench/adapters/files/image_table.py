@@ -23,8 +23,8 @@ def installed() -> dict[Framework, str]:
     """Versions of the frameworks in this environment, of those that have kernels for GPUs."""
     from importlib import metadata
 
-    found: dict[Framework, str] = {}
+    images: dict[Framework, str] = {}
     for framework, package in PACKAGES.items():
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[framework] = metadata.version(package)
-    return found
+            images[framework] = metadata.version(package)
+    return images

@@ -55,7 +55,7 @@ _Stream = io.BufferedReader | gzip.GzipFile
 
 def find(paths: Sequence[str]) -> list[str]:
     """Expand folders, recursively and in natural order; each log once, in the order given."""
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for path in paths:
         if path != STDIN and _is_folder(path):
             logs = list(_in_folder(path))
@@ -66,10 +66,10 @@ def find(paths: Sequence[str]) -> list[str]:
                     "count as logs.",
                     file=path,
                 )
-            found |= dict.fromkeys(logs)
+            files |= dict.fromkeys(logs)
         else:
-            found[path] = None
-    return list(found)
+            files[path] = None
+    return list(files)
 
 
 def names(given: Sequence[str], files: Iterable[str]) -> dict[str, str | None]:
@@ -82,27 +82,27 @@ def names(given: Sequence[str], files: Iterable[str]) -> dict[str, str | None]:
     absolute = [path for path in given if Path(path).is_absolute()]
     folders = [path if Path(path).is_dir() else str(Path(path).parent) for path in absolute]
     above = os.path.commonpath(folders) if folders else ""
-    found = {
+    parts = {
         file: str(Path(file).relative_to(above)) if Path(file).is_absolute() else None
         for file in files
     }
     # One given as a/b.log and one as /c/a/b.log are told apart by what was typed.
-    is_unique = len({name or file for file, name in found.items()}) == len(found)
-    return found if is_unique else dict.fromkeys(found)
+    is_unique = len({name or file for file, name in parts.items()}) == len(parts)
+    return parts if is_unique else dict.fromkeys(parts)
 
 
 def _is_folder(path: str) -> bool:
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - a Path would rewrite the name
-    except OSError as wrong:
-        raise _unreadable(path, wrong) from wrong
-    except ValueError as wrong:
-        raise InputError(f"{path!r} is not a file name.", "Name a log file.") from wrong
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ValueError as error:
+        raise InputError(f"{path!r} is not a file name.", "Name a log file.") from error
 
 
 def _in_folder(folder: str) -> Iterator[str]:
-    def refuse(wrong: OSError) -> None:
-        raise _unreadable(wrong.filename or folder, wrong) from wrong
+    def refuse(error: OSError) -> None:
+        raise _unreadable(error.filename or folder, error) from error
 
     for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted((f for f in folders if not f.startswith(".")), key=_natural)
@@ -149,14 +149,14 @@ class LogFile:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (EOFError, zlib.error, gzip.BadGzipFile) as wrong:
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(
-                f"is a damaged gzip file: {_cause(wrong)}.",
+                f"is a damaged gzip file: {_cause(error)}.",
                 "Get a complete copy of it.",
                 file=self.name,
-            ) from wrong
-        except OSError as wrong:
-            raise _unreadable(self.name, wrong) from wrong
+            ) from error
+        except OSError as error:
+            raise _unreadable(self.name, error) from error
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[_Stream]:
@@ -223,14 +223,14 @@ class LogFile:
         return block
 
 
-def _unreadable(path: str, wrong: OSError) -> InputError:
-    if isinstance(wrong, FileNotFoundError):
+def _unreadable(path: str, error: OSError) -> InputError:
+    if isinstance(error, FileNotFoundError):
         return InputError("does not exist.", "Check the path.", file=path)
-    if isinstance(wrong, PermissionError):
+    if isinstance(error, PermissionError):
         return InputError("may not be read.", "Ask its owner for permission to read it.", file=path)
-    return InputError(f"cannot be read: {_cause(wrong)}.", "Check the path.", file=path)
+    return InputError(f"cannot be read: {_cause(error)}.", "Check the path.", file=path)
 
 
-def _cause(wrong: Exception) -> str:
-    text = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else str(wrong)
-    return (text or type(wrong).__name__).rstrip(".").lower()
+def _cause(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (text or type(error).__name__).rstrip(".").lower()

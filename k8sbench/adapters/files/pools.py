@@ -73,8 +73,8 @@ def load(
     if named := env.get(VARIABLE):
         try:
             return _read(named)
-        except InputError as wrong:
-            raise InputError(wrong.message, f"{VARIABLE} names it. {wrong.action}") from wrong
+        except InputError as error:
+            raise InputError(error.message, f"{VARIABLE} names it. {error.action}") from error
     # The XDG specification says to ignore a path that is not absolute.
     config = Path(env.get("XDG_CONFIG_HOME", ""))
     if not config.is_absolute():
@@ -82,9 +82,9 @@ def load(
     own = config / "k8sbench" / "pools.yaml"
     if config.is_absolute() and os.path.lexists(own):
         return _read(str(own))
-    found = published() if published else None
-    if found is not None:
-        return _loaded(found.text, found.source, found.source)
+    pools_file = published() if published else None
+    if pools_file is not None:
+        return _loaded(pools_file.text, pools_file.source, pools_file.source)
     text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
     return _loaded(text, "built-in pools.yaml", "built-in")
 

@@ -67,11 +67,11 @@ def read_text(file: str) -> str:
     try:
         with pathlib.Path(file).open("rb") as stream:
             content = stream.read(LIMIT + 1)
-    except (OSError, ValueError) as wrong:  # ValueError: a NUL in the name
-        reason = (getattr(wrong, "strerror", None) or str(wrong)).lower()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise InputError(
             f"cannot be read: {reason}.", "Check the path.", file=file.replace("\0", "\\0")
-        ) from wrong
+        ) from error
     if len(content) > LIMIT:
         raise InputError("is larger than 1 MiB.", "Is it the right file?", file=file)
     return decode(content, file=file)
@@ -81,11 +81,11 @@ def decode(content: bytes, *, file: str) -> str:
     """Decode UTF-8, with or without a byte order mark."""
     try:
         return content.decode("utf-8-sig")
-    except UnicodeDecodeError as wrong:
-        line = content.count(b"\n", 0, wrong.start) + 1
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
             "is not text in UTF-8.", "Save it as UTF-8.", file=file, line=line
-        ) from wrong
+        ) from error
 
 
 def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None) -> T:
@@ -123,8 +123,8 @@ class _Document:
                 if isinstance(event, yaml.NodeEvent):
                     self._lines[()] = _line(event)
                     self.value = self._node(event, ())
-        except yaml.YAMLError as wrong:
-            line, problem = yaml_text.broken(wrong)
+        except yaml.YAMLError as error:
+            line, problem = yaml_text.broken(error)
             action = next((action for words, action in _HINTS if words in problem), "")
             raise self.error(f"is not YAML: {problem}.", action, line) from None
 
@@ -225,8 +225,8 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
     try:
         msgspec.convert(value, kind)
         return None
-    except msgspec.ValidationError as wrong:
-        problem = str(wrong)
+    except msgspec.ValidationError as error:
+        problem = str(error)
     arms, description = _arms(kind)
     for arm in arms:
         faults: Iterator[_Fault | None] = iter(())
@@ -234,12 +234,12 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
         if isinstance(value, dict) and (struct or get_origin(arm) is dict):
             faults = _mapping_faults(arm, value, path)
         elif isinstance(value, list) and get_origin(arm) in (tuple, list):
-            faults = (_fault(get_args(arm)[0], each, (*path, i)) for i, each in enumerate(value))
-        if found := next(filter(None, faults), None):
-            return found
+            faults = (_fault(get_args(arm)[0], item, (*path, i)) for i, item in enumerate(value))
+        if fault := next(filter(None, faults), None):
+            return fault
     name, is_ = _spelled(path), f"is {_short(json.dumps(value, ensure_ascii=False))}"
     if get_origin(arms[0]) is Literal:
-        known = [str(each) for each in get_args(arms[0])]
+        known = [str(item) for item in get_args(arms[0])]
         return (
             path,
             f"{name} {is_}, not one of {', '.join(known)}.",
@@ -247,7 +247,7 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
         )
     # Of "Expected `int | null`, got `str` - at `$.x`" or "Expected `int` >= 1" what was expected.
     _, wanted, limit = re.split(r"`([^`]*)`", re.sub(r"(, got| - at) .*", "", problem), maxsplit=1)
-    wanted = " or ".join(_WORDS[each] for each in wanted.split(" | ") if each != "null") + limit
+    wanted = " or ".join(_WORDS[item] for item in wanted.split(" | ") if item != "null") + limit
     if value is None:
         return path, f"{name} has no value.", f"Give {description or wanted}, or leave it out."
     action = ""
@@ -270,8 +270,8 @@ def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_F
         if known and key not in known:
             action = f"{did_you_mean(key, known)}Known keys: {', '.join(known)}."
             yield (*path, key), f"unknown key {_short(key)!r}{where}.", action
-        if not known and (found := _fault(key_kind, key, ())):
-            message = found[1].replace(_spelled(()), f"the key {_short(key)!r}{where}", 1)
+        if not known and (fault := _fault(key_kind, key, ())):
+            message = fault[1].replace(_spelled(()), f"the key {_short(key)!r}{where}", 1)
             yield (*path, key), message, ""
         yield _fault(known.get(key, item_kind), item, (*path, key))
     for field in fields:
@@ -286,8 +286,8 @@ def _arms(kind: Any) -> tuple[list[Any], str]:
         arms, description = _arms(get_args(kind)[0])
         return arms, next((m.description for m in kind.__metadata__ if m.description), description)
     if get_origin(kind) in (Union, types.UnionType):
-        found = [_arms(each) for each in get_args(kind)]
-        return [arm for arms, _ in found for arm in arms], "".join(words for _, words in found)
+        parts = [_arms(part) for part in get_args(kind)]
+        return [arm for arms, _ in parts for arm in arms], "".join(words for _, words in parts)
     return [kind], ""
 
 

@@ -46,12 +46,12 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @store_option
 def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
     """List the baselines; those of a collector in the namespace, too."""
-    found = baselines.listed(Scope(where=where, access=access), output.note)
+    baselines_shown = baselines.listed(Scope(where=where, access=access), output.note)
     if output_format == "json":
-        output.write_json(found)
+        output.write_json(baselines_shown)
     elif output_format == "name":
-        output.write_names(one.name for one in found)
-    elif not found:
+        output.write_names(baseline.name for baseline in baselines_shown)
+    elif not baselines_shown:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
         columns = [Column("NAME", whole=True), Column("SAVED", whole=True), Column("BENCHMARKS")]
@@ -60,14 +60,14 @@ def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
             columns,
             [
                 (
-                    one.name,
-                    output.stamp(one.saved_at),
-                    ", ".join(one.benchmarks),
-                    ", ".join(one.sets),
-                    str(one.runs),
-                    one.source,
+                    baseline.name,
+                    output.stamp(baseline.saved_at),
+                    ", ".join(baseline.benchmarks),
+                    ", ".join(baseline.sets),
+                    str(baseline.runs),
+                    baseline.source,
                 )
-                for one in found
+                for baseline in baselines_shown
             ],
         )
 

@@ -76,28 +76,28 @@ def command(name: str | None, output_format: str) -> None:
     if name is None:
         _list(catalog.benchmarks(), output_format)
         return
-    found = catalog.benchmark(name)
-    if found.shadows:
+    loaded = catalog.benchmark(name)
+    if loaded.shadows:
         output.note(
-            f"{found.source} defines {found.spec.name}, which is also a built-in benchmark:"
+            f"{loaded.source} defines {loaded.spec.name}, which is also a built-in benchmark:"
             " this is the file's."
         )
-    _one(found, output_format)
+    _one(loaded, output_format)
 
 
 def _list(every: Sequence[LoadedSpec], output_format: str) -> None:
     if output_format in DOCUMENTS:
-        entries = [_entry(found) for found in every]
+        entries = [_entry(loaded) for loaded in every]
         DOCUMENTS[output_format]({"schema": SCHEMA, "benchmarks": entries})
     elif output_format == "name":
-        output.write_names(found.spec.name for found in every)
+        output.write_names(loaded.spec.name for loaded in every)
     else:
         columns = LIST + LIST_WIDE if output_format == "wide" else LIST
-        output.write_table(columns, [_row(found.spec)[: len(columns)] for found in every])
+        output.write_table(columns, [_row(loaded.spec)[: len(columns)] for loaded in every])
 
 
-def _entry(found: LoadedSpec) -> dict[str, Any]:
-    spec = found.spec
+def _entry(loaded: LoadedSpec) -> dict[str, Any]:
+    spec = loaded.spec
     variants = [
         {
             **{key: getattr(variant, key) for key in ENTRY_OF_VARIANT},
@@ -107,7 +107,7 @@ def _entry(found: LoadedSpec) -> dict[str, Any]:
         for variant in spec.variants
     ]
     own = {key: getattr(spec, key) for key in ENTRY}
-    return {**own, "variants": variants, "source": found.source, "digest": found.digest}
+    return {**own, "variants": variants, "source": loaded.source, "digest": loaded.digest}
 
 
 def _row(spec: BenchmarkSpec) -> list[str | None]:
@@ -129,14 +129,14 @@ def _size(case: str) -> tuple[int, int]:
     return int(replicas) * int(gpus), int(replicas)
 
 
-def _one(found: LoadedSpec, output_format: str) -> None:
-    spec = found.spec
+def _one(loaded: LoadedSpec, output_format: str) -> None:
+    spec = loaded.spec
     if output_format in DOCUMENTS:
         document = {
             "schema": SCHEMA,
-            "source": found.source,
-            "digest": found.digest,
-            "shadows_built_in": found.shadows,
+            "source": loaded.source,
+            "digest": loaded.digest,
+            "shadows_built_in": loaded.shadows,
             "benchmark": spec,
         }
         DOCUMENTS[output_format](document)
@@ -145,7 +145,7 @@ def _one(found: LoadedSpec, output_format: str) -> None:
         output.write_names([spec.name])
         return
     _write(f"{spec.name}: {spec.title}")
-    _write_facts(_about(found))
+    _write_facts(_about(loaded))
     for variant in spec.variants:
         default = " (default)" if spec.default_variant(variant.framework) is variant else ""
         output.write("\n")
@@ -159,15 +159,15 @@ def _one(found: LoadedSpec, output_format: str) -> None:
         _write_facts((key, _source(source)) for key, source in spec.sources.items())
 
 
-def _about(found: LoadedSpec) -> Iterator[tuple[str, str]]:
-    spec = found.spec
+def _about(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
+    spec = loaded.spec
     yield "Task", spec.task
     yield "Throughput", f"{spec.unit} per second of the whole job"
     if spec.target_accuracy is not None:
         target = spec.target_accuracy
         note = f". {target.note}" if target.note else ""
         yield "Target", f"{target.value:.15g} {target.unit} {target.metric}{note}"
-    yield "Read from", found.source
+    yield "Read from", loaded.source
     for note in spec.notes:
         yield "Note", note
 
@@ -192,16 +192,16 @@ def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
         f"{window.warmup} iterations of warm-up, {window.iterations} measured ({window.rule})",
     )
     if (train := variant.train) is not None:
-        one, many = train.evaluate_every["one_gpu"], train.evaluate_every["many_gpus"]
-        several = "" if one == many else f" on one GPU, {many} on several"
+        one_gpu, many = train.evaluate_every["one_gpu"], train.evaluate_every["many_gpus"]
+        several = "" if one_gpu == many else f" on one GPU, {many} on several"
         length = f"{counted(train.length, train.unit[:-1])} from {train.start or 'scratch'}"
-        judged = f"{train.metric} evaluated every {one}{several}"
+        judged = f"{train.metric} evaluated every {one_gpu}{several}"
         yield "Training", f"{length}, {judged} ({train.rule})"
     log = variant.log if isinstance(variant.log, str) else f"{variant.log.name} (this file's own)"
-    one, many = window.log_interval["one_gpu"], window.log_interval["many_gpus"]
-    several = "" if one == many else f" on one GPU, {many} on several"
-    each = "iteration" if one == many == 1 else f"{one} iterations"
-    yield "Log", f"{log}, a line each {each}{several}"
+    one_gpu, many = window.log_interval["one_gpu"], window.log_interval["many_gpus"]
+    several = "" if one_gpu == many else f" on one GPU, {many} on several"
+    interval = "iteration" if one_gpu == many == 1 else f"{one_gpu} iterations"
+    yield "Log", f"{log}, a line each {interval}{several}"
     times = "once each" if variant.repeats == 1 else f"{variant.repeats} times each"
     yield "Cases", f"{', '.join(variant.cases)}; {times} with --all-cases"
     yield from variant.case_notes.items()

@@ -81,11 +81,11 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
     """
     try:
         from k8sbench.collector import http, metrics
-    except ImportError as wrong:
+    except ImportError as error:
         raise UsageError(
-            f"The collector needs a package that is not installed: {wrong.name}.",
+            f"The collector needs a package that is not installed: {error.name}.",
             extras.how_to_install("collector"),
-        ) from wrong
+        ) from error
     from k8sbench.collector.controller import Controller
 
     load = partial(collector_settings.load, config, given)

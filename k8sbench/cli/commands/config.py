@@ -113,7 +113,7 @@ def _default(param: click.Option) -> tuple[Any, str]:
 def _hidden(value: Any) -> Any:
     """Give a value without the passwords in its URLs."""
     if isinstance(value, list | tuple):
-        return [_hidden(each) for each in value]
+        return [_hidden(item) for item in value]
     for pattern, instead in _SECRETS if isinstance(value, str) else ():
         value = pattern.sub(instead, value)
     return value

@@ -63,24 +63,24 @@ def command() -> None:
 @format_option("table", "json", "name")
 def list_(output_format: str) -> None:
     """List the data sets: their contents, their form, and where to get them."""
-    found = data.listed()
+    listing = data.listed()
     if output_format == "json":
-        output.write_json(found)
+        output.write_json(listing)
     elif output_format == "name":
-        output.write_names(one.name for one in found.data_sets)
+        output.write_names(data_set.name for data_set in listing.data_sets)
     else:
         output.write_table(
             COLUMNS,
             [
                 [
-                    one.name,
-                    one.title,
-                    ", ".join(one.benchmarks),
-                    f"{one.training:,}",
-                    f"{one.validation:,}",
-                    one.source,
+                    data_set.name,
+                    data_set.title,
+                    ", ".join(data_set.benchmarks),
+                    f"{data_set.training:,}",
+                    f"{data_set.validation:,}",
+                    data_set.source,
                 ]
-                for one in found.data_sets
+                for data_set in listing.data_sets
             ],
         )
 
@@ -134,7 +134,7 @@ def prepare(access: ClusterAccess, **given: Any) -> int:
     the Job continues, and the same command follows it again. Exit code 2 if something is missing.
     """
     words = [f"--url={url}" for url in given["urls"]]
-    words += [f"--{name}={each}" for name in ("md5", "sha256") for each in given[f"{name}s"]]
+    words += [f"--{name}={value}" for name in ("md5", "sha256") for value in given[f"{name}s"]]
     return _run("prepare", words, access, **given)
 
 

@@ -104,8 +104,8 @@ def command(benchmark: str | None, image_registry: str | None, output_format: st
     which the framework in the image has kernels; on other GPUs a run fails at its first step.
     """
     table = catalog.images()
-    found = [catalog.benchmark(benchmark)] if benchmark else catalog.benchmarks()
-    rows = list(_rows(table, [each.spec for each in found], image_registry))
+    loaded = [catalog.benchmark(benchmark)] if benchmark else catalog.benchmarks()
+    rows = list(_rows(table, [entry.spec for entry in loaded], image_registry))
     if output_format == "json":
         output.write_json(ImageList(images=tuple(rows)))
     elif output_format == "name":

@@ -101,10 +101,10 @@ def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
         if any(row.restarts for row in rows):
             columns = (*columns, RESTARTS)
             again = [str(row.restarts) if row.restarts else None for row in rows]
-            cells = [[*one, count] for one, count in zip(cells, again, strict=True)]
+            cells = [[*row_cells, count] for row_cells, count in zip(cells, again, strict=True)]
         if any(row.source != "here" for row in rows):
             columns = (*columns, SOURCE)
-            cells = [[*one, row.source] for one, row in zip(cells, rows, strict=True)]
+            cells = [[*row_cells, row.source] for row_cells, row in zip(cells, rows, strict=True)]
         return output.table_text(columns, cells)
 
     view: formats.View = {

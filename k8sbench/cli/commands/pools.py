@@ -53,20 +53,20 @@ def command(pools_file: str | None, access: ClusterAccess, output_format: str) -
     \b
     k8sbench pools -o yaml > pools.yaml      a file to adapt to your nodes
     """
-    found, unread = targets.known_pools(pools_file, access)
+    known, unread = targets.known_pools(pools_file, access)
     if unread is not None:
         output.note(f"warning: the pools of the cluster are not read: {unread}")
-    pools = tuple(found.pools.values())
+    pools = tuple(known.pools.values())
     if output_format == "json":
-        output.write_json(PoolList(source=found.source, default=found.default, pools=pools))
+        output.write_json(PoolList(source=known.source, default=known.default, pools=pools))
     elif output_format == "yaml":
-        output.write_yaml({"default": found.default, "pools": [_written(pool) for pool in pools]})
+        output.write_yaml({"default": known.default, "pools": [_written(pool) for pool in pools]})
     elif output_format == "name":
-        output.write_names(found.pools)
+        output.write_names(known.pools)
     else:
         output.write_table(COLUMNS, [_cells(pool) for pool in pools])
-        chosen = found.default or "none: --node-pool is required"
-        output.note(f"pools from {found.source}; default: {chosen}")
+        chosen = known.default or "none: --node-pool is required"
+        output.note(f"pools from {known.source}; default: {chosen}")
 
 
 def _cells(pool: NodePool) -> list[str | None]:
@@ -89,8 +89,8 @@ def _written(pool: NodePool) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Write a value without what is null in its parts."""
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     plain = msgspec.to_builtins(value)
     if isinstance(plain, dict):
-        return {key: one for key, one in plain.items() if one is not None}
+        return {key: item for key, item in plain.items() if item is not None}
     return plain

@@ -115,9 +115,16 @@ def _origin(status: RunStatus) -> list[tuple[str, str]]:
     return [("Imported", f"recorded by store {origin.store}, exported {at}")]
 
 
-def _replica_row(one: ReplicaState) -> tuple[str | None, ...]:
-    exit_code = None if one.exit_code is None else str(one.exit_code)
-    return one.replica, one.phase, one.node, str(one.restarts), exit_code, one.detail or None
+def _replica_row(replica: ReplicaState) -> tuple[str | None, ...]:
+    exit_code = None if replica.exit_code is None else str(replica.exit_code)
+    return (
+        replica.replica,
+        replica.phase,
+        replica.node,
+        str(replica.restarts),
+        exit_code,
+        replica.detail or None,
+    )
 
 
 def _now(status: RunStatus) -> list[tuple[str, str]]:
@@ -179,12 +186,14 @@ def _gpus(status: RunStatus) -> list[tuple[str, str]]:
     if measured.gpu_metrics is None:
         why = measured.missing.get("gpu_metrics")
         return [("GPUs", f"no metrics: {why}")] if why else []
-    found = measured.gpu_metrics
-    lines = [("GPUs", found.judgement)] if found.judgement else []
-    for name, one in found.figures.items():
-        value = f"{numbers.plain(one.value, 4)} {one.unit}"
-        value = numbers.percent(one.value) if one.unit == "ratio" else value
-        base = f"{counted(one.samples, 'sample')} of {one.source}, {one.coverage:.0%} covered"
+    metrics = measured.gpu_metrics
+    lines = [("GPUs", metrics.judgement)] if metrics.judgement else []
+    for name, figure in metrics.figures.items():
+        value = f"{numbers.plain(figure.value, 4)} {figure.unit}"
+        value = numbers.percent(figure.value) if figure.unit == "ratio" else value
+        base = (
+            f"{counted(figure.samples, 'sample')} of {figure.source}, {figure.coverage:.0%} covered"
+        )
         lines.append(("GPUs", f"{BY_ID[name].title}: {value.strip()} ({base})"))
     return lines
 

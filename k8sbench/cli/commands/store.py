@@ -64,8 +64,8 @@ def check(output_format: str, where: str | None) -> int:
     report = stores.check(where, output.note)
     _print(report, output_format)
     if report.findings:
-        found = f"{counted(len(report.findings), 'finding')} in {report.store}."
-        output.note(f"{found} k8sbench store rebuild updates the database from the folders.")
+        summary = f"{counted(len(report.findings), 'finding')} in {report.store}."
+        output.note(f"{summary} k8sbench store rebuild updates the database from the folders.")
         return 1
     output.note(f"The store {report.store} has no damage: {counted(report.runs, 'run')}.")
     return 0
@@ -147,15 +147,15 @@ def remove(
     Runs that have not ended, and runs that still have a job on a cluster, are refused.
     """
 
-    def confirm(found: Sequence[Run]) -> bool:
+    def confirm(runs: Sequence[Run]) -> bool:
         if yes:
             return True
         if not sys.stdin.isatty():
             raise UsageError(
-                f"{counted(len(found), 'run')} would be removed for ever.", "Add --yes if so."
+                f"{counted(len(runs), 'run')} would be removed for ever.", "Add --yes if so."
             )
-        output.note("\n".join(run.run_id for run in found))
-        return output.agreed(f"Remove {counted(len(found), 'run')} for ever?")
+        output.note("\n".join(run.run_id for run in runs))
+        return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
     done = removal.remove(
         runs, where, access, output.note, confirm, ask_clusters=not without_cluster

@@ -40,7 +40,7 @@ def kind_of(plan: RunPlan) -> JobKind:
 
 def kinds_of(frameworks: tuple[Framework, ...]) -> list[JobKind]:
     """Return the kinds of these frameworks' runs; all kinds where none is named."""
-    return [default_kind(each) for each in frameworks] or list(KINDS.values())
+    return [default_kind(framework) for framework in frameworks] or list(KINDS.values())
 
 
 def rank_order(replica: str) -> tuple[bool, str, int]:

@@ -132,9 +132,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         ``{world_size}`` counts all processes; ``processes`` that are no number count as one.
         """
         processes, replicas = str(values["processes"]), int(str(values["replicas"]))
-        each = int(processes) if re.fullmatch(r"[+-]?\d+", processes) else 1
-        variables = (one for one in self.variables if has_lead or not one.needs_lead)
-        return filled(variables, {**values, "world_size": replicas * each})
+        per_replica = int(processes) if re.fullmatch(r"[+-]?\d+", processes) else 1
+        variables = (variable for variable in self.variables if has_lead or not variable.needs_lead)
+        return filled(variables, {**values, "world_size": replicas * per_replica})
 
     def phase(self, conditions: Iterable[str]) -> Phase | None:
         """Return what the true conditions of a job mean; None: they are unknown."""
@@ -146,12 +146,12 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Mapping[str, Any] | None:
         """Return the condition in a job's ``status`` that means ``phase``; None: there is none."""
         meant = [name for name, ours in self.conditions if ours is phase]
-        found = [
-            one
-            for one in status.get("conditions") or ()
-            if one["type"] in meant and (not only_true or one.get("status") == "True")
+        matching = [
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] in meant and (not only_true or condition.get("status") == "True")
         ]
-        return min(found, key=lambda one: meant.index(one["type"]), default=None)
+        return min(matching, key=lambda condition: meant.index(condition["type"]), default=None)
 
 
 def filled(variables: Iterable[Variable], values: Mapping[str, object]) -> Variables:
@@ -161,8 +161,8 @@ def filled(variables: Iterable[Variable], values: Mapping[str, object]) -> Varia
     """
     absent = [f"{{{name}}}" for name, value in values.items() if value is None]
     return [
-        (each.name, each.value.format(**values))
-        for each in variables
-        if each.of in ("all", "first" if values["rank"] == 0 else "others")
-        and not any(name in each.value for name in absent)
+        (variable.name, variable.value.format(**values))
+        for variable in variables
+        if variable.of in ("all", "first" if values["rank"] == 0 else "others")
+        and not any(name in variable.value for name in absent)
     ]
