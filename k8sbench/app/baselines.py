@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.app import collectors, sides, stores
-from k8sbench.app.sides import Scope
+from k8sbench.app.sides import StoresRead
 from k8sbench.model import baseline as baselines
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import UsageError
@@ -64,7 +64,7 @@ def save(
     return made
 
 
-def listed(scope: Scope, note: Note) -> list[BaselineInfo]:
+def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     """Return what baselines there are, by name; those of a collector after those of here."""
     insist = scope.where == stores.CLUSTER
     asked = collectors.baselines(scope.access, insist=insist)

@@ -86,9 +86,9 @@ def _renderer() -> tuple[TrainerSources, Render]:
 
 
 def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:
-    from k8sbench.render import Repeats, to_yaml
+    from k8sbench.render import ManifestCache, to_yaml
 
-    runs = Repeats(draft, render)
+    runs = ManifestCache(draft, render)
     return PlannedCase(
         draft=draft,
         repeats=repeats,

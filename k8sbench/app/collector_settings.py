@@ -12,7 +12,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import UsageError
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What changes while a collector runs."""
 
     namespaces: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class SettingsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keep_logs_for: str | None = msgspec.field(default=None, name="keepLogsFor")
 
 
-def load(file: str | None, given: Mapping[str, Any]) -> Settings:
+def load(file: str | None, given: Mapping[str, Any]) -> CollectorSettings:
     """Read the settings; what is ``given`` by flags and the environment and not None comes first.
 
     Raises :class:`UsageError`, for the file with its line.
@@ -62,7 +62,7 @@ def load(file: str | None, given: Mapping[str, Any]) -> Settings:
         values["keep_logs_for"] = seconds
     values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
     values["prometheus"] = metric_sources.checked(values.get("prometheus", metric_sources.AUTO))
-    return Settings(**values)
+    return CollectorSettings(**values)
 
 
 def _problems(read: SettingsFile) -> Iterator[tuple[tuple[str | int, ...], str]]:

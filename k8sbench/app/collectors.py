@@ -59,7 +59,7 @@ _FILES = msgspec.json.Decoder(list[_File])
 _BASELINES = msgspec.json.Decoder(list[Baseline])
 
 
-class Asked(Generic[T]):
+class CollectorRequest(Generic[T]):
     """What a collector is asked in a thread, while something else is done."""
 
     def __init__(
@@ -133,12 +133,12 @@ def _understood() -> Iterator[None]:
         ) from error
 
 
-class AskedRun:
+class CollectorRunRequest:
     """One run that a collector is asked for."""
 
     def __init__(self, access: ClusterAccess, text: str, *, insist: bool) -> None:
         self._insist, self._text = insist, text
-        self._asked = Asked(access, self._read, insist=insist)
+        self._asked = CollectorRequest(access, self._read, insist=insist)
 
     def _read(self, there: CollectorProxy) -> RunStatus | None:
         answer = there.read(f"runs/{self._text}", {})
@@ -154,14 +154,14 @@ class AskedRun:
         return None
 
 
-class AskedRuns:
+class CollectorRunsRequest:
     """The runs that match a filter, which a collector is asked for: the newest first, by pages."""
 
     def __init__(self, access: ClusterAccess, wanted: RunFilter, *, insist: bool) -> None:
         self._wanted, self._insist = wanted, insist
         self._pages: list[list[RunStatus]] = []
         self._is_enough = False
-        self._asked = Asked(access, self._read, insist=insist)
+        self._asked = CollectorRequest(access, self._read, insist=insist)
 
     @property
     def is_under_way(self) -> bool:
@@ -212,21 +212,21 @@ def _oldest(page: Sequence[RunStatus]) -> float:
     return min(status.created_at for status in page)
 
 
-def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> AskedRuns:
+def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> CollectorRunsRequest:
     """Ask for the runs that match."""
-    return AskedRuns(access, wanted, insist=insist)
+    return CollectorRunsRequest(access, wanted, insist=insist)
 
 
-def run(access: ClusterAccess, text: str, *, insist: bool = False) -> AskedRun:
+def run(access: ClusterAccess, text: str, *, insist: bool = False) -> CollectorRunRequest:
     """Ask for the run of an id, or of a unique beginning of one."""
-    return AskedRun(access, text, insist=insist)
+    return CollectorRunRequest(access, text, insist=insist)
 
 
-class AskedBaselines:
+class CollectorBaselinesRequest:
     """The baselines that a collector is asked for."""
 
     def __init__(self, access: ClusterAccess, *, insist: bool) -> None:
-        self._asked = Asked(
+        self._asked = CollectorRequest(
             access,
             lambda there: _BASELINES.decode(there.read("baselines", {}) or b"[]"),
             insist=insist,
@@ -243,9 +243,9 @@ class AskedBaselines:
         return answer or []
 
 
-def baselines(access: ClusterAccess, *, insist: bool = False) -> AskedBaselines:
+def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorBaselinesRequest:
     """Ask for the baselines."""
-    return AskedBaselines(access, insist=insist)
+    return CollectorBaselinesRequest(access, insist=insist)
 
 
 class Copies:

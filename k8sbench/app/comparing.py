@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, results, sides, stores
-from k8sbench.app.sides import Scope
+from k8sbench.app.sides import StoresRead
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group import history as histories
@@ -37,7 +37,7 @@ QUIET_SECONDS = 120.0
 def compare(
     a: str,
     b: str,
-    scope: Scope,
+    scope: StoresRead,
     note: Note,
     *,
     limit: float | None = None,
@@ -112,7 +112,7 @@ def _state(count: int | None) -> str:
     return f"{count} of its runs are open"
 
 
-def open_runs(text: str, scope: Scope, note: Note) -> int | None:
+def open_runs(text: str, scope: StoresRead, note: Note) -> int | None:
     """Count the runs of a side that have not ended or are not measured; None if there is none."""
     known = sides.known(scope, note)
     try:
@@ -132,7 +132,7 @@ def _open_in(side: Side) -> int:
 
 def history(
     benchmark: str,
-    scope: Scope,
+    scope: StoresRead,
     note: Note,
     *,
     framework: str | None = None,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from k8sbench.app import catalog, connections, targets
-from k8sbench.model.data_set import DATA_SETS, DataSet, data_set
+from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.request import ClusterAccess
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from k8sbench.model.pool import NodePool
     from k8sbench.runs.context import Stop
 
-__all__ = ["ClusterAccess", "DataSet", "Weights"]
+__all__ = ["ClusterAccess", "ConvertedWeights", "KnownDataSet"]
 
 PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
@@ -77,7 +77,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """After which a Job is ended."""
 
 
-class ListedDataSet(DataSet, frozen=True, kw_only=True):
+class ListedDataSet(KnownDataSet, frozen=True, kw_only=True):
     """One data set of ``data list``, with the archive that a report used."""
 
     archive: str | None = None
@@ -95,7 +95,7 @@ class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of the table of ``k8sbench data list``."""
 
 
-class Weights(msgspec.Struct, frozen=True):
+class ConvertedWeights(msgspec.Struct, frozen=True):
     """What ``data convert`` made."""
 
     kind: str
@@ -115,7 +115,7 @@ def listed() -> DataSetList:
         if variant.data_set is not None
     }
 
-    def entry(data_set: DataSet) -> ListedDataSet:
+    def entry(data_set: KnownDataSet) -> ListedDataSet:
         known = archives.get(data_set.benchmarks[0])
         return ListedDataSet(
             **msgspec.structs.asdict(data_set),
@@ -141,7 +141,7 @@ def run(task: Task, stop: Stop, tell: Tell) -> int:
     return watched.code()
 
 
-def convert(source: str, target: str, stop: Stop) -> Weights:
+def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
     """Convert published weights to a file of start weights; raises :class:`InputError`."""
     from k8sbench.adapters.local import program
 
@@ -154,7 +154,7 @@ def convert(source: str, target: str, stop: Stop) -> Weights:
     if code:
         why = lines[-1].strip().removeprefix("k8sbench: error: ")
         raise InputError(f"{source} is not converted: {why}.", "docs/data.md says what is taken.")
-    return msgspec.json.decode(lines[-1], type=Weights)
+    return msgspec.json.decode(lines[-1], type=ConvertedWeights)
 
 
 class _Watched:

@@ -25,7 +25,7 @@ from k8sbench.model.spec import Framework
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.diagnose.preflight.facts import DoctorRequest, Facts
+    from k8sbench.diagnose.preflight.facts import DoctorRequest, PreflightFacts
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import JobEvent, Manifest
     from k8sbench.runs.bandwidth import Bandwidth
@@ -61,7 +61,7 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of the checks."""
 
     findings: tuple[Finding, ...]
-    facts: Facts | None = None
+    facts: PreflightFacts | None = None
     """None where the cluster does not answer."""
     location: Location | None = None
     """None where no cluster is configured."""
@@ -150,7 +150,7 @@ def _claims(volume: str | None) -> Iterator[str]:
     yield name
 
 
-def _facts(api: Api, request: DoctorRequest, prometheus: str) -> Facts:
+def _facts(api: Api, request: DoctorRequest, prometheus: str) -> PreflightFacts:
     from k8sbench.adapters.kubernetes import preflight
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
@@ -194,7 +194,7 @@ def _job(
 
 def all_reduce(
     options: DoctorOptions,
-    facts: Facts,
+    facts: PreflightFacts,
     stop: Stop,
     note: Note,
     on_event: Callable[[JobEvent], None],

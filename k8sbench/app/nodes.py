@@ -33,7 +33,7 @@ from k8sbench.runs.context import PlannedCase, Stop, SweepReporter
 
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
-    from k8sbench.app.targets import Target
+    from k8sbench.app.targets import RunTarget
     from k8sbench.measure.group.node_check import NodeCheck, NodeFigures
     from k8sbench.measure.group.node_figures import NodeGpus
     from k8sbench.model.group import Group
@@ -144,7 +144,7 @@ def _earlier(
 
 
 def _chosen(
-    case: PlannedCase, target: Target, set_name: str, selector: str, sample: int | None
+    case: PlannedCase, target: RunTarget, set_name: str, selector: str, sample: int | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
     from k8sbench.adapters.kubernetes import nodes as cluster_nodes

@@ -23,7 +23,7 @@ KINDS = ("baseline", "set", "group", "run")
 """What a name can stand for; ``KIND:NAME`` says which."""
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
     """Where runs and baselines are looked for, and what of them counts."""
 
     where: str | None = None
@@ -40,7 +40,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     baselines: Mapping[str, Baseline]
 
 
-def known(scope: Scope, note: Callable[[str], None]) -> Known:
+def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
     """Read the runs and baselines of a store, and of the collector."""
     insist = scope.where == stores.CLUSTER
     asked = collectors.runs(scope.access, RunFilter(), insist=insist)

@@ -26,7 +26,7 @@ from k8sbench.app import (
 )
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
-from k8sbench.app.targets import Target
+from k8sbench.app.targets import RunTarget
 from k8sbench.model import creation, extras
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
@@ -117,7 +117,7 @@ def submit(
 def run(
     planned: Sequence[PlannedCase],
     request: SubmitRequest,
-    target: Target,
+    target: RunTarget,
     reporter: SweepReporter,
     stop: Stop,
     show: results.Show,
@@ -161,7 +161,7 @@ def run(
 
 
 def _sources(
-    request: SubmitRequest, target: Target, planned: Sequence[PlannedCase], store: SqlStore
+    request: SubmitRequest, target: RunTarget, planned: Sequence[PlannedCase], store: SqlStore
 ) -> AbstractContextManager[Sequence[MetricSource]]:
     """Open the sources of GPU metrics for runs that are followed and have GPUs."""
     if request.detach or all(case.draft.device == "cpu" for case in planned):
@@ -178,7 +178,7 @@ def _rendered(
 
 def _dry_run(
     request: SubmitRequest,
-    target: Target,
+    target: RunTarget,
     rendered: Sequence[tuple[RunPlan, tuple[Manifest, ...]]],
     reporter: Reporter,
 ) -> DryRun:
@@ -318,7 +318,7 @@ def _check_agreed(
         raise UsageError("The program was not started.", "Nothing was recorded.")
 
 
-def _check_gpus(planned: Sequence[PlannedCase], target: Target) -> None:
+def _check_gpus(planned: Sequence[PlannedCase], target: RunTarget) -> None:
     """Reject cases that would run without a GPU; raises :class:`Unreachable`."""
     without = next((case.draft for case in planned if case.draft.device == "cpu"), None)
     if without is None:
@@ -364,7 +364,7 @@ def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:
 
 @contextlib.contextmanager
 def _cluster(
-    target: Target, request: SubmitRequest, store: SqlStore, reporter: Reporter
+    target: RunTarget, request: SubmitRequest, store: SqlStore, reporter: Reporter
 ) -> Iterator[Cluster]:
     if target.api is None:
         from k8sbench.adapters.local.cluster import LocalCluster

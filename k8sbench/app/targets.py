@@ -16,14 +16,14 @@ from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.pools import LoadedPools, Published
+    from k8sbench.adapters.files.pools import LoadedPools, PublishedPools
     from k8sbench.adapters.kubernetes.client.api import Api
 
 ANSWER_SECONDS = 10.0
 """For a cluster to answer, and to ask again while it does not."""
 
 
-class Target:
+class RunTarget:
     """This machine or a pool of a cluster, and in one line which and why."""
 
     def __init__(self, site: Site, why: str, api: Api | None = None) -> None:
@@ -33,7 +33,7 @@ class Target:
 
 def for_submit(
     request: SubmitRequest, *, offline: bool = False, may_be_local: bool = True
-) -> Target:
+) -> RunTarget:
     """Choose where ``submit`` runs; a cluster is asked for its node pools alone.
 
     Unless it ``may_be_local`` no error advises this machine.
@@ -77,7 +77,7 @@ def check_answers(api: Api, *, asked: bool) -> None:
         raise _or_here(error) from error
 
 
-def check_ready(target: Target, *, gang: bool, asked: bool) -> None:
+def check_ready(target: RunTarget, *, gang: bool, asked: bool) -> None:
     """Check that a cluster answers, and starts ``gang`` jobs if any; raises :class:`BenchError`.
 
     ``asked`` for a cluster that was named, or where this machine is no other way.
@@ -100,15 +100,15 @@ def _or_here(error: Unreachable) -> Unreachable:
     return with_way
 
 
-def for_render(request: SubmitRequest) -> Target:
+def for_render(request: SubmitRequest) -> RunTarget:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if request.backend == "local":
         return _here(None, request)
     site, source = _pool_site(request)
-    return Target(site, f"pool {site.pool.name} from {source}")
+    return RunTarget(site, f"pool {site.pool.name} from {source}")
 
 
-def _here(reason: str | None, request: SubmitRequest) -> Target:
+def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
     """Choose this machine; rejects the first option that was given of those that it has not."""
     target = local(reason)
     option = next(request.options_of_clusters(), None)
@@ -121,7 +121,7 @@ def _here(reason: str | None, request: SubmitRequest) -> Target:
     return target
 
 
-def local(reason: str | None) -> Target:
+def local(reason: str | None) -> RunTarget:
     """Describe this machine: its GPUs as a pool of one node, or none."""
     from k8sbench.adapters.files import image_table
     from k8sbench.adapters.local import gpus
@@ -139,10 +139,10 @@ def local(reason: str | None) -> Target:
         site = msgspec.structs.replace(
             site, images=image_table.load(), installed=image_table.installed()
         )
-    return Target(site, why)
+    return RunTarget(site, why)
 
 
-def cluster_pools(api: Api) -> Published | None:
+def cluster_pools(api: Api) -> PublishedPools | None:
     """Ask a cluster for the pools file that the chart publishes; raises :class:`BenchError`."""
     from k8sbench.adapters.kubernetes import published
 
@@ -160,7 +160,7 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
 
     unread = []
 
-    def published() -> Published | None:
+    def published() -> PublishedPools | None:
         if not connections.configured(access):
             return None
         try:
@@ -175,10 +175,10 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     return pools.load(file, published=published), unread[0] if unread else None
 
 
-def _on(api: Api, request: SubmitRequest, *, offline: bool) -> Target:
+def _on(api: Api, request: SubmitRequest, *, offline: bool) -> RunTarget:
     unread = []
 
-    def published() -> Published | None:
+    def published() -> PublishedPools | None:
         if offline and (error := connections.silence(api, connections.SILENT_SECONDS)):
             unread.append(error)
             return None
@@ -188,11 +188,11 @@ def _on(api: Api, request: SubmitRequest, *, offline: bool) -> Target:
     if unread:
         source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
-    return Target(site, why, api)
+    return RunTarget(site, why, api)
 
 
 def _pool_site(
-    request: SubmitRequest, published: Callable[[], Published | None] | None = None
+    request: SubmitRequest, published: Callable[[], PublishedPools | None] | None = None
 ) -> tuple[Site, str]:
     from k8sbench.adapters.files import image_table, pools
 

@@ -16,7 +16,7 @@ import msgspec
 
 from k8sbench.app import reading, removal, serve, stores
 from k8sbench.app.collect import CollectOptions
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.leadership import Leadership
 from k8sbench.app.serve import Look
 from k8sbench.model import times
@@ -42,7 +42,7 @@ RETENTION_SECONDS = 3600.0
 class State(msgspec.Struct, kw_only=True):
     """What others may know of the collector; written by it, read by any thread."""
 
-    settings: Settings
+    settings: CollectorSettings
     is_leader: bool = False
     waits_for: str = ""
     """Why it does not collect, one sentence."""
@@ -58,7 +58,7 @@ class Controller:
 
     def __init__(
         self,
-        load: Callable[[], Settings],
+        load: Callable[[], CollectorSettings],
         lease: Leadership,
         reporter: Reporter,
         closed: Callable[[Run], None] = lambda _: None,
@@ -108,7 +108,7 @@ class Controller:
             time.sleep(LOOK_SECONDS)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
-    def _serve(self, settings: Settings, stop: Stop) -> None:
+    def _serve(self, settings: CollectorSettings, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""
         places = [ClusterAccess(namespace=name) for name in settings.namespaces]
         options = CollectOptions(store=settings.store, prometheus=settings.prometheus)

@@ -1,6 +1,6 @@
 """The single choices behind a plan: shape, preset, batch, window, AMP type, data, image.
 
-Each takes the :class:`Case` (who asks for what, where) and returns a value, or raises a
+Each takes the :class:`PlanChoices` (who asks for what, where) and returns a value, or raises a
 :class:`~k8sbench.model.errors.UsageError` that says what to do. What the user should know of a
 choice that they did not make goes into ``notes``.
 """
@@ -59,7 +59,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     """Versions of the frameworks on this machine, for local runs."""
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):
     """The settled part of a plan, which every further choice looks at."""
 
     spec: BenchmarkSpec
@@ -85,7 +85,7 @@ def parse_case(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> Case:
+def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> PlanChoices:
     """Find the variant and the program that a request stands for, and where it would run."""
     assert request.framework != "all", "each framework is planned by itself"
     framework, variant = choose_variant(spec, request.framework, request.variant)
@@ -96,7 +96,7 @@ def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> Case:
             f"{spec.name} ({variant.name}) has no {impl} program.",
             f"It has: {', '.join(name for name, program in has.items() if program)}.",
         )
-    case = Case(
+    case = PlanChoices(
         spec=spec,
         framework=framework,
         variant=variant,
@@ -111,7 +111,7 @@ def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> Case:
     return case
 
 
-def check_ours(case: Case, option: str) -> None:
+def check_ours(case: PlanChoices, option: str) -> None:
     """Raise unless the program is k8sbench's own, which alone has the option."""
     if case.impl != "k8sbench":
         raise UsageError(
@@ -150,7 +150,7 @@ def choose_variant(
     return framework, by_name[name]
 
 
-def shape(case: Case, notes: list[str]) -> tuple[int, int]:
+def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
     """Replicas, and processes (GPUs, where there are any) per replica."""
     request, pool = case.request, case.site.pool
     local, there = case.site.backend == "local", pool.gpus_per_node
@@ -188,7 +188,7 @@ def shape(case: Case, notes: list[str]) -> tuple[int, int]:
     return replicas, processes
 
 
-def preset(case: Case, notes: list[str]) -> Preset:
+def preset(case: PlanChoices, notes: list[str]) -> Preset:
     """Full size, or the small form where there is no GPU."""
     asked = case.request.preset
     ours = case.impl == "k8sbench"
@@ -210,7 +210,7 @@ def preset(case: Case, notes: list[str]) -> Preset:
     return chosen
 
 
-def amp_dtype(case: Case) -> AmpDtype | None:
+def amp_dtype(case: PlanChoices) -> AmpDtype | None:
     """The half type of AMP; None for FP32."""
     request, pool = case.request, case.site.pool
     if case.precision == "fp32":
@@ -234,7 +234,7 @@ def amp_dtype(case: Case) -> AmpDtype | None:
     return chosen
 
 
-def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
+def batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
     """Samples per GPU and step; says so where the report has another."""
     request, variant = case.request, case.variant
     asked = request.batch_size
@@ -252,7 +252,7 @@ def batch_size(case: Case, size: Preset, notes: list[str]) -> int:
     return asked or reported
 
 
-def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
+def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
     """Which iterations count and how often the program logs.
 
     ``--iterations`` is the length of a training, and says nothing of the window.
@@ -287,7 +287,7 @@ def window(case: Case, size: Preset, world_size: int, notes: list[str]) -> Plann
 
 
 def options(
-    case: Case, size: Preset, source: str, notes: list[str]
+    case: PlanChoices, size: Preset, source: str, notes: list[str]
 ) -> dict[str, str | int | float | bool]:
     """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
     asked = speed_options.parse(case.request.speed_options)
@@ -309,7 +309,7 @@ def options(
     return {name: value for name, value in options.items() if name not in off}
 
 
-def _of_mode(case: Case, size: Preset) -> dict[str, str | int | float | bool]:
+def _of_mode(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
     """What the catalog adds to a variant's options for a preset and a mode."""
     train, small = case.variant.train, case.variant.smoke
     trains = case.request.mode == "train"
@@ -318,7 +318,9 @@ def _of_mode(case: Case, size: Preset) -> dict[str, str | int | float | bool]:
     return {**small.args, **(small.train.args if trains and small.train is not None else {})}
 
 
-def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, TrainersBy | None]:
+def image(
+    case: PlanChoices, trainers_digest: str | None
+) -> tuple[str | None, str, TrainersBy | None]:
     """The container image, why that one, and how our trainers get into it."""
     request, ours = case.request, case.impl == "k8sbench"
     if case.site.backend == "local":
@@ -347,7 +349,7 @@ def image(case: Case, trainers_digest: str | None) -> tuple[str | None, str, Tra
     return case.site.images.image(case.framework, "public").name, reason, "configmap"
 
 
-def kernels(case: Case, chosen: str | None, notes: list[str]) -> None:
+def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
     """Say so where the framework has no kernels for the pool's GPUs: the job would fail."""
     site = case.site
     if site.images is None or case.device != "cuda":
@@ -361,7 +363,7 @@ def kernels(case: Case, chosen: str | None, notes: list[str]) -> None:
     notes.extend(filter(None, [doubt]))
 
 
-def _check_local(case: Case) -> None:
+def _check_local(case: PlanChoices) -> None:
     if case.impl == "upstream" or (case.impl == "k8sbench" and not case.variant.local):
         raise UsageError(
             f"The local backend does not run {case.label} with impl {case.impl}: it runs"

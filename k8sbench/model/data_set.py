@@ -10,7 +10,7 @@ import msgspec
 from k8sbench.model.errors import NotFound, did_you_mean
 
 
-class DataSet(msgspec.Struct, frozen=True, kw_only=True):
+class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     """One data set, as trainers read it from a folder."""
 
     name: str
@@ -34,7 +34,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DATA_SETS = (
-    DataSet(
+    KnownDataSet(
         name="cityscapes",
         title="Cityscapes",
         benchmarks=("deeplabv3p",),
@@ -50,7 +50,7 @@ DATA_SETS = (
         " gtFine_trainvaltest.zip, or fetch a copy of your own. Train ids are made of label ids"
         " where they are missing.",
     ),
-    DataSet(
+    KnownDataSet(
         name="imagenet",
         title="ImageNet (ILSVRC 2012)",
         benchmarks=("resnet50",),
@@ -62,7 +62,7 @@ DATA_SETS = (
         source="Register with ImageNet, and put the pictures of both parts into a folder for each"
         " class; then fetch an archive of that from a place of your own.",
     ),
-    DataSet(
+    KnownDataSet(
         name="kinetics",
         title="Kinetics-400",
         benchmarks=("tsm",),
@@ -77,7 +77,7 @@ DATA_SETS = (
         source="Its publisher gives links to videos alone: cut them into frames with the tools of"
         " temporal-shift-module, and fetch an archive of that from a place of your own.",
     ),
-    DataSet(
+    KnownDataSet(
         name="faces",
         title="MS1M faces with LFW's pairs",
         benchmarks=("arcface",),
@@ -92,7 +92,7 @@ DATA_SETS = (
 )
 
 
-def data_set(name: str) -> DataSet:
+def data_set(name: str) -> KnownDataSet:
     """Return a data set by its name; raises :class:`NotFound`."""
     names = [known.name for known in DATA_SETS]
     if name not in names:

@@ -42,7 +42,7 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A value that refuses keys it does not know."""
 
 
-class Gpus(_Strict, frozen=True, kw_only=True):
+class CapabilityGpus(_Strict, frozen=True, kw_only=True):
     """The GPUs of one compute capability."""
 
     capability: Capability
@@ -119,7 +119,7 @@ class Content(_Strict, frozen=True, kw_only=True):
 class ImageTable(_Strict, frozen=True, kw_only=True):
     """All that is known: GPUs, builds and images."""
 
-    gpus: tuple[Gpus, ...]
+    gpus: tuple[CapabilityGpus, ...]
     """Every compute capability once."""
     builds: tuple[Build, ...]
     """What has kernels for what."""
@@ -179,7 +179,7 @@ class ImageTable(_Strict, frozen=True, kw_only=True):
                 return Content(framework=known.framework, version=version, cuda=cuda)
         return None
 
-    def running_on(self, build: Build) -> tuple[Gpus, ...]:
+    def running_on(self, build: Build) -> tuple[CapabilityGpus, ...]:
         """The GPUs that a build has kernels for."""
         return tuple(row for row in self.gpus if has_kernels(build, row.capability))
 

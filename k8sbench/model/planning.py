@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from k8sbench.model import choices, sources, speed_options, training
-from k8sbench.model.choices import Case, Site
+from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import default_kind
@@ -219,7 +219,7 @@ def describe(plan: RunPlan) -> str:
 
 
 def _own_command(
-    case: Case,
+    case: PlanChoices,
     window: PlannedWindow,
     batch_size: int,
     amp_dtype: AmpDtype | None,
@@ -263,7 +263,7 @@ def _is_published(
     )
 
 
-def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
+def _foreign_words(case: PlanChoices, world_size: int) -> tuple[str, ...]:
     """Command of the report or of the user, its placeholders still open."""
     upstream, request = case.variant.upstream, case.request
     if case.impl == "user":
@@ -284,7 +284,7 @@ def _foreign_words(case: Case, world_size: int) -> tuple[str, ...]:
     return upstream.words(case.precision, world_size=world_size, mode=request.mode)
 
 
-def _program_digest(case: Case) -> str:
+def _program_digest(case: PlanChoices) -> str:
     """Name a command by what it is made from, which is the same for every number of GPUs."""
     variant, upstream = case.variant, case.variant.upstream
     parts: tuple[object, ...] = (variant.env, variant.command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from k8sbench.model import identity
-from k8sbench.model.choices import Case, check_ours
+from k8sbench.model.choices import PlanChoices, check_ours
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.speed_options import Option
@@ -24,7 +24,7 @@ of repeats are equal."""
 _PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")
 
 
-def data(case: Case) -> str:
+def data(case: PlanChoices) -> str:
     """Where the samples come from: what :class:`~k8sbench.model.plan.RunPlan` says of it."""
     asked, ours = case.request.data, case.impl == "k8sbench"
     if asked == "synthetic" or (ours and asked in OWN_DATA):
@@ -42,7 +42,7 @@ def data(case: Case) -> str:
     return _place(case, "--data", asked)
 
 
-def weights(case: Case) -> str | None:
+def weights(case: PlanChoices) -> str | None:
     """The file of start weights; None: from scratch."""
     asked = case.request.weights
     if asked is None:
@@ -57,7 +57,7 @@ def weights(case: Case) -> str | None:
     return place
 
 
-def checkpoints(case: Case) -> str | None:
+def checkpoints(case: PlanChoices) -> str | None:
     """The folder that holds each run's folder of checkpoints; None: nowhere."""
     asked = case.request.checkpoints
     if asked is None:
@@ -112,7 +112,7 @@ def arguments(data: str, weights: str | None, checkpoints: str | None) -> dict[s
     return options
 
 
-def _place(case: Case, option: str, text: str, below: str = "[/SUB]") -> str:
+def _place(case: PlanChoices, option: str, text: str, below: str = "[/SUB]") -> str:
     is_local = case.site.backend == "local"
     if text.startswith("pvc:"):
         parts = [part for part in text.split("/")[1:] if part not in {"", "."}]

@@ -159,7 +159,7 @@ class Fingerprint(_Strict, frozen=True, kw_only=True):
     """How the figures were obtained, and what they leave out."""
 
 
-class Source(_Strict, frozen=True, kw_only=True):
+class Citation(_Strict, frozen=True, kw_only=True):
     """Where published figures come from."""
 
     title: Text
@@ -322,7 +322,7 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     ``False``), ``gpu_model``."""
 
 
-class DataSet(_Strict, frozen=True, kw_only=True):
+class PublishedDataSet(_Strict, frozen=True, kw_only=True):
     """A data set that the published figures were measured on."""
 
     name: Text
@@ -384,7 +384,7 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """Whether upstream synchronises batch norm over GPUs (and not on one)."""
     case_notes: dict[CaseName, Text] = {}
     """What differs in one case by the benchmark's own rule: a footnote of its row."""
-    data_set: DataSet | None = None
+    data_set: PublishedDataSet | None = None
     """What the published figures were measured on."""
     published: tuple[Published, ...] = ()
     """Figures to be compared with."""
@@ -421,7 +421,7 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """At least one; each framework has one default."""
     target_accuracy: Accuracy | None = None
     """Time to train ends here."""
-    sources: dict[Name, Source] = {}
+    sources: dict[Name, Citation] = {}
     """Where the published figures come from, by a key of your own."""
     notes: tuple[Text, ...] = ()
     """What every reader of its figures must know."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.model.choices import Case, check_ours
+from k8sbench.model.choices import PlanChoices, check_ours
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import PlannedTraining, PlannedWindow
@@ -25,7 +25,7 @@ _OF_OURS = ("iterations", "epochs", "evaluate_every", "to_the_end", "max_restart
 
 
 def training(
-    case: Case, size: Preset, world_size: int, source: str, notes: list[str]
+    case: PlanChoices, size: Preset, world_size: int, source: str, notes: list[str]
 ) -> PlannedTraining | None:
     """How the run trains; None in throughput mode, where options of a training are errors."""
     request, train = case.request, case.variant.train
@@ -77,7 +77,7 @@ def training(
     )
 
 
-def max_restarts(case: Case) -> int:
+def max_restarts(case: PlanChoices) -> int:
     """How often the job is created again after a failure."""
     request = case.request
     if request.max_restarts and request.checkpoints is None:
@@ -129,7 +129,7 @@ def in_words(planned: PlannedTraining) -> str:
     return f"{words}, {verb} {planned.metric} {planned.target:g} %"
 
 
-def _given(case: Case, names: tuple[str, ...]) -> list[str]:
+def _given(case: PlanChoices, names: tuple[str, ...]) -> list[str]:
     return [
         f"--{name.replace('_', '-')}"
         for name in names
@@ -137,7 +137,7 @@ def _given(case: Case, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _check_foreign(case: Case) -> None:
+def _check_foreign(case: PlanChoices) -> None:
     """Raise unless a program of others has a training, and is left to it."""
     if case.impl == "k8sbench":
         return
@@ -151,7 +151,7 @@ def _check_foreign(case: Case) -> None:
         check_ours(case, option)
 
 
-def _catalogs(case: Case, size: Preset, world_size: int) -> tuple[int, LengthUnit, int]:
+def _catalogs(case: PlanChoices, size: Preset, world_size: int) -> tuple[int, LengthUnit, int]:
     """Length, unit and interval of the catalog."""
     train, smoke = case.variant.train, case.variant.smoke
     assert train is not None, "checked by training()"
@@ -169,7 +169,7 @@ def _catalogs(case: Case, size: Preset, world_size: int) -> tuple[int, LengthUni
     return smoke.train.length, smoke.train.unit, smoke.train.evaluate_every
 
 
-def _target(case: Case, size: Preset) -> float | None:
+def _target(case: PlanChoices, size: Preset) -> float | None:
     asked, known = case.request.target, case.spec.target_accuracy
     if asked == "none":
         return None

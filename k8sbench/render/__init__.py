@@ -7,6 +7,6 @@ arguments.
 """
 
 from k8sbench.render.manifest import manifests, to_yaml
-from k8sbench.render.repeats import Repeats
+from k8sbench.render.manifest_cache import ManifestCache
 
-__all__ = ["Repeats", "manifests", "to_yaml"]
+__all__ = ["ManifestCache", "manifests", "to_yaml"]

@@ -29,7 +29,7 @@ REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
 _SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class JobParts(msgspec.Struct, frozen=True, kw_only=True):
     """What the job has as a whole that the plan does not state as it is."""
 
     kind: JobKind
@@ -41,7 +41,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     pod: Pod
 
 
-def job(plan: RunPlan, mounted: TrainerSources | None) -> Job:
+def job(plan: RunPlan, mounted: TrainerSources | None) -> JobParts:
     """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none.
 
     ``mounted`` are the trainers' sources that travel as a ConfigMap.
@@ -57,7 +57,7 @@ def job(plan: RunPlan, mounted: TrainerSources | None) -> Job:
     if mounted is not None:
         about[DIGEST_ANNOTATION] = mounted.digest
     items = ({"key": config_key(path), "path": path} for path in (mounted.files if mounted else ()))
-    return Job(
+    return JobParts(
         kind=kind,
         labels=own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
         annotations=fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),

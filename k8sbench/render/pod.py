@@ -31,7 +31,7 @@ FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
 
 
-class Mount(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimMount(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of a persistent volume claim, and where the container sees it."""
 
     volume: str
@@ -58,7 +58,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
     env: tuple[tuple[str, str], ...]
     resources: dict[str, str]
-    mounts: tuple[Mount, ...]
+    mounts: tuple[ClaimMount, ...]
     volumes: tuple[Volume, ...]
     source_items: tuple[dict[str, str], ...]
     security: Security
@@ -243,9 +243,9 @@ def toleration(given: Toleration) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _mounts(plan: RunPlan) -> tuple[Mount, ...]:
+def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
     """Every folder of a claim that the container sees."""
-    mounts: list[Mount] = []
+    mounts: list[ClaimMount] = []
     if plan.data not in (*sources.OWN_DATA, "image"):
         message = f"--data {plan.data!r} names no data."
         mounts += _of_user(plan, "data", plan.data, sources.DATA_MOUNT, message)
@@ -268,9 +268,9 @@ def _mounts(plan: RunPlan) -> tuple[Mount, ...]:
     )
 
 
-def _volumes(mounts: Iterable[Mount]) -> Iterator[Volume]:
+def _volumes(mounts: Iterable[ClaimMount]) -> Iterator[Volume]:
     """One for each claim: two volumes of one claim keep a pod from starting on some drivers."""
-    by_name: dict[str, list[Mount]] = {}
+    by_name: dict[str, list[ClaimMount]] = {}
     for mount in mounts:
         by_name.setdefault(mount.volume, []).append(mount)
     for name, of_volume in by_name.items():
@@ -278,7 +278,7 @@ def _volumes(mounts: Iterable[Mount]) -> Iterator[Volume]:
         yield Volume(name=name, claim=of_volume[0].claim, read_only=read_only)
 
 
-def _of_user(plan: RunPlan, volume: str, text: str, path: str, message: str) -> list[Mount]:
+def _of_user(plan: RunPlan, volume: str, text: str, path: str, message: str) -> list[ClaimMount]:
     """What an option names: one mount, or none where it is a path of this machine."""
     if not text.startswith("path:"):
         return [_mount(volume, text, path, message)]
@@ -296,10 +296,10 @@ def _packages(plan: RunPlan) -> str | None:
     return None if plan.backend == "local" else plan.pool.python_packages
 
 
-def _mount(volume: str, text: str, path: str, message: str) -> Mount:
+def _mount(volume: str, text: str, path: str, message: str) -> ClaimMount:
     also = "synthetic, synthetic-host or " if volume == "data" else ""
     claim = Claim.parse(text, message, also)
-    return Mount(volume=volume, claim=claim.name, folder=claim.folder, path=path)
+    return ClaimMount(volume=volume, claim=claim.name, folder=claim.folder, path=path)
 
 
 def no_packages(pool: NodePool) -> str:

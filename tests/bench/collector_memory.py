@@ -28,7 +28,7 @@ import psutil
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collect
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.context import run_context
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.collector.controller import State
@@ -133,7 +133,7 @@ def main() -> int:
         context = msgspec.structs.replace(
             run_context(store, cluster, location=place), clock=lambda: next(ticks)
         )
-        metrics.state = State(settings=Settings(store=folder), is_leader=True)
+        metrics.state = State(settings=CollectorSettings(store=folder), is_leader=True)
         reporter = Observed(Progress(time.time), metrics)
         find = partial(collect.pending_runs, context, reporter.note, renumber=True)
 

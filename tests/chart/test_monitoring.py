@@ -20,7 +20,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from k8sbench.app import comparing
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.serve import Look
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
@@ -48,7 +48,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     made.closed(over)
     look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
     # Any folder: the files in it are counted.
-    store = Settings(store=str(CHART), baseline="release")
+    store = CollectorSettings(store=str(CHART), baseline="release")
     made.state = State(settings=store, is_leader=True, look=look)
     held = comparing.Held(labels=comparing.labels(over.plan), ratio=1.0, is_separated=False)
     with mock.patch.object(comparing, "held_against", return_value=[held]):

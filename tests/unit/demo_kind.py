@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import JobKind, Variable
+from k8sbench.model.kinds.kind import InjectedVariable, JobKind
 from k8sbench.model.phase import Phase
 
 DEMO = JobKind(
@@ -23,12 +23,12 @@ DEMO = JobKind(
     processes_field="perReplica",
     launcher=("python3", "{mount}/k8sbench/trainers/{module}.py"),
     variables=(
-        Variable("DEMO_RANK", "{rank}"),
-        Variable("DEMO_WORLD", "{world_size}"),
-        Variable("DEMO_CHIEF", "me", of="first"),
-        Variable("DEMO_CHIEF", "{address}:{port}", of="others"),
+        InjectedVariable("DEMO_RANK", "{rank}"),
+        InjectedVariable("DEMO_WORLD", "{world_size}"),
+        InjectedVariable("DEMO_CHIEF", "me", of="first"),
+        InjectedVariable("DEMO_CHIEF", "{address}:{port}", of="others"),
     ),
-    local=(Variable("DEMO_HERE", "{pod_ip}"),),
+    local=(InjectedVariable("DEMO_HERE", "{pod_ip}"),),
     conditions=(
         ("Broken", Phase.FAILED),
         ("Done", Phase.SUCCEEDED),

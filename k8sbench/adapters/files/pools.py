@@ -22,7 +22,7 @@ from k8sbench.model.pool import NodePool, PoolsFile, document_problems
 VARIABLE = "K8SBENCH_POOLS"
 
 
-class Published(NamedTuple):
+class PublishedPools(NamedTuple):
     """A pools file that a cluster has."""
 
     text: str
@@ -61,7 +61,7 @@ def load(
     file: str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    published: Callable[[], Published | None] | None = None,
+    published: Callable[[], PublishedPools | None] | None = None,
 ) -> LoadedPools:
     """Read the pools file that comes first; ``file`` is what ``--pools`` was given.
 

@@ -27,8 +27,8 @@ from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.claim_checks import FIRST_CONSUMER
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
-    Facts,
     Permission,
+    PreflightFacts,
     Refusal,
     Storage,
     Unknown,
@@ -55,7 +55,7 @@ NOT_BOUND = {"ProvisioningFailed", "FailedBinding"}
 
 def ask(
     api: Api, request: DoctorRequest, jobs: Mapping[str, KubeObject], prometheus: str = "none"
-) -> Facts:
+) -> PreflightFacts:
     """Return all facts; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
 
     ``prometheus`` is where to look for one: a URL, ``auto`` or ``none``.
@@ -93,7 +93,7 @@ def ask(
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))
     exporters, exporter = answers.pop("dcgm", ((), None))
-    return Facts(
+    return PreflightFacts(
         **msgspec.structs.asdict(storage(api, request)),
         server=api.place.server,
         why=api.why,

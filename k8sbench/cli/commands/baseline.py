@@ -7,7 +7,7 @@ import time
 import click
 
 from k8sbench.app import baselines
-from k8sbench.app.sides import Scope
+from k8sbench.app.sides import StoresRead
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
@@ -46,7 +46,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @store_option
 def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
     """List the baselines; those of a collector in the namespace, too."""
-    baselines_shown = baselines.listed(Scope(where=where, access=access), output.note)
+    baselines_shown = baselines.listed(StoresRead(where=where, access=access), output.note)
     if output_format == "json":
         output.write_json(baselines_shown)
     elif output_format == "name":

@@ -19,7 +19,7 @@ from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.spec import BenchmarkSpec, Published, Source, Upstream, Variant
+from k8sbench.model.spec import BenchmarkSpec, Citation, Published, Upstream, Variant
 from k8sbench.report.text_table import LONGEST_WORD, Column, clean, folded
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def _figure(figure: Published, notes: Sequence[str]) -> dict[str, str | None]:
     }
 
 
-def _source(source: Source) -> str:
+def _source(source: Citation) -> str:
     place = [source.repository, source.path, f"at {source.commit}" if source.commit else None]
     text = ", ".join([source.title, " ".join(part for part in place if part)]).removesuffix(", ")
     return f"{text}. {source.note}" if source.note else text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from k8sbench.app import comparing
-from k8sbench.app.sides import Scope
+from k8sbench.app.sides import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import accept_option, access_options, duration_option, store_option
 from k8sbench.cli.output_format import format_option
@@ -70,7 +70,7 @@ def command(
     in words what this number of runs can show and what it cannot; below, the other differences.
     Cases that are not comparable have no ratio.
     """
-    scope = Scope(where=where, access=access, accept=accept)
+    scope = StoresRead(where=where, access=access, accept=accept)
 
     def make() -> Comparison:
         return comparing.compare(a, b, scope, output.note, limit=limit)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from k8sbench.app import comparing
-from k8sbench.app.sides import Scope
+from k8sbench.app.sides import StoresRead
 from k8sbench.cli import plot_file, rows
 from k8sbench.cli.options import accept_option, access_options, since_option, store_option
 from k8sbench.cli.output_format import format_option
@@ -43,7 +43,7 @@ def command(
     exact test has p ≤ 1 %. A single unusual set is not marked.
     """
     picture_format = None if plot is None else plot_file.format_of(plot)
-    scope = Scope(where=where, access=access, accept=accept)
+    scope = StoresRead(where=where, access=access, accept=accept)
     series = comparing.history(benchmark, scope, output.note, **wanted)
     if not series:
         raise UsageError(f"No set of {benchmark} fits the filters.", "Leave some out.")

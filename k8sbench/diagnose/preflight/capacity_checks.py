@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from k8sbench.diagnose.job.scheduling import requests
-from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import DoctorRequest, Facts, Unknown, known
+from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
+from k8sbench.diagnose.preflight.facts import DoctorRequest, PreflightFacts, Unknown, known
 from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
@@ -17,7 +17,7 @@ MOST_NAMES = 5
 """Nodes that a sentence names."""
 
 
-def usable_nodes(facts: Facts) -> int:
+def usable_nodes(facts: PreflightFacts) -> int:
     """How many nodes take a replica, one each; 1 where nodes cannot be seen."""
     if isinstance(facts.nodes, Unknown):
         return 1
@@ -44,7 +44,7 @@ def refusal(node: KubeObject, request: DoctorRequest) -> str | None:
     return None
 
 
-def quota(facts: Facts) -> Iterator[Result]:
+def quota(facts: PreflightFacts) -> Iterator[CheckResult]:
     """Quotas have room for all replicas."""
     quotas, request = known(facts.quotas), facts.request
     if not quotas:
@@ -80,7 +80,7 @@ def quota(facts: Facts) -> Iterator[Result]:
         yield ok(f"The quota has room for {job}: {counts}.")
 
 
-def limit_range(facts: Facts) -> Iterator[Result]:
+def limit_range(facts: PreflightFacts) -> Iterator[CheckResult]:
     """Limit ranges admit the pods: their training container, and the pod as far as that is known.
 
     Requests and limits of our pods are equal, so that no ratio between them is too large.
@@ -106,7 +106,7 @@ def limit_range(facts: Facts) -> Iterator[Result]:
         yield ok(f"No limit range of {facts.request.namespace} forbids the pods.")
 
 
-def nodes(facts: Facts) -> Iterator[Result]:
+def nodes(facts: PreflightFacts) -> Iterator[CheckResult]:
     """Nodes of the pool take pods."""
     request, pool, of_pool = facts.request, facts.request.pool, known(facts.nodes)
     labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items()) or "any label"
@@ -134,7 +134,7 @@ def nodes(facts: Facts) -> Iterator[Result]:
         yield ok(f"{ready}.")
 
 
-def device_plugin(facts: Facts) -> Iterator[Result]:
+def device_plugin(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The nodes offer the pool's GPUs."""
     gpu_nodes, pool = _gpu_nodes(facts), facts.request.pool
     without = sorted(
@@ -151,7 +151,7 @@ def device_plugin(facts: Facts) -> Iterator[Result]:
         yield ok(f"{counted(len(gpu_nodes), 'node', ('has', 'have'))} {pool.gpu_resource}.")
 
 
-def node_size(facts: Facts) -> Iterator[Result]:
+def node_size(facts: PreflightFacts) -> Iterator[CheckResult]:
     """As many nodes as there are replicas are large enough for one; silent where they are."""
     request, gpu_nodes, pool = facts.request, _gpu_nodes(facts), facts.request.pool
     large = [node for node in gpu_nodes if refusal(node, request) is None]
@@ -165,7 +165,7 @@ def node_size(facts: Facts) -> Iterator[Result]:
         )
 
 
-def gpus(facts: Facts) -> Iterator[Result]:
+def gpus(facts: PreflightFacts) -> Iterator[CheckResult]:
     """GPUs are left beside k8sbench's own jobs."""
     request, pool = facts.request, facts.request.pool
     has = {name_of(node): _allocatable(node, pool.gpu_resource) for node in _gpu_nodes(facts)}
@@ -187,7 +187,7 @@ def gpus(facts: Facts) -> Iterator[Result]:
         yield warn(sentence, f"A run on {needed} would wait until those jobs end.")
 
 
-def _gpu_nodes(facts: Facts) -> Sequence[KubeObject]:
+def _gpu_nodes(facts: PreflightFacts) -> Sequence[KubeObject]:
     """The nodes that take pods of a pool with GPUs; none where nodes cannot be seen."""
     if isinstance(facts.nodes, Unknown) or not facts.request.pool.gpus_per_node:
         return ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from k8sbench.diagnose.preflight.facts import Facts, UnknownFactError
+from k8sbench.diagnose.preflight.facts import PreflightFacts, UnknownFactError
 from k8sbench.model.finding import Finding, Severity
 
 NOT_TRIED = "not-tried"
 """Id of the finding that says what a dry run could not try."""
 
 
-class Result(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check says of the facts."""
 
     severity: Severity
@@ -21,19 +21,19 @@ class Result(NamedTuple):
     """What to do; None where nothing is to be done."""
 
 
-def ok(sentence: str) -> Result:
+def ok(sentence: str) -> CheckResult:
     """Nothing is wrong."""
-    return Result("ok", sentence)
+    return CheckResult("ok", sentence)
 
 
-def warn(sentence: str, action: str | None) -> Result:
+def warn(sentence: str, action: str | None) -> CheckResult:
     """Something may spoil or slow a run, or could not be checked."""
-    return Result("warn", sentence, action)
+    return CheckResult("warn", sentence, action)
 
 
-def fail(sentence: str, action: str | None) -> Result:
+def fail(sentence: str, action: str | None) -> CheckResult:
     """No run can succeed as it is asked for."""
-    return Result("fail", sentence, action)
+    return CheckResult("fail", sentence, action)
 
 
 class Check(NamedTuple):
@@ -41,14 +41,14 @@ class Check(NamedTuple):
 
     id: str
     """Stable: the id of its findings."""
-    judge: Callable[[Facts], Iterable[Result]]
+    judge: Callable[[PreflightFacts], Iterable[CheckResult]]
     looks_at: str | None = None
     """What was not seen where a fact is unknown, with ``{namespace}``, ``{pool}`` and ``{queue}``;
     None: another check says it."""
     is_essential: bool = False
     """Whether every user may ask for its facts: without them nothing is known of the cluster."""
 
-    def findings(self, facts: Facts) -> Iterator[Finding]:
+    def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
         """Yield what the check finds."""
         try:
             for severity, sentence, action in self.judge(facts):
@@ -57,7 +57,7 @@ class Check(NamedTuple):
             if self.looks_at is not None:
                 yield self._unseen(self.looks_at, facts, unknown.why)
 
-    def _unseen(self, looks_at: str, facts: Facts, why: str) -> Finding:
+    def _unseen(self, looks_at: str, facts: PreflightFacts, why: str) -> Finding:
         severity, words, action = _UNSEEN[self.is_essential]
         names = {"namespace": facts.request.namespace, "queue": facts.request.queue}
         what = looks_at.format(pool=facts.request.pool.name, **names)

@@ -15,7 +15,7 @@ from k8sbench.diagnose.preflight import (
     operator_checks,
 )
 from k8sbench.diagnose.preflight.check import Check
-from k8sbench.diagnose.preflight.facts import Facts
+from k8sbench.diagnose.preflight.facts import PreflightFacts
 from k8sbench.model.finding import Finding
 
 SERVED = "the kinds of object that are served"
@@ -51,12 +51,12 @@ CHECKS = (
 """In the order in which problems are best solved."""
 
 
-def findings(facts: Facts) -> tuple[Finding, ...]:
+def findings(facts: PreflightFacts) -> tuple[Finding, ...]:
     """Judge the facts: every check's findings, in order."""
     return tuple(finding for check in CHECKS for finding in check.findings(facts))
 
 
-def manifests(facts: Facts, findings: tuple[Finding, ...]) -> dict[str, str]:
+def manifests(facts: PreflightFacts, findings: tuple[Finding, ...]) -> dict[str, str]:
     """Return what an administrator may apply for findings, in YAML, by their ids."""
     warned = {finding.id for finding in findings if finding.severity != "ok"}
     texts = metrics_checks.manifests(facts).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
+from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
 from k8sbench.diagnose.preflight.facts import Storage, Unknown
 from k8sbench.model.kube import KubeObject
 
@@ -13,7 +13,7 @@ FOR_MANY_TO_READ, FOR_MANY_TO_WRITE = {"ReadOnlyMany", "ReadWriteMany"}, {"ReadW
 """Access modes of a claim that pods on several nodes may mount."""
 
 
-def claims(facts: Storage) -> Iterator[Result]:
+def claims(facts: Storage) -> Iterator[CheckResult]:
     """Every claim can be mounted as the pods mount it."""
     namespace = facts.request.namespace
     for name, claim in facts.claims.items():
@@ -31,7 +31,7 @@ def claims(facts: Storage) -> Iterator[Result]:
             yield _unfit(name, claim, facts) or _bound(name, claim, facts)
 
 
-def _unfit(name: str, claim: KubeObject, facts: Storage) -> Result | None:
+def _unfit(name: str, claim: KubeObject, facts: Storage) -> CheckResult | None:
     """What is wrong with a claim whether it is bound or not; None: nothing."""
     modes = set(claim.get("status", {}).get("accessModes") or claim["spec"].get("accessModes", ()))
     writes, several = name in facts.request.written, facts.request.replicas > 1
@@ -61,7 +61,7 @@ def _unfit(name: str, claim: KubeObject, facts: Storage) -> Result | None:
     return None
 
 
-def _bound(name: str, claim: KubeObject, facts: Storage) -> Result:
+def _bound(name: str, claim: KubeObject, facts: Storage) -> CheckResult:
     phase, why = claim.get("status", {}).get("phase", "Pending"), ""
     if phase == "Bound":
         return ok(f"The volume claim {name} is bound.")

@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import LEVELS, Facts, Unknown, known
+from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
+from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
 from k8sbench.model import times
 from k8sbench.model.image import TITLES, image_warning
 from k8sbench.model.kube import conditions, labels_of
@@ -25,7 +25,7 @@ QUEUEING = {
 """API group → what serves it."""
 
 
-def api_server(facts: Facts) -> Iterator[Result]:
+def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
     """It answers, and has a version that is known to work."""
     version = known(facts.version)
     answers = f"Kubernetes {version} answers at {facts.server} ({facts.why})."
@@ -40,7 +40,7 @@ def api_server(facts: Facts) -> Iterator[Result]:
         )
 
 
-def clock(facts: Facts) -> Iterator[Result]:
+def clock(facts: PreflightFacts) -> Iterator[CheckResult]:
     """This machine's clock agrees with the cluster's."""
     seconds = facts.clock_ahead_s
     if abs(seconds) < CLOCK_SECONDS:
@@ -54,7 +54,7 @@ def clock(facts: Facts) -> Iterator[Result]:
         )
 
 
-def namespace(facts: Facts) -> Iterator[Result]:
+def namespace(facts: PreflightFacts) -> Iterator[CheckResult]:
     """It exists."""
     name, namespace = facts.request.namespace, known(facts.namespace)
     if namespace is None:
@@ -68,7 +68,7 @@ def namespace(facts: Facts) -> Iterator[Result]:
         yield ok(f"The namespace {name} is there.")
 
 
-def permissions(facts: Facts) -> Iterator[Result]:
+def permissions(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The user has every permission of the rules file."""
     access = known(facts.access)
     missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
@@ -89,7 +89,7 @@ def permissions(facts: Facts) -> Iterator[Result]:
         yield ok(f"You have all {len(access)} permissions it takes.")
 
 
-def pod_security(facts: Facts) -> Iterator[Result]:
+def pod_security(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The namespace lets the pool's pods in."""
     enforced, pool = facts.enforced_level, facts.request.pool
     if enforced is None:
@@ -108,14 +108,14 @@ def pod_security(facts: Facts) -> Iterator[Result]:
         )
 
 
-def queueing(facts: Facts) -> Iterator[Result]:
+def queueing(facts: PreflightFacts) -> Iterator[CheckResult]:
     """What queues and gangs need is installed, or not."""
     groups = {} if isinstance(facts.groups, Unknown) else facts.groups
     there = [f"{name} ({group})" for group, name in QUEUEING.items() if group in groups]
     yield ok(f"Installed: {', '.join(there)}." if there else "No Kueue, Volcano or coscheduling.")
 
 
-def queue(facts: Facts) -> Iterator[Result]:
+def queue(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The queue that is asked for admits jobs."""
     name, namespace = facts.request.queue, facts.request.namespace
     if name is None:
@@ -139,7 +139,7 @@ def queue(facts: Facts) -> Iterator[Result]:
         yield ok(f"The queue {name} is there.")
 
 
-def kernels(facts: Facts) -> Iterator[Result]:
+def kernels(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The image's framework has kernels for the nodes' GPUs."""
     request, images = facts.request, facts.images
     nodes = () if isinstance(facts.nodes, Unknown) else facts.nodes

@@ -170,7 +170,7 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """Volumes of the claims that the pods write to, by name."""
 
 
-class Facts(Storage, frozen=True, kw_only=True):
+class PreflightFacts(Storage, frozen=True, kw_only=True):
     """Everything that the checks judge."""
 
     server: str

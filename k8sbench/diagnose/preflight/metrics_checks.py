@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from k8sbench.diagnose.preflight.check import Result, ok, warn
-from k8sbench.diagnose.preflight.facts import Facts, MetricsEndpoint
+from k8sbench.diagnose.preflight.check import CheckResult, ok, warn
+from k8sbench.diagnose.preflight.facts import MetricsEndpoint, PreflightFacts
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import COUNTERS, EXPORTER_SECONDS, METRICS, GpuMetric
 from k8sbench.model.kube import KubeObject
@@ -16,7 +16,7 @@ NOTICED = ("sm_active", "throttled")
 APPLY = "Have an administrator apply the Role and RoleBinding below"
 
 
-def prometheus(facts: Facts) -> Iterator[Result]:
+def prometheus(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The Prometheus that is asked answers, and has GPU metrics."""
     endpoint = facts.prometheus
     if endpoint is None:
@@ -33,7 +33,7 @@ def prometheus(facts: Facts) -> Iterator[Result]:
         )
 
 
-def exporters(facts: Facts) -> Iterator[Result]:
+def exporters(facts: PreflightFacts) -> Iterator[CheckResult]:
     """DCGM exporters can be read, unless Prometheus has them."""
     endpoint = facts.exporter
     if not facts.request.pool.gpus_per_node:
@@ -58,7 +58,7 @@ def exporters(facts: Facts) -> Iterator[Result]:
         yield ok(f"{count}, {used}: {endpoint.name} has {_described(endpoint)}.")
 
 
-def fields(facts: Facts) -> Iterator[Result]:
+def fields(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The source of a run's figures has the fields that judgements rest on."""
     if (source := _source(facts)) is None:
         return
@@ -76,7 +76,7 @@ def fields(facts: Facts) -> Iterator[Result]:
         yield ok(f"{source.name} has every field that k8sbench reads{lacks}.")
 
 
-def pods(facts: Facts) -> Iterator[Result]:
+def pods(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The source of a run's figures says which pod has a GPU."""
     if (source := _source(facts)) is None:
         return
@@ -94,7 +94,7 @@ def pods(facts: Facts) -> Iterator[Result]:
         )
 
 
-def manifests(facts: Facts) -> dict[str, str | None]:
+def manifests(facts: PreflightFacts) -> dict[str, str | None]:
     """Return what an administrator may apply, in YAML, by the check that warns of it."""
     return {
         "prometheus": None if facts.prometheus is None else facts.prometheus.role,
@@ -115,7 +115,7 @@ def names_pods(pod: KubeObject) -> bool:
     return text is not None and text.lower() not in {"false", "0", "f"}
 
 
-def _source(facts: Facts) -> MetricsEndpoint | None:
+def _source(facts: PreflightFacts) -> MetricsEndpoint | None:
     """The endpoint of which a run's figures would come; None where there is none."""
     for endpoint in (facts.prometheus, facts.exporter):
         if endpoint is not None and endpoint.fields:

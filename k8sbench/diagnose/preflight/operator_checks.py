@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from k8sbench.diagnose.job.causes import ACTIONS
-from k8sbench.diagnose.preflight.check import Result, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import Facts, Refusal, Unknown, known
+from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
+from k8sbench.diagnose.preflight.facts import PreflightFacts, Refusal, Unknown, known
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
 from k8sbench.model.kube import KubeObject
@@ -38,7 +38,7 @@ INSTALL = (
 )
 
 
-def job_kinds(facts: Facts) -> Iterator[Result]:
+def job_kinds(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The job kinds are served."""
     groups, served, frameworks = known(facts.groups), known(facts.kinds), facts.request.frameworks
     api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
@@ -63,7 +63,7 @@ def job_kinds(facts: Facts) -> Iterator[Result]:
         yield ok(f"{' and '.join(kind.name for kind in there)} are served as {api_versions}.")
 
 
-def webhook(facts: Facts) -> Iterator[Result]:
+def webhook(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The operator's webhook refuses a job that nothing else refuses: it answers."""
     for kind, refusal in facts.wrong_jobs.items():
         message = "no webhook looks at it" if refusal is None else _message(refusal)
@@ -81,7 +81,7 @@ def webhook(facts: Facts) -> Iterator[Result]:
             )
 
 
-def admission(facts: Facts) -> Iterator[Result]:
+def admission(facts: PreflightFacts) -> Iterator[CheckResult]:
     """Nothing refuses a job like ours."""
     for kind, refusal in facts.own_jobs.items():
         if refusal is None:
@@ -98,7 +98,7 @@ def admission(facts: Facts) -> Iterator[Result]:
             )
 
 
-def deployment(facts: Facts) -> Iterator[Result]:
+def deployment(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The operator's pods run, and are of the version that is tested."""
     operator = known(facts.operator)
     if operator is None:
@@ -125,7 +125,7 @@ def deployment(facts: Facts) -> Iterator[Result]:
         yield ok(f"The training operator runs: {status}.")
 
 
-def rate(facts: Facts) -> Iterator[Result]:
+def rate(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The operator may send enough requests to the API server."""
     operator = known(facts.operator)
     if operator is None:
@@ -145,7 +145,7 @@ def rate(facts: Facts) -> Iterator[Result]:
     )
 
 
-def init_container(facts: Facts) -> Iterator[Result]:
+def init_container(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The namespace lets the operator's init container in."""
     template = facts.init_template
     kinds = [kind.name for kind in kinds_of(facts.request.frameworks) if kind.init_container]
@@ -169,7 +169,7 @@ def init_container(facts: Facts) -> Iterator[Result]:
         yield fail(f"{enforces} and will refuse the workers of a {kinds[0]}: {problem}.", action)
 
 
-def gang(facts: Facts) -> Iterator[Result]:
+def gang(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The operator makes gangs, where one is asked for."""
     if not facts.request.gang:
         return

@@ -30,7 +30,7 @@ CONDITIONS = (
 as far as the job alone tells. Of several that are true the first one here counts."""
 
 
-class Variable(msgspec.Struct, frozen=True):
+class InjectedVariable(msgspec.Struct, frozen=True):
     """A variable of one replica's container."""
 
     name: str
@@ -72,11 +72,11 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     launcher: tuple[str, ...]
     """The command that starts one of our trainers; ``{module}`` is its file stem, ``{mount}`` where
     the trainers lie. Launchers take nodes, rank and rendezvous from the injected variables."""
-    variables: tuple[Variable, ...]
+    variables: tuple[InjectedVariable, ...]
     """What the operator appends to every container of the jobs that k8sbench makes."""
     variables_of_others: frozenset[str] = frozenset()
     """Variables that it appends to jobs of this kind that k8sbench does not make."""
-    local: tuple[Variable, ...] = ()
+    local: tuple[InjectedVariable, ...] = ()
     """What a pod has, and replicas that share a machine must be given."""
     init_container: bool = False
     """Whether the operator adds an init container to the replicas that do not lead."""
@@ -154,7 +154,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return min(matching, key=lambda condition: meant.index(condition["type"]), default=None)
 
 
-def filled(variables: Iterable[Variable], values: Mapping[str, object]) -> Variables:
+def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) -> Variables:
     """Fill in the placeholders of the variables that the replica ``rank`` gets.
 
     A variable whose placeholder is None is left out.

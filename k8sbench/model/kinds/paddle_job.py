@@ -6,7 +6,7 @@ Variables, their values and order are read from its source
 
 from __future__ import annotations
 
-from k8sbench.model.kinds.kind import JobKind, Variable
+from k8sbench.model.kinds.kind import InjectedVariable, JobKind
 
 _TRAINERS = "{mount}/k8sbench/trainers"
 
@@ -23,19 +23,19 @@ KIND = JobKind(
     processes_env="PADDLE_NPROC_PER_NODE",
     launcher=("python3", f"{_TRAINERS}/paddle_launch.py", f"{_TRAINERS}/{{module}}.py"),
     variables=(
-        Variable("PYTHONUNBUFFERED", "1"),
-        Variable("PADDLE_JOB_ID", "{job}"),
-        Variable("PADDLE_NNODES", "{replicas}"),
-        Variable("POD_IP_DUMMY", "{pod_ip}", of="first"),
-        Variable("PADDLE_MASTER", "$(POD_IP_DUMMY):{port}", of="first"),
-        Variable("PADDLE_MASTER", "{address}:{port}", of="others"),
+        InjectedVariable("PYTHONUNBUFFERED", "1"),
+        InjectedVariable("PADDLE_JOB_ID", "{job}"),
+        InjectedVariable("PADDLE_NNODES", "{replicas}"),
+        InjectedVariable("POD_IP_DUMMY", "{pod_ip}", of="first"),
+        InjectedVariable("PADDLE_MASTER", "$(POD_IP_DUMMY):{port}", of="first"),
+        InjectedVariable("PADDLE_MASTER", "{address}:{port}", of="others"),
     ),
     # Of jobs with a parameter server.
     variables_of_others=frozenset({"PADDLE_SERVER_NUM", "PADDLE_TRAINER_NUM"}),
     # A pod's address and number, and ports, which paddle.distributed.launch takes from the pod.
     local=(
-        Variable("POD_IP", "{pod_ip}"),
-        Variable("PADDLE_RANK", "{rank}"),
-        Variable("PORT_RANGE", "{port_range}"),
+        InjectedVariable("POD_IP", "{pod_ip}"),
+        InjectedVariable("PADDLE_RANK", "{rank}"),
+        InjectedVariable("PORT_RANGE", "{port_range}"),
     ),
 )

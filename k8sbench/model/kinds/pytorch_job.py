@@ -6,7 +6,7 @@ Variables, their values and order are read from its source (``pkg/controller.v1/
 
 from __future__ import annotations
 
-from k8sbench.model.kinds.kind import JobKind, Variable
+from k8sbench.model.kinds.kind import InjectedVariable, JobKind
 
 KIND = JobKind(
     name="PyTorchJob",
@@ -22,16 +22,16 @@ KIND = JobKind(
     processes_field="nprocPerNode",
     launcher=("python3", "-m", "torch.distributed.run", "-m", "k8sbench.trainers.{module}"),
     variables=(
-        Variable("PYTHONUNBUFFERED", "1"),
-        Variable("MASTER_PORT", "{port}", needs_lead=True),
-        Variable("PET_MASTER_PORT", "{port}", needs_lead=True),
-        Variable("MASTER_ADDR", "{address}", needs_lead=True),
-        Variable("PET_MASTER_ADDR", "{address}", needs_lead=True),
-        Variable("WORLD_SIZE", "{world_size}", needs_lead=True),
-        Variable("RANK", "{rank}", needs_lead=True),
-        Variable("PET_NODE_RANK", "{rank}", needs_lead=True),
-        Variable("PET_NPROC_PER_NODE", "{processes}"),
-        Variable("PET_NNODES", "{replicas}"),
+        InjectedVariable("PYTHONUNBUFFERED", "1"),
+        InjectedVariable("MASTER_PORT", "{port}", needs_lead=True),
+        InjectedVariable("PET_MASTER_PORT", "{port}", needs_lead=True),
+        InjectedVariable("MASTER_ADDR", "{address}", needs_lead=True),
+        InjectedVariable("PET_MASTER_ADDR", "{address}", needs_lead=True),
+        InjectedVariable("WORLD_SIZE", "{world_size}", needs_lead=True),
+        InjectedVariable("RANK", "{rank}", needs_lead=True),
+        InjectedVariable("PET_NODE_RANK", "{rank}", needs_lead=True),
+        InjectedVariable("PET_NPROC_PER_NODE", "{processes}"),
+        InjectedVariable("PET_NNODES", "{replicas}"),
     ),
     init_container=True,
 )

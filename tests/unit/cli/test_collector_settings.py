@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from k8sbench.app import collector_settings
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.cli.commands import collector
 from k8sbench.model.errors import UsageError
 
@@ -27,7 +27,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_is_given_comes_before_the_file(file: Path) -> None:
-    assert collector_settings.load(str(file), {"namespaces": [], "store": None}) == Settings(
+    assert collector_settings.load(
+        str(file), {"namespaces": [], "store": None}
+    ) == CollectorSettings(
         namespaces=("a", "b"),
         store="/data",
         prometheus="none",
@@ -37,14 +39,16 @@ def test_what_is_given_comes_before_the_file(file: Path) -> None:
     given: dict[str, Any] = {"namespaces": ["c"], "store": "postgresql://db", "prometheus": "auto"}
     assert collector_settings.load(
         str(file), given | {"keep_logs_for": "1d", "baseline": "b"}
-    ) == Settings(namespaces=("c",), store="postgresql://db", baseline="b", keep_logs_for=DAY)
-    assert collector_settings.load(None, {}) == Settings()
+    ) == CollectorSettings(
+        namespaces=("c",), store="postgresql://db", baseline="b", keep_logs_for=DAY
+    )
+    assert collector_settings.load(None, {}) == CollectorSettings()
 
 
 @pytest.mark.parametrize("text", ["", "# all defaults\n"])
 def test_a_file_without_a_key_says_nothing(file: Path, text: str) -> None:
     file.write_text(text)
-    assert collector_settings.load(str(file), {}) == Settings()
+    assert collector_settings.load(str(file), {}) == CollectorSettings()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_a_wrong_file_is_one_error_with_its_line(file: Path, text: str, wrong: s
 def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def load(config: str | None, given: dict[str, Any]) -> Settings:
+    def load(config: str | None, given: dict[str, Any]) -> CollectorSettings:
         seen.update(given, config=config)
         raise UsageError("Enough.")
 

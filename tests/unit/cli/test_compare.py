@@ -337,13 +337,13 @@ def test_nothing_is_waited_for_without_end(look: int | Exception | None, told: s
 
 
 def test_open_runs_of_a_side_are_counted(fill: Fill) -> None:
-    from k8sbench.app.sides import Scope
+    from k8sbench.app.sides import StoresRead
 
     fill([*old(), run(None, set_name="new", phase=Phase.RUNNING), *new(B, case="1x1")])
     fill([run(None, set_name="new", case="1x4", unmeasured=True)])
 
     def count(name: str) -> int | None:
-        return comparing.open_runs(name, Scope(), lambda _: None)
+        return comparing.open_runs(name, StoresRead(), lambda _: None)
 
     assert (count("old"), count("new"), count("later")) == (0, 2, None)
 

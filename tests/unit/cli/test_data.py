@@ -12,7 +12,7 @@ import pytest
 from k8sbench.app.data import Said
 from k8sbench.cli.commands import data
 from k8sbench.cli.main import main
-from k8sbench.model.data_set import DATA_SETS, DataSet
+from k8sbench.model.data_set import DATA_SETS, KnownDataSet
 
 
 def run(capsys: Any, *words: str, code: int = 0) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def test_every_data_set_is_listed_with_what_its_report_used(capsys: Any) -> None
 
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
-def test_the_numbers_of_samples_are_those_that_a_check_expects(one: DataSet) -> None:
+def test_the_numbers_of_samples_are_those_that_a_check_expects(one: KnownDataSet) -> None:
     module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
     counts = getattr(module, "CLIPS", None) or module.PICTURES
     expected = tuple(counts.values()) if isinstance(counts, dict) else (counts, module.PAIRS)
@@ -44,7 +44,7 @@ def test_the_numbers_of_samples_are_those_that_a_check_expects(one: DataSet) -> 
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
 def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
-    one: DataSet, tmp_path: Path, capsys: Any
+    one: KnownDataSet, tmp_path: Path, capsys: Any
 ) -> None:
     folder = tmp_path / "set"
     _, err = run(capsys, "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32")

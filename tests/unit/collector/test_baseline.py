@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.app import baselines, collectors, comparing, reading
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.cli import main
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State
@@ -45,7 +45,7 @@ def where(tmp_path: Path) -> Path:
 @pytest.fixture
 def made(where: Path) -> Metrics:
     made = Metrics()
-    settings = Settings(store=str(where), baseline="release")
+    settings = CollectorSettings(store=str(where), baseline="release")
     made.state = State(settings=settings, is_leader=True)
     return made
 
@@ -91,7 +91,7 @@ def test_unequal_things_and_other_cases_have_no_series(where: Path, made: Metric
 def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> None:
     put(where, new(case="1x8"))
     for name in (None, "other"):
-        settings = Settings(store=str(where), baseline=name)
+        settings = CollectorSettings(store=str(where), baseline=name)
         made.state = State(settings=settings, is_leader=True)
         assert RATIO not in samples(made)
     save(where, "other")

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from k8sbench.app import serve
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.leadership import Leadership
 from k8sbench.app.serve import Look
 from k8sbench.collector import controller
@@ -64,7 +64,7 @@ class Life:
     """A collector that runs in a thread."""
 
     def __init__(self, place: str) -> None:
-        self.settings = Settings(store=place)
+        self.settings = CollectorSettings(store=place)
         self.wrong: InputError | None = None
         self.lease, self.stop, self.reporter = Lease(), Stop(), Silent()
         self.controller = Controller(
@@ -72,7 +72,7 @@ class Life:
         )
         self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
 
-    def load(self) -> Settings:
+    def load(self) -> CollectorSettings:
         if self.wrong is not None:
             raise self.wrong
         return self.settings
@@ -143,7 +143,7 @@ def test_new_settings_count_at_once_and_wrong_ones_never(
     life.wrong = InputError("is empty.")
     until(life, lambda: life.noted("warning: the settings stay as they are: is empty."))
     assert served.began == 1
-    life.wrong, life.settings = None, Settings(store=str(tmp_path / "other"))
+    life.wrong, life.settings = None, CollectorSettings(store=str(tmp_path / "other"))
     served.until(2)
     assert life.controller.state.settings == life.settings
     assert life.noted("The settings have changed: collecting ends.")

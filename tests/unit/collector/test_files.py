@@ -18,7 +18,7 @@ from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors, logs, results, stores, taking_over
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.logs import LogOptions
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
@@ -52,7 +52,9 @@ class Collector:
         assert access == HERE
         if self.is_away:
             raise Unreachable("The collector does not answer.", "See: kubectl get pods")
-        state = State(settings=Settings(store=str(self.store.root)), looked_at=time.monotonic())
+        state = State(
+            settings=CollectorSettings(store=str(self.store.root)), looked_at=time.monotonic()
+        )
         app = http.application(state, Metrics().registry)
         with http.Server("127.0.0.1:0", app) as server:
             api = prometheus_api.direct(f"http://127.0.0.1:{server.port}", {}).api

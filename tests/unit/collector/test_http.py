@@ -13,7 +13,7 @@ import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import baselines, reading
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 @pytest.fixture
 def state(store: SqlStore) -> State:
-    return State(settings=Settings(store=str(store.root)), looked_at=time.monotonic())
+    return State(settings=CollectorSettings(store=str(store.root)), looked_at=time.monotonic())
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Stat
 
 def test_a_store_that_cannot_be_read_is_503(get: Get, state: State, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    state.settings = Settings(store=str(tmp_path / "file"))
+    state.settings = CollectorSettings(store=str(tmp_path / "file"))
     answer = get("/api/v1/runs")
     assert answer.status == 503
     assert "is a file, not a store" in json.loads(answer.data)["error"]

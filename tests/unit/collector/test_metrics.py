@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from k8sbench.app.collector_settings import Settings
+from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.serve import Look
 from k8sbench.collector import metrics
 from k8sbench.collector.controller import State
@@ -23,7 +23,7 @@ from tests.unit.store.examples import measurement, plan
 @pytest.fixture
 def exposed(tmp_path: Path) -> Metrics:
     made = Metrics(clock=lambda: 10_000.0)
-    made.state = State(settings=Settings(store=str(tmp_path)), is_leader=True)
+    made.state = State(settings=CollectorSettings(store=str(tmp_path)), is_leader=True)
     return made
 
 

@@ -13,9 +13,9 @@ from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
     DoctorRequest,
-    Facts,
     MetricsEndpoint,
     Permission,
+    PreflightFacts,
     Refusal,
 )
 from k8sbench.model.finding import Finding
@@ -140,7 +140,7 @@ def access(
     return {permission: allowed}
 
 
-READY = Facts(
+READY = PreflightFacts(
     request=REQUEST,
     server="https://cluster.example:6443",
     why="context a of ~/.kube/config",
@@ -170,7 +170,7 @@ def request(**changes: Any) -> DoctorRequest:
     return msgspec.structs.replace(REQUEST, **changes)
 
 
-def facts(asked: DoctorRequest = REQUEST, **changes: Any) -> Facts:
+def facts(asked: DoctorRequest = REQUEST, **changes: Any) -> PreflightFacts:
     """A ready cluster's facts, with some changed."""
     return msgspec.structs.replace(copy.deepcopy(READY), request=asked, **changes)
 

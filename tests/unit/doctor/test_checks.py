@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from k8sbench.diagnose.preflight import capacity_checks, checks, metrics_checks
-from k8sbench.diagnose.preflight.facts import ENFORCE, Facts, Refusal, Unknown
+from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Refusal, Unknown
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.pool import CPU_POOL, Rdma
@@ -383,7 +383,9 @@ def test_a_cluster_that_is_ready_is_ok_in_every_check() -> None:
 
 def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() -> None:
     unseen: dict[str, Any] = {
-        field: FORBIDDEN for field, kind in Facts.__annotations__.items() if "Unknown" in str(kind)
+        field: FORBIDDEN
+        for field, kind in PreflightFacts.__annotations__.items()
+        if "Unknown" in str(kind)
     }
     unseen |= {"claims": {"c": FORBIDDEN}, "storage_classes": {}, "volumes": {}}
     found = findings(request(queue="q", gang=True), **unseen)

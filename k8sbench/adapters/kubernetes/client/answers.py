@@ -61,7 +61,7 @@ class LineStream:
             raise from_transport(error) from error
 
 
-class Watch:
+class WatchStream:
     """Changes of objects as they arrive: ``{"type": "ADDED", "object": {...}}``.
 
     Iteration ends when the server ends the watch, or after :meth:`close`; an ``ERROR`` event is

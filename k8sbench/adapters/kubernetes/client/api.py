@@ -19,7 +19,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.kubernetes.client.answers import LineStream, Watch
+from k8sbench.adapters.kubernetes.client.answers import LineStream, WatchStream
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.sending import (
@@ -35,7 +35,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
-__all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "Watch"]
+__all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "WatchStream"]
 
 FIELD_MANAGER = "k8sbench"
 RETRY_SECONDS = 30.0
@@ -130,7 +130,7 @@ class Api:
         resource_version: str,
         timeout_s: int,
         silence_s: float = 10.0,
-    ) -> Watch:
+    ) -> WatchStream:
         """Return changes since a resourceVersion; the server ends the watch after ``timeout_s``.
 
         A connection without data for ``silence_s`` longer is closed.
@@ -144,7 +144,7 @@ class Api:
             timeoutSeconds=str(timeout_s),
         )
         request = Request("watch", path, query)
-        return Watch(LineStream(self.sender.send(request, read_s=timeout_s + silence_s)))
+        return WatchStream(LineStream(self.sender.send(request, read_s=timeout_s + silence_s)))
 
     def create(
         self,

@@ -14,7 +14,11 @@ from urllib.parse import urlsplit
 
 from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.credentials import KubeconfigUser, ServiceAccount, Source
+from k8sbench.adapters.kubernetes.client.credentials import (
+    KubeconfigUser,
+    SecretSource,
+    ServiceAccount,
+)
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import NamedNotThere, Unreachable
@@ -141,7 +145,7 @@ def _in_cluster(namespace: str | None, environ: Mapping[str, str], service_accou
 
 def _api(
     server: str,
-    load: Callable[[], Source],
+    load: Callable[[], SecretSource],
     why: str,
     *,
     namespace: str | None,

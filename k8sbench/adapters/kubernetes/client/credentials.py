@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import kubeconfig
-from k8sbench.adapters.kubernetes.client.kubeconfig import Chosen, KubeconfigFault, User
+from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, KubeconfigFault, UserEntry
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
@@ -36,7 +36,7 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP headers that name the user for whom requests are sent; a name may repeat."""
 
 
-class Source(Protocol):
+class SecretSource(Protocol):
     """Where secrets come from, as a kubeconfig or a pod has them."""
 
     def secrets(self) -> Secrets:
@@ -49,10 +49,10 @@ class Source(Protocol):
 class Credentials:
     """The secrets of one user, renewed when they expire; any thread may call."""
 
-    def __init__(self, load: Callable[[], Source]) -> None:
+    def __init__(self, load: Callable[[], SecretSource]) -> None:
         self._load = load
         self._lock = threading.Lock()
-        self._source: Source | None = None
+        self._source: SecretSource | None = None
 
     def current(self) -> Secrets:
         """Return valid secrets; raises :class:`.Unreachable`."""
@@ -102,7 +102,7 @@ class ServiceAccount:
 class KubeconfigUser:
     """The user of a context: a token, a certificate, a plugin, or a name and a password."""
 
-    def __init__(self, chosen: Chosen) -> None:
+    def __init__(self, chosen: ChosenContext) -> None:
         self._chosen = chosen
         self._plugin: ExecPlugin | None = None
         user = chosen.user
@@ -163,7 +163,7 @@ def _bearer(token: str, whose: str) -> str:
     return f"Bearer {token}"
 
 
-def _impersonation(user: User) -> Iterator[tuple[str, str]]:
+def _impersonation(user: UserEntry) -> Iterator[tuple[str, str]]:
     if user.as_user:
         yield "Impersonate-User", user.as_user
     if user.as_uid:

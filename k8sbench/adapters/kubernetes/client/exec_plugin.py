@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.client.kubeconfig import Chosen, Exec
+from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, Exec
 from k8sbench.adapters.kubernetes.client.secret_file import secret_file
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import moment
@@ -68,7 +68,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 class ExecPlugin:
     """The credential plugin of a user, which is run again when what it gave expires."""
 
-    def __init__(self, plugin: Exec, chosen: Chosen) -> None:
+    def __init__(self, plugin: Exec, chosen: ChosenContext) -> None:
         self._plugin, self._chosen = plugin, chosen
         self._credential: Credential | None = None
         self._until: float | None = None

@@ -43,7 +43,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     extension: Any = None
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class ClusterEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """An API server and how it is reached."""
 
     server: str | None = None
@@ -55,7 +55,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     extensions: list[Extension] | None = None
 
 
-class Variable(msgspec.Struct, frozen=True, kw_only=True):
+class PluginVariable(msgspec.Struct, frozen=True, kw_only=True):
     """A variable of a plugin's environment."""
 
     name: str
@@ -68,13 +68,13 @@ class Exec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     command: str
     api_version: str
     args: list[str] | None = None
-    env: list[Variable] | None = None
+    env: list[PluginVariable] | None = None
     install_hint: str | None = None
     interactive_mode: str | None = None
     provide_cluster_info: bool | None = None
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class UserEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """How a user signs in."""
 
     token: str | None = None
@@ -93,14 +93,14 @@ class User(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     as_user_extra: dict[str, list[str]] | None = None
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class ChosenContext(msgspec.Struct, frozen=True, kw_only=True):
     """A context with its cluster and its user."""
 
     context: str
     namespace: str | None
-    cluster: Cluster
+    cluster: ClusterEntry
     cluster_file: Path
-    user: User
+    user: UserEntry
     user_file: Path
     user_name: str
 
@@ -152,7 +152,7 @@ class Kubeconfig:
         """Whether it names no cluster, as one that ``kubectl config`` has emptied."""
         return not (self.current or self._entries["context"] or self._entries["cluster"])
 
-    def chosen(self, context: str | None) -> Chosen:
+    def chosen(self, context: str | None) -> ChosenContext:
         """Return the context that was named, or the current one.
 
         Raises :class:`NamedNotThere`, or :class:`KubeconfigFault` where it cannot be used.
@@ -172,16 +172,16 @@ class Kubeconfig:
             message = f"{self.path} has no context {name}, which is its current context."
             raise KubeconfigFault(message, f"{has} Choose one with --context.")
         entry, _ = self._entry("context", name, Context)
-        cluster, cluster_file = self._of(name, "cluster", entry.cluster or "", Cluster)
+        cluster, cluster_file = self._of(name, "cluster", entry.cluster or "", ClusterEntry)
         if not cluster.server:
             raise KubeconfigFault(
                 f"{cluster_file}: the cluster {entry.cluster} of context {name} has no server.",
                 _REPAIR,
             )
-        user, user_file = User(), cluster_file
+        user, user_file = UserEntry(), cluster_file
         if entry.user:
-            user, user_file = self._of(name, "user", entry.user, User)
-        return Chosen(
+            user, user_file = self._of(name, "user", entry.user, UserEntry)
+        return ChosenContext(
             context=name,
             namespace=entry.namespace,
             cluster=cluster,

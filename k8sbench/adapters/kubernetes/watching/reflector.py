@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.client.answers import Watch
+from k8sbench.adapters.kubernetes.client.answers import WatchStream
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.kube import KubeObject
@@ -109,7 +109,7 @@ class Reflector:
         self._reported = 0
         """The round in which everything was reported last."""
         self._lock = threading.Lock()
-        self._watch: Watch | None = None
+        self._watch: WatchStream | None = None
         self._wake = threading.Event()
         self._is_closed = False
         self._fails = False

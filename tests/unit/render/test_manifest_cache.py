@@ -11,7 +11,7 @@ import pytest
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import DRAFT_ID, with_identity
-from k8sbench.render import Repeats, manifests, to_yaml
+from k8sbench.render import ManifestCache, manifests, to_yaml
 from tests.unit.render import plans
 from tests.unit.render.test_whole_catalog import EVERYTHING, IDS, every_plan
 
@@ -26,7 +26,7 @@ IDENTITIES: Sequence[tuple[str, str, int]] = [
 def test_a_run_has_what_its_plan_alone_gives(name: str) -> None:
     for found in every_plan(name, run_id=DRAFT_ID):
         made = msgspec.structs.replace(found, trainers_digest=plans.SOURCES.digest)
-        repeats = Repeats(made, render)
+        repeats = ManifestCache(made, render)
         for run_id, set_name, repeat in IDENTITIES:
             plan = with_identity(made, run_id=run_id, set_name=set_name, repeat=repeat)
             assert repeats.manifests(plan) == render(plan)
@@ -39,7 +39,7 @@ def draft(**given: object) -> RunPlan:
 def test_a_command_of_several_lines_may_name_its_hosts() -> None:
     made = draft(command=("sh", "-c", f"ping {DRAFT_ID}-master-0\nexec train"))
     plan = with_identity(made, run_id="one", set_name="night", repeat=2)
-    manifests = Repeats(made, render).manifests(plan)
+    manifests = ManifestCache(made, render).manifests(plan)
     assert manifests == render(plan)
     assert "ping one-master-0" in to_yaml(manifests)
 
@@ -49,11 +49,11 @@ def test_a_plan_that_differs_by_more_is_rendered_itself() -> None:
     other = msgspec.structs.replace(
         with_identity(made, run_id="one", set_name="night", repeat=2), queue="team"
     )
-    assert Repeats(made, render).manifests(other) == render(other) != render(made)
+    assert ManifestCache(made, render).manifests(other) == render(other) != render(made)
 
 
 def test_names_that_cannot_be_labels_are_refused() -> None:
     made = draft()
     plan = with_identity(made, run_id="one", set_name="-night", repeat=1)
     with pytest.raises(UsageError):
-        Repeats(made, render).manifests(plan)
+        ManifestCache(made, render).manifests(plan)

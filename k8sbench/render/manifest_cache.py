@@ -22,7 +22,7 @@ _Fill = Callable[[str, str], str]
 """The key and the text of a value in the draft's objects → the value in those of a run."""
 
 
-class Repeats:
+class ManifestCache:
     """The manifests of the runs of one case."""
 
     def __init__(
