@@ -23,30 +23,30 @@ _F = TypeVar("_F")
 def accepted(reasons: Iterable[Reason], accept: Collection[str]) -> tuple[Reason, ...]:
     """Mark the rejections that are overruled by their ids; what was marked before stays so."""
     return tuple(
-        msgspec.structs.replace(each, accepted=True)
-        if each.severity == "reject" and each.id in accept
-        else each
-        for each in reasons
+        msgspec.structs.replace(reason, accepted=True)
+        if reason.severity == "reject" and reason.id in accept
+        else reason
+        for reason in reasons
     )
 
 
 def counts(reasons: Iterable[Reason]) -> bool:
     """Whether no reason rejects that was not accepted."""
-    return not any(each.severity == "reject" and not each.accepted for each in reasons)
+    return not any(reason.severity == "reject" and not reason.accepted for reason in reasons)
 
 
 def of_measurement(
-    found: Measurement, reasons: Iterable[Reason], accept: Collection[str]
+    measurement: Measurement, reasons: Iterable[Reason], accept: Collection[str]
 ) -> Measurement:
     """The measurement with these reasons, the rejections first, and the verdict that follows."""
     marked = sorted(accepted(reasons, accept), key=lambda each: each.severity != "reject")
-    figures = found.throughput or found.unverified
+    figures = measurement.throughput or measurement.unverified
     verdict, throughput, unverified = _decided(figures, valid=counts(marked))
-    missing = dict(found.missing)
+    missing = dict(measurement.missing)
     if unverified is not None:
         missing["throughput"] = REJECTED
     return msgspec.structs.replace(
-        found,
+        measurement,
         reasons=tuple(marked),
         verdict=verdict,
         throughput=throughput,

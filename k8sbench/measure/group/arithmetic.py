@@ -68,7 +68,7 @@ def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> s
 
 
 def beyond_peak(
-    found: Measurement, rate: float, model: Fingerprint | None, gpu_model: str | None
+    measurement: Measurement, rate: float, model: Fingerprint | None, gpu_model: str | None
 ) -> str | None:
     """Say that ``rate`` (samples/s of the job) is more arithmetic than its GPUs can do; else None.
 
@@ -76,21 +76,21 @@ def beyond_peak(
     of GPUs whose peak is not known. Where it is not known what was computed in which format, the
     limit is that of the fastest one that it may have been.
     """
-    gpu_model = found.gpu_model or gpu_model
-    peak, parameters = peak_of(gpu_model), found.parameters
-    if model is None or peak is None or not found.gpus or found.device == "cpu":
+    gpu_model = measurement.gpu_model or gpu_model
+    peak, parameters = peak_of(gpu_model), measurement.parameters
+    if model is None or peak is None or not measurement.gpus or measurement.device == "cpu":
         return None
-    if found.environment.get("preset") == "smoke" or (
+    if measurement.environment.get("preset") == "smoke" or (
         parameters is not None
         and abs(parameters - model.parameters) > SAME_MODEL * model.parameters
     ):
         return None
-    limit, tf32 = peak.fp16, found.environment.get("option.tf32")
-    if found.precision_effective in ("fp32", "tf32"):
+    limit, tf32 = peak.fp16, measurement.environment.get("option.tf32")
+    if measurement.precision_effective in ("fp32", "tf32"):
         # Our trainers switch TF32 off unless they are asked for it.
-        is_off = tf32 != "True" if found.impl == "k8sbench" else tf32 == "False"
+        is_off = tf32 != "True" if measurement.impl == "k8sbench" else tf32 == "False"
         limit = peak.fp32 if is_off else peak.tf32 or peak.fp32
-    done = tflops(model, rate, found.gpus)
+    done = tflops(model, rate, measurement.gpus)
     if done <= limit:
         return None
     return f"{done:.1f} TFLOP/s per GPU are more than the peak of a {gpu_model}, {limit:g}."

@@ -82,11 +82,11 @@ def _result(
 
 
 def _medians_of_sets(groups: Iterable[Group]) -> dict[tuple[GroupKey, str], list[float]]:
-    found: dict[tuple[GroupKey, str], list[float]] = {}
+    medians: dict[tuple[GroupKey, str], list[float]] = {}
     for group in groups:
         if group.spread is not None:
-            found.setdefault(_but_set(group), []).append(group.spread.median)
-    return found
+            medians.setdefault(_but_set(group), []).append(group.spread.median)
+    return medians
 
 
 def _but_set(group: Group) -> tuple[GroupKey, str]:

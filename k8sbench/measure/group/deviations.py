@@ -44,16 +44,16 @@ def trained_deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation,
     )
 
 
-def _nearest(found: Iterable[Deviation]) -> tuple[Deviation, ...]:
+def _nearest(deviations: Iterable[Deviation]) -> tuple[Deviation, ...]:
     """Of each source and quantity the figure that most is equal of."""
     nearest: dict[tuple[str, str], tuple[tuple[object, ...], Deviation]] = {}
-    for index, one in enumerate(found):
-        unlike, key = one.not_comparable, (one.source, one.quantity)
+    for index, deviation in enumerate(deviations):
+        unlike, key = deviation.not_comparable, (deviation.source, deviation.quantity)
         rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
         held = nearest.get(key)
         if held is None or rank < held[0]:
-            nearest[key] = (rank, one)
-    return tuple(one for _, one in nearest.values())
+            nearest[key] = (rank, deviation)
+    return tuple(deviation for _, deviation in nearest.values())
 
 
 def _trained(
@@ -97,11 +97,11 @@ def _unlike_trained(
     group: Group, figure: Published, variant: Variant, accuracy: Accuracy | None
 ) -> list[str]:
     """What an accuracy and the time to it must have in common with the published ones."""
-    found = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
+    unlike = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
     if group.spread is None:
-        return found
+        return unlike
     if {data_source(group.plan.data), figure.data} != {"real"}:
-        found.append("data")
+        unlike.append("data")
     planned, recipe = group.plan.training, variant.train
     weights = group.training and group.training.weights
     if (
@@ -109,14 +109,14 @@ def _unlike_trained(
         and recipe is not None
         and (planned.length, planned.unit) != (recipe.length, recipe.unit)
     ):
-        found.append("length")
+        unlike.append("length")
     # The report may itself have begun from scratch.
     theirs = planned is None or planned.start is not None
     if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
-        found.append("weights")
+        unlike.append("weights")
     if accuracy is None or group.accuracy is None or group.accuracy.metric != accuracy.metric:
-        found.append("metric")
-    return found
+        unlike.append("metric")
+    return unlike
 
 
 def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
@@ -155,9 +155,9 @@ def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Va
 
 def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
     plan = group.plan
-    found = ["smoke"] if group.smoke else []
+    unlike = ["smoke"] if group.smoke else []
     if group.spread is None:
-        found.append("no-figure")
+        unlike.append("no-figure")
     same = {
         "case": f"{plan.replicas}x{plan.processes_per_replica}" == figure.case,
         "precision": plan.precision == figure.precision
@@ -167,11 +167,11 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         "gpu_model": group.spread is None
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
-    found += [comparable.id_of(name) for name in fields_for("published") if not same[name]]
+    unlike += [comparable.id_of(name) for name in fields_for("published") if not same[name]]
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.
-        found.append("estimator")
-    return tuple(found)
+        unlike.append("estimator")
+    return tuple(unlike)
 
 
 def _same_format(group: Group, figure: Published, variant: Variant) -> bool:

@@ -41,11 +41,11 @@ def differences(pairs: Iterable[Pair]) -> list[Difference]:
     places: dict[Difference, list[int]] = {}
     for place, (mine, theirs) in enumerate(pairs):
         if mine and theirs:
-            for found in _of_pair(mine, theirs):
-                places.setdefault(found, []).append(place)
+            for difference in _of_pair(mine, theirs):
+                places.setdefault(difference, []).append(place)
     kinds = ("image", "plan", "environment", "gpu")
-    made = [msgspec.structs.replace(one, cases=tuple(at)) for one, at in places.items()]
-    return sorted(made, key=lambda one: kinds.index(one.kind))
+    made = [msgspec.structs.replace(entry, cases=tuple(at)) for entry, at in places.items()]
+    return sorted(made, key=lambda entry: kinds.index(entry.kind))
 
 
 def _of_pair(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
@@ -121,14 +121,14 @@ def _metric(metric: GpuMetric, mine: Sequence[Run], theirs: Sequence[Run]) -> It
 
 
 def _value(name: str, runs: Sequence[Run]) -> float | None:
-    found = [
+    values = [
         metrics.figures[name].value
         for run in runs
         if run.measurement is not None
         and (metrics := run.measurement.gpu_metrics) is not None
         and name in metrics.figures
     ]
-    return statistics.median(found) if found else None
+    return statistics.median(values) if values else None
 
 
 def _codes(runs: Sequence[Run]) -> str | None:

@@ -43,19 +43,23 @@ def model(
 
 def arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
     """What all runs state alike."""
-    found = [c.measured.arithmetic for c in measured]
-    if found and found[0] is not None and all(one == found[0] for one in found):
-        return found[0]
+    arithmetics = [c.measured.arithmetic for c in measured]
+    if (
+        arithmetics
+        and arithmetics[0] is not None
+        and all(other == arithmetics[0] for other in arithmetics)
+    ):
+        return arithmetics[0]
     missing["arithmetic"] = (
-        "the runs state different ones" if any(found) else "the runs do not state it"
+        "the runs state different ones" if any(arithmetics) else "the runs do not state it"
     )
     return None
 
 
 def layout(measured: Sequence[Candidate]) -> str | None:
     """How images lay in memory, as all runs report it."""
-    found = {reported(c.measured.environment, "option.channels_last") for c in measured}
-    return {"True": "NHWC", "False": "NCHW"}.get(str(found.pop())) if len(found) == 1 else None
+    layouts = {reported(c.measured.environment, "option.channels_last") for c in measured}
+    return {"True": "NHWC", "False": "NCHW"}.get(str(layouts.pop())) if len(layouts) == 1 else None
 
 
 def by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
@@ -76,12 +80,12 @@ def unit(candidate: Candidate) -> str:
 
 def accuracy(counted: Sequence[Candidate], missing: dict[str, str]) -> AccuracyResult | None:
     """Of the middle run by its best evaluation; of two in the middle, the worse."""
-    found = [c.measured.accuracy for c in counted if c.measured.accuracy is not None]
-    if not found:
+    accuracies = [c.measured.accuracy for c in counted if c.measured.accuracy is not None]
+    if not accuracies:
         missing["accuracy"] = "no run evaluated its model"
         return None
-    found.sort(key=lambda a: (a.best, a.final, a.metric))
-    return found[(len(found) - 1) // 2]
+    accuracies.sort(key=lambda a: (a.best, a.final, a.metric))
+    return accuracies[(len(accuracies) - 1) // 2]
 
 
 def time_to_train(
@@ -92,16 +96,16 @@ def time_to_train(
     The median is over all runs: one that did not reach the target needs longer than any that did.
     That of those alone that did would be the better the more runs fail.
     """
-    found = [c.measured.time_to_train_s for c in counted]
-    reached = sum(seconds is not None for seconds in found)
+    times = [c.measured.time_to_train_s for c in counted]
+    reached = sum(seconds is not None for seconds in times)
     if not reached and not any(c.measured.accuracy for c in counted):
         missing["time_to_train_s"] = "no run reached a target accuracy"
         missing["runs_at_target"] = "no run evaluated its model"
         return None, None
-    if reached * 2 <= len(found):
+    if reached * 2 <= len(times):
         missing["time_to_train_s"] = _not_reached(counted, reached)
         return None, reached
-    return statistics.median(math.inf if s is None else s for s in found), reached
+    return statistics.median(math.inf if s is None else s for s in times), reached
 
 
 def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
@@ -115,19 +119,21 @@ def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
 
 def training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
     """What runs that train to an accuracy have in common."""
-    found = [c.measured for c in counted if c.trains]
-    if not found:
+    trained = [c.measured for c in counted if c.trains]
+    if not trained:
         return None
-    targets = {one.target for one in found}
+    targets = {measurement.target for measurement in trained}
     return TrainingOfGroup(
         target=targets.pop() if len(targets) == 1 else None,
-        ended_by=joined(one.ended_by for one in found),
-        restarts=sum(one.restarts for one in found),
-        data_set=joined(one.data_set.name for one in found if one.data_set is not None),
+        ended_by=joined(measurement.ended_by for measurement in trained),
+        restarts=sum(measurement.restarts for measurement in trained),
+        data_set=joined(
+            measurement.data_set.name for measurement in trained if measurement.data_set is not None
+        ),
         weights=joined(
-            one.weights.file if one.weights is not None else SCRATCH
-            for one in found
-            if one.mode is not None
+            measurement.weights.file if measurement.weights is not None else SCRATCH
+            for measurement in trained
+            if measurement.mode is not None
         ),
     )
 
@@ -156,8 +162,8 @@ def gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float
 
 def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
     """Median share of the steps that runs wait for data, of those that report it."""
-    found = [c.measured.data_fraction for c in counted]
-    known = [share for share in found if share is not None]
+    fractions = [c.measured.data_fraction for c in counted]
+    known = [share for share in fractions if share is not None]
     if not known:
         missing["data_fraction"] = "the runs do not report how long they wait for data"
         return None
@@ -166,16 +172,16 @@ def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> floa
 
 def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
     """The GPU metrics of a row, of the runs that have them."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name in GPU_FIGURES:
         values = [value for c in counted if (value := gpu_figure(c.measured, name)) is not None]
         if values:
-            found[name] = (max if name == "memory_used" else statistics.median)(values)
+            figures[name] = (max if name == "memory_used" else statistics.median)(values)
         elif counted:
             why, on_cpu = counted[0].measured.missing, counted[0].run.plan.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was queried"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
-    return found
+    return figures
 
 
 def judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:

@@ -106,27 +106,27 @@ class NodeCheck(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def to_cordon(self) -> tuple[str, ...]:
         """Names of the nodes that are slow or faulty."""
-        return tuple(one.node for one in self.nodes if one.state in ("slow", "faulty"))
+        return tuple(node.node for node in self.nodes if node.state in ("slow", "faulty"))
 
 
 def check(figures: Sequence[NodeFigures], *, against: str | None = None) -> NodeCheck:
     """Judge nodes by the rule above; ``against`` names the baseline's set for the sentences."""
     kinds: dict[tuple[str, ...], list[NodeFigures]] = {}
-    for one in figures:
-        if one.rate is not None and not one.smoke:
-            kinds.setdefault(one.alike, []).append(one)
+    for node in figures:
+        if node.rate is not None and not node.smoke:
+            kinds.setdefault(node.alike, []).append(node)
     tests = 2 if against is not None else 1
     limits = {alike: _limits(alike, some, tests) for alike, some in kinds.items()}
     slower = tuple(
-        f"The pool as a whole is {1 - found.centre_before:.1%} slower than in {against}: look for"
+        f"The pool as a whole is {1 - bounds.centre_before:.1%} slower than in {against}: look for"
         " what changed on all nodes (driver, image, power limit), not for one node."
-        for found in limits.values()
-        if found.centre_before is not None
-        and found.limit_before is not None
-        and found.centre_before < 1 - LEAST
+        for bounds in limits.values()
+        if bounds.centre_before is not None
+        and bounds.limit_before is not None
+        and bounds.centre_before < 1 - LEAST
     )
     return NodeCheck(
-        nodes=tuple(_verdict(one, limits, against) for one in figures),
+        nodes=tuple(_verdict(node, limits, against) for node in figures),
         limits=tuple(limits.values()),
         slower_than_before=slower,
     )
@@ -147,12 +147,12 @@ def limit(values: Sequence[float], tests: int = 1) -> tuple[float, float] | None
 
 
 def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> NodeLimits:
-    rates = [one.rate for one in some if one.rate is not None]
-    ratios = [ratio for one in some if (ratio := _ratio(one)) is not None]
-    found, before = limit(rates, tests), limit(ratios, tests)
+    rates = [node.rate for node in some if node.rate is not None]
+    ratios = [ratio for node in some if (ratio := _ratio(node)) is not None]
+    now, before = limit(rates, tests), limit(ratios, tests)
     reasons = []
     few = f"fewer than {FEWEST} do not show how much equal nodes differ"
-    if found is None:
+    if now is None:
         measured = counted(len(rates), "node", ("was", "were"))
         reasons.append(f"{measured} measured alike; {few}.")
     if tests > 1 and before is None:
@@ -162,8 +162,8 @@ def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> 
         alike=alike,
         nodes=len(rates),
         centre=statistics.median(rates),
-        noise=None if found is None else found[0],
-        limit=None if found is None else found[1],
+        noise=None if now is None else now[0],
+        limit=None if now is None else now[1],
         centre_before=statistics.median(ratios) if ratios else None,
         nodes_before=len(ratios),
         limit_before=None if before is None else before[1],
@@ -172,43 +172,43 @@ def _limits(alike: tuple[str, ...], some: Sequence[NodeFigures], tests: int) -> 
 
 
 def _verdict(
-    one: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits], against: str | None
+    node: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits], against: str | None
 ) -> NodeVerdict:
-    held = limits.get(one.alike) if one.rate is not None and not one.smoke else None
+    held = limits.get(node.alike) if node.rate is not None and not node.smoke else None
     to_pool = to_baseline = None
     slow: list[str] = []
-    if held is not None and one.rate is not None and held.centre is not None:
-        to_pool = one.rate / held.centre - 1
-        ratio = _ratio(one)
+    if held is not None and node.rate is not None and held.centre is not None:
+        to_pool = node.rate / held.centre - 1
+        ratio = _ratio(node)
         to_baseline = None if ratio is None else ratio - 1
-        slow = list(_slowness(one, held, against))
+        slow = list(_slowness(node, held, against))
     state: State = "ok"
-    why: tuple[str, ...] = (*one.faults, *slow)
-    if one.faults:
+    why: tuple[str, ...] = (*node.faults, *slow)
+    if node.faults:
         state = "faulty"
     elif slow:
         state = "slow"
-    elif one.rate is None:
-        state, why = "not-measured", (one.reason,) if one.reason else ()
-    elif one.smoke:
+    elif node.rate is None:
+        state, why = "not-measured", (node.reason,) if node.reason else ()
+    elif node.smoke:
         state, why = "not-judged", ("A smoke run checks the path, not the speed.",)
     elif held is not None and held.limit is None and held.limit_before is None:
         state, why = "not-judged", (held.reason,) if held.reason else ()
     return NodeVerdict(
-        node=one.node, state=state, to_pool=to_pool, to_baseline=to_baseline, why=why
+        node=node.node, state=state, to_pool=to_pool, to_baseline=to_baseline, why=why
     )
 
 
-def _slowness(one: NodeFigures, held: NodeLimits, against: str | None) -> Iterator[str]:
-    assert one.rate is not None
+def _slowness(node: NodeFigures, held: NodeLimits, against: str | None) -> Iterator[str]:
+    assert node.rate is not None
     if held.limit is not None and held.centre is not None:
-        below = 1 - one.rate / held.centre
+        below = 1 - node.rate / held.centre
         if below > held.limit:
             yield (
                 f"It is {below:.1%} below the median of {held.nodes} nodes; the limit is"
                 f" {held.limit:.1%}."
             )
-    ratio = _ratio(one)
+    ratio = _ratio(node)
     if ratio is not None and held.limit_before is not None and held.centre_before is not None:
         below = 1 - ratio / held.centre_before
         if below > held.limit_before:
@@ -218,5 +218,5 @@ def _slowness(one: NodeFigures, held: NodeLimits, against: str | None) -> Iterat
             )
 
 
-def _ratio(one: NodeFigures) -> float | None:
-    return one.rate / one.before if one.rate is not None and one.before else None
+def _ratio(node: NodeFigures) -> float | None:
+    return node.rate / node.before if node.rate is not None and node.before else None

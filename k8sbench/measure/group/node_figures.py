@@ -41,7 +41,7 @@ class NodeGpus(msgspec.Struct, frozen=True, kw_only=True):
 
     def values(self, metric: str) -> tuple[float, ...]:
         """The metric's figure of each GPU that has one."""
-        return tuple(one.figures[metric] for one in self.gpus if metric in one.figures)
+        return tuple(gpu.figures[metric] for gpu in self.gpus if metric in gpu.figures)
 
 
 def figures(
@@ -63,10 +63,10 @@ def _figures(
     node: str, groups: Sequence[Group], runs: Sequence[Run], earlier: Sequence[Group]
 ) -> NodeFigures:
     faults = tuple(dict.fromkeys([*_faults(runs)]))
-    group = next((one for one in groups if one.spread is not None), None)
+    group = next((candidate for candidate in groups if candidate.spread is not None), None)
     if group is None or group.spread is None:
         return NodeFigures(node=node, reason=_why_not(groups, runs), faults=faults)
-    before = next((one for one in earlier if _comparable(one, group)), None)
+    before = next((candidate for candidate in earlier if _comparable(candidate, group)), None)
     return NodeFigures(
         node=node,
         rate=group.spread.median,
@@ -90,14 +90,14 @@ def _comparable(earlier: Group, group: Group) -> bool:
 
 def _faults(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
-        if (found := run.measurement) is None:
+        if (measured := run.measurement) is None:
             continue
-        for reason in found.reasons:
+        for reason in measured.reasons:
             if reason.id in FAULTS and not reason.accepted:
                 yield reason.message
-        for one in found.gpu_metrics.gpus if found.gpu_metrics is not None else ():
-            if errors := one.figures.get("ecc_errors"):
-                name = one.gpu.index or one.gpu.uuid
+        for gpu in measured.gpu_metrics.gpus if measured.gpu_metrics is not None else ():
+            if errors := gpu.figures.get("ecc_errors"):
+                name = gpu.gpu.index or gpu.gpu.uuid
                 yield f"GPU {name} had {errors:.0f} memory errors that ECC could not correct."
 
 
@@ -121,30 +121,30 @@ def gpus(nodes: Sequence[str], runs: Sequence[Run]) -> tuple[NodeGpus, ...]:
 
 def _gpus(runs: Sequence[Run]) -> NodeGpus:
     measured = [run.measurement for run in runs if run.measurement is not None]
-    with_metrics = [one for one in measured if one.gpu_metrics is not None]
+    with_metrics = [measurement for measurement in measured if measurement.gpu_metrics is not None]
     if not with_metrics:
         why = measured[-1].missing.get("gpu_metrics") if measured else None
         text = why or "No source of GPU metrics was queried."
         return NodeGpus(
             missing=dict.fromkeys(OF_GPUS, text if measured else "It was not measured.")
         )
-    found = with_metrics[-1]
-    metrics = found.gpu_metrics
+    latest = with_metrics[-1]
+    metrics = latest.gpu_metrics
     assert metrics is not None
     xid = metrics.figures.get("xid")
     return NodeGpus(
         gpus=tuple(
             NodeGpu(
-                index=one.gpu.index,
-                uuid=one.gpu.uuid,
-                model=one.gpu.model,
-                figures={name: one.figures[name] for name in OF_GPUS if name in one.figures},
+                index=gpu.gpu.index,
+                uuid=gpu.gpu.uuid,
+                model=gpu.gpu.model,
+                figures={name: gpu.figures[name] for name in OF_GPUS if name in gpu.figures},
             )
-            for one in metrics.gpus
+            for gpu in metrics.gpus
         ),
         xid=None if xid is None else xid.codes,
         missing={
-            name: found.missing.get(f"gpu_metrics.{name}", "No source has it.")
+            name: latest.missing.get(f"gpu_metrics.{name}", "No source has it.")
             for name in OF_GPUS
             if name not in metrics.figures
         },

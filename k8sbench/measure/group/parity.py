@@ -28,15 +28,15 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
     for group in groups:
         pair = sides.setdefault(group.key.only("parity"), ([], []))
         pair[0 if group.key.framework == "paddle" else 1].append(group)
-    found: dict[tuple[str, str], Parity] = {}
+    by_case: dict[tuple[str, str], Parity] = {}
     for paddles, torches in sides.values():
         if not paddles or not torches:
             continue
         pairs = [(paddle, max(torches, key=partial(_nearness, paddle))) for paddle in paddles]
         pairs += [(max(paddles, key=partial(_nearness, torch)), torch) for torch in torches]
         for paddle, pytorch in pairs:
-            found[paddle.key.id, pytorch.key.id] = parity(paddle, pytorch)
-    return sorted(found.values(), key=lambda pair: (pair.paddle.key, pair.pytorch.key))
+            by_case[paddle.key.id, pytorch.key.id] = parity(paddle, pytorch)
+    return sorted(by_case.values(), key=lambda pair: (pair.paddle.key, pair.pytorch.key))
 
 
 def parity(paddle: Group, pytorch: Group) -> Parity:
@@ -63,41 +63,41 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
     )
 
 
-def _nearness(one: Group, other: Group) -> tuple[object, ...]:
+def _nearness(group: Group, other: Group) -> tuple[object, ...]:
     """Order of possible counterparts: the greater, the better."""
-    same_set = one.key.set_name == other.key.set_name
-    same_impl = one.plan.impl == other.plan.impl
-    return (-len(unlike_in_parity(one, other)), same_impl, same_set, other.latest, other.key)
+    same_set = group.key.set_name == other.key.set_name
+    same_impl = group.plan.impl == other.plan.impl
+    return (-len(unlike_in_parity(group, other)), same_impl, same_set, other.latest, other.key)
 
 
 def unlike_in_parity(one: Group, two: Group) -> tuple[str, ...]:
     """Ids of what forbids a ratio of two groups of one case, of whatever framework and program."""
-    found = []
+    unlike = []
     if one.smoke or two.smoke:
-        found.append("smoke")
+        unlike.append("smoke")
     if one.on_cpu or two.on_cpu:
-        found.append("cpu")
+        unlike.append("cpu")
     elif "unknown" in (one.key.gpu_model, two.key.gpu_model) or plain_name(
         one.key.gpu_model
     ) != plain_name(two.key.gpu_model):
-        found.append("device")
+        unlike.append("device")
     if one.spread is None or two.spread is None:
-        found.append("no-figure")
+        unlike.append("no-figure")
     if not (_same(one.parameters, two.parameters) and _same(one.gmac, two.gmac)):
-        found.append("model")
+        unlike.append("model")
     formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
     if formats[0] is None or formats[0] != formats[1] or TF32_UNKNOWN in formats:
-        found.append("precision")
+        unlike.append("precision")
     elif _unlike_arithmetic(one, two):
-        found.append("arithmetic")
+        unlike.append("arithmetic")
     if one.estimator != two.estimator:
-        found.append("estimator")
-    found += [
+        unlike.append("estimator")
+    unlike += [
         comparable.id_of(name)
         for name in fields_for("ratio")
         if getattr(one.key, name) != getattr(two.key, name)
     ]
-    return tuple(found)
+    return tuple(unlike)
 
 
 def _unlike_arithmetic(one: Group, two: Group) -> bool:

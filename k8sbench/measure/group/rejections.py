@@ -53,7 +53,9 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
     """A group key does not hold all of a case: environment variables, command, pool's details."""
     plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in candidates if c.counts}
     for name in sorted({name for values in plans.values() for name in values}):
-        values = {run_id: found.get(name, "null") for run_id, found in plans.items()}
+        values = {
+            run_id: values_of_run.get(name, "null") for run_id, values_of_run in plans.items()
+        }
         _reject_minority(candidates, values, "mixed-plan", f"its plan's {name}", shown=False)
 
 
@@ -134,7 +136,7 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
     Measurements say so themselves, but for those of an older version.
     """
     for candidate in candidates:
-        if not candidate.counts or any(each.id == "above-peak" for each in candidate.reasons):
+        if not candidate.counts or any(reason.id == "above-peak" for reason in candidate.reasons):
             continue
         plan, rate = candidate.run.plan, candidate.rates[estimator]
         model = None if plan.preset == "smoke" else plan.fingerprint

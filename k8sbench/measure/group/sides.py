@@ -33,30 +33,30 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     def cases(self) -> list[list[Group]]:
         """Its groups by case; each oldest first, in the order of their keys."""
-        found: dict[tuple[object, ...], list[Group]] = {}
+        by_case: dict[tuple[object, ...], list[Group]] = {}
         for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.latest, g.key)):
             case = group.key.only("series")
-            if group.spread is None and any(key[:-2] == case for key in found):
+            if group.spread is None and any(key[:-2] == case for key in by_case):
                 # It has no figure that could be of another GPU: it belongs to the newest.
-                next(members for key, members in found.items() if key[:-2] == case).append(group)
+                next(members for key, members in by_case.items() if key[:-2] == case).append(group)
             else:
                 more = (group.key.gpu_model, group.estimator)
-                found.setdefault((*case, *more), []).append(group)
-        cases = [sorted(groups, key=lambda g: (g.latest, g.key)) for groups in found.values()]
+                by_case.setdefault((*case, *more), []).append(group)
+        cases = [sorted(groups, key=lambda g: (g.latest, g.key)) for groups in by_case.values()]
         return sorted(cases, key=lambda groups: groups[-1].key)
 
 
 def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
     """Return the groups that some runs are part of, with the figures of these runs alone."""
-    found = []
+    kept = []
     for group in groups:
         members = tuple(member for member in group.members if member.run_id in run_ids)
         if len(members) == len(group.members):
-            found.append(group)
+            kept.append(group)
         elif members:
             rates = [member.rate for member in members if member.rate is not None]
             middle = {group.estimator: statistics.median(rates)} if rates else {}
-            found.append(
+            kept.append(
                 msgspec.structs.replace(
                     group,
                     members=members,
@@ -64,7 +64,7 @@ def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
                     by_estimator=middle,
                 )
             )
-    return found
+    return kept
 
 
 def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:

@@ -147,7 +147,7 @@ def gain_over_fewer(group: Group, of_set: Iterable[Group]) -> tuple[float, Group
     Fewer on as many nodes or fewer, with as many per node or fewer: eight on one node may well be
     faster, each, than two on two.
     """
-    found: tuple[float, Group | None] = (1.0, None)
+    best: tuple[float, Group | None] = (1.0, None)
     for other in of_set if _no_speedup(group) is None else ():
         if (
             other.plan.world_size < group.plan.world_size
@@ -158,8 +158,8 @@ def gain_over_fewer(group: Group, of_set: Iterable[Group]) -> tuple[float, Group
             and _by_rule(other) == _by_rule(group)
         ):
             ratio = _gain(group, other)
-            found = (ratio, other) if ratio > found[0] else found
-    return found
+            best = (ratio, other) if ratio > best[0] else best
+    return best
 
 
 def _gain(group: Group, other: Group) -> float:
