@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.model.sample import Mark
-from k8sbench.parse.family import Line, number_in
+from k8sbench.parse.family import Line
+from k8sbench.parse.records import number_in
 
 NEEDLE = "AI-Rank-log"
 _EVENT = re.compile(
@@ -23,12 +24,12 @@ _EVENT = re.compile(
 )
 
 
-def read(line: int, text: str, source: str) -> Iterator[Mark]:
+def read(line: Line) -> Iterator[Mark]:
     """Yield the AI-Rank events of a line."""
-    for match in _EVENT.finditer(text):
+    for match in _EVENT.finditer(line.text):
         values = {
             "event": match["event"],
             "value": number_in(match["value"] or match["samples"]),
             "unit": match["unit"] or "",
         }
-        yield Line(line, text, source).mark("airank", match[0], values, number_in(match["at"]))
+        yield line.mark("airank", match[0], values, number_in(match["at"]))

@@ -17,7 +17,7 @@ _MPIRUN = re.compile(
 )
 # What kubectl logs --prefix --timestamps, our own log files and torchrun put at the start.
 _POD = re.compile(r"\[pod/([^\]\s]+)\] ")
-_RECEIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?")
+_RECEIVED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?")
 _TORCHRUN = re.compile(r"\[(?:default|rank)(\d+)\]: ?")
 _SRUN = re.compile(r"(\d{1,5}): ")
 # CSI sequences; the escape character itself is lost where a log went through a web page.
@@ -70,11 +70,11 @@ def without_prefixes(line: str) -> Piece:
     source = ""
     if line.startswith("[pod/") and (match := _POD.match(line)):
         source, line = match[1], line[match.end() :]
-    if line[10:11] == "T" and (match := _RECEIVED.match(line)):
-        if line.startswith(OWN, match.end()):
+    if line[10:11] == "T":
+        if line.startswith(OWN, line.find(" ") + 1):
             # Our own lines' reader takes the stamp: it is a second clock.
             return source, line
-        line = line[match.end() :]
+        line = _RECEIVED.sub("", line, 1)
     if line.startswith(("[default", "[rank")):
         match = _TORCHRUN.match(line)
     elif line[:1].isdigit():

@@ -6,18 +6,19 @@ import datetime
 import re
 from collections.abc import Iterator, Sequence
 
-from k8sbench.model.sample import Item, Mark, Shape
+from k8sbench.model.sample import Fact, Item, Mark, Shape
 from k8sbench.model.spec import Framework, LogFormat
 from k8sbench.parse.family import (
-    MOST_ITERATIONS,
     Family,
     Line,
+    LineRule,
+    Read,
     Reader,
-    RecordRule,
-    number_in,
-    positive,
-    record_maker,
+    TextLines,
+    each_line,
+    records,
 )
+from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, Texts, number_in, positive
 from k8sbench.parse.stamps import DAY
 
 MAX_LINE = 4096
@@ -46,7 +47,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         except (ValueError, OverflowError, re.error):
             return None
 
-    records = []
+    rule = None
     if declared.record:
         pattern = re.compile(declared.record)
         groups = pattern.groupindex
@@ -60,7 +61,11 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
             wraps=_wraps(stamp_format) if stamp_format else None,
         )
-        records.append(RecordRule("", pattern, shape, declared.first_iteration, stamp))
+
+        def stamps(texts: Texts) -> list[float | None]:
+            return [None if text is None else stamp(text) for text in texts]
+
+        rule = RecordRule("", pattern, shape, declared.first_iteration, stamps)
     summary = re.compile(declared.summary) if declared.summary else None
     facts = [re.compile(each) for each in declared.facts]
     return Family(
@@ -68,10 +73,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
         title=f"the declared format {declared.name}",
         framework=framework,
         unit=declared.unit if "/" in declared.unit else f"{declared.unit}/s",
-        records=tuple(records),
-        # The empty text is in every line: a pattern may match anything.
-        own_needles=("",),
-        make_reader=lambda family: _Reader(family, summary, facts),
+        make_reader=lambda family: _Reader(family, rule, summary, facts),
     )
 
 
@@ -112,25 +114,28 @@ class _Reader(Reader):
     def __init__(
         self,
         family: Family,
+        record: RecordRule | None,
         summary: re.Pattern[str] | None,
         facts: Sequence[re.Pattern[str]],
     ) -> None:
-        super().__init__(family)
+        self._record = record
         self._summary = summary
         self._facts = facts
-        self._records = [(each.pattern, record_maker(each)) for each in family.records]
+        super().__init__(family)
 
-    def read(self, number: int, text: str, source: str) -> Iterator[Item]:
-        line = Line(number, text[:MAX_LINE], source)
-        for pattern, make in self._records:
-            for match in pattern.finditer(line.text):
-                yield from _unread(line, match)
-                record = make(number, source, match)
-                if record is not None:
-                    yield record
-        for fact in self._facts:
-            if found := fact.search(line.text):
-                for group, value in found.groupdict(default="").items():
+    def rules(self) -> list[LineRule]:
+        reads = [each_line("", self._others)]
+        if self._record is not None:
+            reads.insert(0, records(self._record))
+        # The empty text is in every line: a pattern may match anything.
+        return [LineRule("", "", _cut(read)) for read in reads]
+
+    def _others(self, line: Line) -> Iterator[Mark | Fact]:
+        for match in self._record.pattern.finditer(line.text) if self._record else ():
+            yield from _unread(line, match)
+        for pattern in self._facts:
+            if stating := pattern.search(line.text):
+                for group, value in stating.groupdict(default="").items():
                     for name, said in stated(group, value).items():
                         yield line.fact(name, said)
         for match in self._summary.finditer(line.text) if self._summary else ():
@@ -142,3 +147,10 @@ class _Reader(Reader):
                 "final_loss": number_in(groups.get("loss")),
             }
             yield line.mark("summary", match[0], values)
+
+
+def _cut(read: Read) -> Read:
+    def read_cut(lines: TextLines) -> tuple[Sequence[int], Sequence[Item]]:
+        return read(lines._replace(texts=[text[:MAX_LINE] for text in lines.texts]))
+
+    return read_cut

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.declared import MAX_LINE, stated
-from k8sbench.parse.family import number_in
 from k8sbench.parse.lines import ended
+from k8sbench.parse.records import number_in
 
 SHOWN = 3
 """Lines of each kind that are shown."""

@@ -7,18 +7,19 @@ family is an error that names the family it looks like. Our own start line decid
 
 from __future__ import annotations
 
-import functools
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
 from k8sbench.parse import airank
-from k8sbench.parse.cleaning import pieces
+from k8sbench.parse.cleaning import PREFIX_STARTS, pieces, plain, without_prefixes
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.family import Family, Read, Reader
-from k8sbench.parse.lines import Line, Lines, Place
-from k8sbench.parse.together import Together
+from k8sbench.parse.family import Family, Line, LineRule, Reader, TextLines, each_line
+from k8sbench.parse.lines import Lines, NumberedLine
 
+AT_ONCE = 128
+"""Lines that are read at once."""
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
 OURS = FAMILIES["k8sbench"]
@@ -38,15 +39,11 @@ class Log:
         self._candidates = candidates
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items; nothing for a log of none of the candidates."""
-        for found in self.together():
-            if isinstance(found, Together):
-                yield from found
-            else:
-                yield found
+        """Yield the items one by one."""
+        return itertools.chain.from_iterable(self.batches())
 
-    def together(self) -> Iterator[Item | Together]:
-        """Yield the items, of which many may come together."""
+    def batches(self) -> Iterator[Sequence[Item]]:
+        """Yield the items, some hundred at once; nothing for a log of none of the candidates."""
         ours = [] if OURS in self._candidates else [OURS]
         heads = {each.name: _Head(each, wanted=True) for each in (*ours, *self._candidates)}
         for each in FAMILIES.values():
@@ -64,9 +61,9 @@ class Log:
                             self.looks_like = (head.family, number, piece)
                         continue
                     self.family = head.family
-                    yield from head.items()
+                    yield list(head.items())
                     for later_source, later in split[index + 1 :]:
-                        yield from _read(head.reader, number, later, later_source)
+                        yield _read(head.reader, number, later, later_source)
                     yield from self._rest(head.family, head.reader)
                     return
         self.head_of = next((h.family for h in heads.values() if h.names_program), None)
@@ -76,43 +73,53 @@ class Log:
         """Whether it has no text at all."""
         return self._lines.empty
 
-    def _rest(self, family: Family, reader: Reader) -> Iterator[Item | Together]:
+    def _rest(self, family: Family, reader: Reader) -> Iterator[Sequence[Item]]:
         """Everything after the line that decided: the fast part."""
-        lines, needles = self._lines, reader.needles
-        rare = [airank.NEEDLE, *([family.opening] if family.opening else [])]
+        lines = self._lines
+        texts = (airank.NEEDLE, *reader.needles, *([family.opening] if family.opening else []))
         while lines.more():
-            places = lines.present((*needles, *rare))
-            present = {text for _, text in places}
-            if not present.isdisjoint(rare):
-                yield from self._rarely(family, reader, places)
-                continue
+            present = lines.present(texts)
             if not present:
                 lines.skip()
-                continue
-            read = functools.partial(_read_pieces, reader.reading(present))
-            lane = None if "\r" in lines.block else reader.lane(lines)
-            if lane is None:
-                for number, text in lines.holding(places):
-                    yield from read(number, text)
-                continue
-            alarms = [place for each in lane.alarms if (place := lines.next(each)) >= 0]
-            yield Together(lane, lines.before(lane.found_by, min(alarms, default=-1)), read)
-            if alarms:
-                for number, text in lines.one():
-                    yield from read(number, text)
+            elif family.opening and family.opening in present:
+                yield from self._up_to_header(family, reader, present)
+            else:
+                yield from self._block(reader, present)
 
-    def _rarely(self, family: Family, reader: Reader, places: Sequence[Place]) -> Iterator[Item]:
-        """A block that may hold a further header or AI-Rank's lines; up to such a header."""
-        for number, text in self._lines.holding(places):
-            others = (*reader.needles, airank.NEEDLE)
-            begins = family.opening and family.opening in text
-            if begins and not any(needle in text for needle in others):
-                yield from self._begun_again(family, (number, text))
+    def _block(self, reader: Reader, present: Sequence[str]) -> Iterator[Sequence[Item]]:
+        """The rest of a block, which holds these of the needles and no header."""
+        rules = reader.rules_for(present)
+        if airank.NEEDLE in present:
+            rules.insert(0, _AIRANK)
+        has_pieces = "\r" in self._lines.block
+        numbers, texts = self._lines.holding(present)
+        for begin in range(0, len(texts), AT_ONCE):
+            end = begin + AT_ONCE
+            joined = "\n".join(texts[begin:end])
+            split = _pieces if has_pieces or not plain(joined) else _whole_lines
+            lines = split(numbers[begin:end], texts[begin:end])
+            # That no line holds a text shows faster in all of them at once.
+            found = [rule.read(lines) for rule in rules if rule.needle in joined]
+            if len(found) == 1:
+                yield found[0][1]
+                continue
+            items = [each for indexes, items in found for each in zip(indexes, items, strict=True)]
+            items.sort(key=_INDEX)
+            yield [item for _, item in items]
+
+    def _up_to_header(
+        self, family: Family, reader: Reader, present: Sequence[str]
+    ) -> Iterator[Sequence[Item]]:
+        """A block that may hold a further header; up to that header and its facts."""
+        for number, text in self._lines.rest():
+            holds = {needle for needle in present if needle in text}
+            if holds == {family.opening}:
+                yield list(self._begun_again(family, (number, text)))
                 return
-            for source, piece in pieces(text):
-                yield from _read(reader, number, piece, source)
+            for source, piece in pieces(text) if holds else ():
+                yield _read(reader, number, piece, source)
 
-    def _begun_again(self, family: Family, line: Line) -> Iterator[Item]:
+    def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
         """A second header: its facts are read like those of the first, up to the next record."""
         head = _Head(family, wanted=True)
         source, piece = pieces(line[1])[-1]
@@ -128,18 +135,37 @@ class Log:
         yield from head.items()
 
 
-def _read_pieces(read: Read, line: int, text: str) -> Iterator[Item]:
-    for source, piece in pieces(text):
-        yield from read(line, piece, source)
+_INDEX = operator.itemgetter(0)
+_AIRANK = LineRule(airank.NEEDLE, airank.NEEDLE, each_line(airank.NEEDLE, airank.read))
 
 
-def _read(reader: Reader, line: int, text: str, source: str) -> Iterator[Item]:
+def _pieces(numbers: list[int], texts: list[str]) -> TextLines:
+    split = TextLines([], [], [])
+    for number, text in zip(numbers, texts, strict=True):
+        for source, piece in pieces(text):
+            split.numbers.append(number)
+            split.texts.append(piece)
+            split.sources.append(source)
+    return split
+
+
+def _whole_lines(numbers: list[int], texts: list[str]) -> TextLines:
+    """Plain lines without their prefixes."""
+    sources = [""] * len(texts)
+    for index, text in enumerate(texts):
+        # Most begin with none: looking at one character is faster than a call.
+        if text[0] in PREFIX_STARTS:
+            sources[index], texts[index] = without_prefixes(text)
+    return TextLines(numbers, texts, sources)
+
+
+def _read(reader: Reader, number: int, text: str, source: str) -> list[Item]:
+    items: list[Item] = []
     if airank.NEEDLE in text:
-        yield from airank.read(line, text, source)
-    for needle in reader.needles:
-        if needle in text:
-            yield from reader.read(line, text, source)
-            return
+        items += airank.read(Line(number, text, source))
+    if any(needle in text for needle in reader.needles):
+        items += reader.read(number, text, source)
+    return items
 
 
 class _Head:
@@ -155,7 +181,7 @@ class _Head:
 
     def read(self, line: int, text: str, source: str) -> bool:
         """Read a line; True if that line decides for this family."""
-        self._found = list(_read(self.reader, line, text, source))
+        self._found = _read(self.reader, line, text, source)
         if any(_decides(item) for item in self._found):
             return True
         if not self.wanted:

@@ -20,32 +20,25 @@ def seconds(text: str) -> float | None:
 
     None for what is no such time. The fraction may follow a comma or a point.
     """
-    minute, _, rest = text.rpartition(":")
-    began = _minute(minute)
-    if began is None or not "0" <= rest < ":":
-        return None
-    try:
-        return began + float(rest.replace(",", "."))
-    except ValueError:
-        return None
+    return column((text,))[0]
 
 
-def column(texts: Sequence[str]) -> list[float]:
-    """Read many at once. Raises ValueError where one is no such time."""
-    known, began = "", 0.0
-    joined = "\n".join(texts).replace(",", ".")
-    if not joined.isascii():
-        raise ValueError(joined)
-    found = []
-    for text in joined.split("\n"):
-        minute, _, rest = text.rpartition(":")
+def column(texts: Sequence[str | None]) -> list[float | None]:
+    """Read many, of which neighbours mostly are of one minute; None for what is no such time."""
+    read: list[float | None] = []
+    known, began = "", None
+    for text in texts:
+        minute, _, rest = (text or "").rpartition(":")
         if minute != known:
-            read = _minute(minute)
-            if read is None:
-                raise ValueError(text)
-            known, began = minute, read
-        found.append(began + float(rest))
-    return found
+            known, began = minute, _minute(minute)
+        if began is None or not "0" <= rest < ":":
+            read.append(None)
+            continue
+        try:
+            read.append(began + float(rest.replace(",", ".")))
+        except ValueError:
+            read.append(None)
+    return read
 
 
 @functools.lru_cache(maxsize=64)

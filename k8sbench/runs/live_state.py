@@ -58,7 +58,6 @@ class Output:
     """The last lines of one replica, and the steps in them."""
 
     def __init__(self, family: Family, plan: RunPlan) -> None:
-        self._needles = family.needles
         self._reader: Reader = family.reader()
         self._plan = plan
         self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
@@ -96,7 +95,7 @@ class Output:
             found = [item for item in self._items(line) if isinstance(item, Evaluation)]
             self.evaluation = found[0] if found else self.evaluation
             return False
-        may_have = any(needle in line.text for needle in self._needles)
+        may_have = any(needle in line.text for needle in self._reader.needles)
         if may_have:
             self._unread.append(line)
         return may_have

@@ -18,7 +18,8 @@ FAMILY = '''
 """Prints "step 12: 340.5 a second"."""
 import re
 from k8sbench.model.sample import Shape
-from k8sbench.parse.family import Family, RecordRule
+from k8sbench.parse.family import Family
+from k8sbench.parse.records import RecordRule
 
 STEP = re.compile(r"step (?P<iteration>\\d+): (?P<rate>[0-9.]+) a second")
 FAMILY = Family(

@@ -24,7 +24,7 @@ from k8sbench.model.errors import InputError
 STDIN = "-"
 LONGEST_LINE = 64 * 1024
 """Characters of a line; what follows in it is skipped and counted. No training line is near it."""
-CHUNK = 256 * 1024
+CHUNK = 128 * 1024
 """Bytes, and characters, read at once."""
 HEAD = 8 * 1024
 """Bytes that decide whether a file is text."""

@@ -86,8 +86,8 @@ def _gpus(case: Case) -> Iterator[Reason]:
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield reason("gpu-count", text, stated.values())
-    elif len(log.series_by_rank) > case.gpus:
-        ranks = len(log.series_by_rank)
+    elif len(log.ranks) > case.gpus:
+        ranks = len(log.ranks)
         given = counted(case.gpus, "GPU", ("was", "were"))
         text = f"{ranks} ranks print training lines, and {given} given."
         yield reason("gpu-count", text)
@@ -95,7 +95,7 @@ def _gpus(case: Case) -> Iterator[Reason]:
         expected.by_user
         and expected.gpus is not None
         and logged is None
-        and not (1 < len(log.series_by_rank) == case.gpus or _confirmed(case))
+        and not (1 < len(log.ranks) == case.gpus or _confirmed(case))
     ):
         text = f"The log does not state its GPUs; the number {case.gpus} is that of --gpus alone."
         yield reason("gpus-unverified", text)
@@ -111,12 +111,12 @@ def _gpus(case: Case) -> Iterator[Reason]:
 
 
 def _batch(case: Case) -> Iterator[Reason]:
-    log, expected, series = case.log, case.log.expected, case.series
+    log, expected, rank = case.log, case.log.expected, case.rank
     logged = printed_batch(log)
     given = expected.batch_size
     wanted = expected.batch_sizes_of(case.precision) if given is None else {given}
-    if series is not None:
-        by_batch = series.shape.number == "seconds"
+    if rank is not None:
+        by_batch = rank.shape.number == "seconds"
     else:
         by_batch = log.whole_run is not None and log.whole_run[0].values["whole_run_rate"] is None
     if logged is not None and wanted and logged not in wanted:
@@ -145,9 +145,9 @@ def _batch(case: Case) -> Iterator[Reason]:
 
 def _redundancy(case: Case) -> Iterator[Reason]:
     """What a log says of its batch more than once: it must be the same."""
-    log, series, batch = case.log, case.series, case.batch
-    if series is not None and series.odd["product"]:
-        odd = series.odd["product"]
+    log, rank, batch = case.log, case.rank, case.batch
+    if rank is not None and rank.sums.other_batches:
+        odd = rank.sums.other_batches
         lines = counted(odd.count, "training line")
         text = f"In {lines}, rate times seconds is another batch than in the first."
         yield reason("batch-mismatch", text, odd.places)
@@ -184,9 +184,9 @@ def printed_batch(log: LogFacts) -> int | None:
 
 
 def _product(log: LogFacts) -> int | None:
-    series = log.series
-    product = series.products.batch if series is not None else None
-    if series is None or product is None or series.shape.per != "card":
+    rank = log.rank
+    product = rank.sums.products.batch if rank is not None else None
+    if rank is None or product is None or rank.shape.per != "card":
         return None
     whole = round(product)
     return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None

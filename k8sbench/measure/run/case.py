@@ -6,7 +6,7 @@ import msgspec
 
 from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts
-from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.time_to_train import TimeToTrain
 from k8sbench.model.measurement import Throughput
 
@@ -18,12 +18,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One run's logs, and what follows from them and from what was expected."""
 
     log: LogFacts
-    series: RankSeries | None
+    rank: RankRecords | None
     gpus: int
     batch: int | None
     precision: str | None
     seconds_per_unit: float | None
-    """Seconds in one unit of the series' time: 1, or samples per iteration of the printed scope."""
+    """Seconds in one unit of the rank's times: 1, or samples per iteration of the printed scope."""
     throughput: Throughput | None
     clock: Reading
     """What the log's stamps say of its printed times."""

@@ -17,7 +17,7 @@ from k8sbench.measure.run.log_facts import Source
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.measurement import Measurement, Reason, Severity
 from k8sbench.model.sample import LogGap, Place
-from k8sbench.parse.lines import Line, Lines
+from k8sbench.parse.lines import Lines, NumberedLine
 
 OWN = "k8sbench"
 BUFFERED_SECONDS = 5.0
@@ -50,7 +50,7 @@ class Watched:
         if self._ahead:
             self._note(before)
 
-    def _note(self, line: Line | None) -> None:
+    def _note(self, line: NumberedLine | None) -> None:
         if line is not None:
             self.places.append(redaction.place(self.name, *line))
 

@@ -44,7 +44,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
     """Read the training lines of the log of the replica that prints them."""
-    reader, needles = family.reader(), family.needles
+    reader = family.reader()
     iterations: list[int] = []
     rates: list[float | None] = []
     losses: list[float | None] = []
@@ -54,7 +54,7 @@ def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
     bases: dict[int, int] = {}
     last: Record | None = None
     for number, line in enumerate(lines, 1):
-        if not any(needle in line for needle in needles):
+        if not any(needle in line for needle in reader.needles):
             continue
         for source, piece in pieces(line):
             for item in reader.read(number, piece, source):

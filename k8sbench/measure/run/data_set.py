@@ -24,12 +24,12 @@ def size(log: LogFacts) -> tuple[int, list[Place]] | None:
 
 def steps(log: LogFacts) -> tuple[int, float] | None:
     """The fewest and the most steps that an epoch of the log may have."""
-    series = log.series
-    last = series.epoch.last if series is not None else None
-    if series is None or last is None:
+    rank = log.rank
+    last = rank.sums.epoch.last if rank is not None else None
+    if rank is None or last is None:
         return None
-    if series.shape.numbering == "epoch":
-        return None if series.planned is None else (series.planned, series.planned)
+    if rank.shape.numbering == "epoch":
+        return None if rank.sums.planned is None else (rank.sums.planned, rank.sums.planned)
     if not last.epoch:
         return None
     # Epochs are counted from 1, and iterations through all of them.

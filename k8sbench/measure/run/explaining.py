@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from k8sbench.measure.actions import ACTIONS
 from k8sbench.measure.run import redaction, time_to_train
 from k8sbench.measure.run.log_facts import LogFacts
-from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.counts import counted
 from k8sbench.model.explanation import Formula, LinesCounted, TrainingExplained, Why
 from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason, Throughput
@@ -49,17 +49,17 @@ def agrees(found: Measurement, again: Measurement) -> bool:
 
 def lines(found: Measurement, log: LogFacts | None) -> LinesCounted:
     """The training lines that count; where each stands only with the logs."""
-    series = log.series if log is not None else None
-    if series is None:
+    rank = log.rank if log is not None else None
+    if rank is None:
         return LinesCounted(read=None, counted=found.records, first=None, last=None, unused=None)
-    tally = series.tally
+    tally = rank.tally
     first, last = tally.files
     return LinesCounted(
-        read=series.all_records,
+        read=rank.all_records,
         counted=tally.records,
         first=_place(first, tally.first),
         last=_place(last, tally.last),
-        unused=max(series.all_records - tally.records, 0),
+        unused=max(rank.all_records - tally.records, 0),
     )
 
 
@@ -68,7 +68,7 @@ def formulas(found: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
     known = figures(found)
     if known is None:
         return ()
-    series = log.series if log is not None else None
+    rank = log.rank if log is not None else None
     made = []
     for name in ESTIMATORS:
         value = getattr(known, name)
@@ -76,7 +76,7 @@ def formulas(found: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
             why = found.missing.get(f"throughput.{name}", "it is not known")
             made.append(Formula(estimator=name, value=None, text=why))
             continue
-        text = _text(name, value, found, series, log)
+        text = _text(name, value, found, rank, log)
         made.append(
             Formula(estimator=name, value=value, text=f"{text} = {shown(value)} {known.unit}")
         )
@@ -126,24 +126,24 @@ def _place(file: str, record: Record | None) -> Place | None:
 
 
 def _text(
-    name: str, value: float, found: Measurement, series: RankSeries | None, log: LogFacts | None
+    name: str, value: float, found: Measurement, rank: RankRecords | None, log: LogFacts | None
 ) -> str:
     """The right side of an estimator's formula, up to its result."""
-    if series is None and log is not None and log.whole_run is not None:
+    if rank is None and log is not None and log.whole_run is not None:
         return "the log's own figure of the whole run"
     if name == "timestamps":
-        return _by_stamps(value, found, series)
+        return _by_stamps(value, found, rank)
     if name in {"median", "arithmetic"}:
-        return _of_rates(name, found, series)
-    iterations, seconds, units = _sums(name, found, series)
+        return _of_rates(name, found, rank)
+    iterations, seconds, units = _sums(name, found, rank)
     if iterations is None:
         return f"as time_weighted, {without(found)}"
     samples = _samples(iterations, found)
     if samples is not None and seconds is not None:
         return f"{samples} ÷ {seconds:.6g} s"
-    if units is None or series is None:
+    if units is None or rank is None:
         return f"{iterations} iterations over the time of {found.records} records"
-    each = f" × {found.gpus} GPUs" if series.shape.per == "card" else ""
+    each = f" × {found.gpus} GPUs" if rank.shape.per == "card" else ""
     return (
         f"{iterations} iterations ÷ {units:.6g} (each record's iterations ÷ its printed rate,"
         f" summed){each}"
@@ -169,15 +169,15 @@ def _samples(iterations: int, found: Measurement) -> str | None:
 
 
 def _sums(
-    name: str, found: Measurement, series: RankSeries | None
+    name: str, found: Measurement, rank: RankRecords | None
 ) -> tuple[int | None, float | None, float | None]:
     """Iterations of an estimator, their seconds, and their time in the unit of the log."""
     window = found.window
     whole = window.seconds if window is not None else None
-    span = series.tally.span if series is not None else None
-    if series is None or span is None:
+    span = rank.tally.span if rank is not None else None
+    if rank is None or span is None:
         return (found.iterations if name == "time_weighted" else None), whole, None
-    tally = series.tally
+    tally = rank.tally
     iterations, units = span.iterations, span.time
     if name == "printed_steps":
         iterations, units = tally.iterations, tally.time
@@ -187,8 +187,8 @@ def _sums(
     return iterations, seconds, units
 
 
-def _by_stamps(value: float, found: Measurement, series: RankSeries | None) -> str:
-    stamped = series.tally.stamped if series is not None else None
+def _by_stamps(value: float, found: Measurement, rank: RankRecords | None) -> str:
+    stamped = rank.tally.stamped if rank is not None else None
     if stamped is None:
         return "samples ÷ seconds, by the stamps of the first and the last counted line"
     iterations = stamped[1].position - stamped[0].position
@@ -199,14 +199,14 @@ def _by_stamps(value: float, found: Measurement, series: RankSeries | None) -> s
     )
 
 
-def _of_rates(name: str, found: Measurement, series: RankSeries | None) -> str:
+def _of_rates(name: str, found: Measurement, rank: RankRecords | None) -> str:
     known = figures(found)
-    span = series.tally.span if series is not None else None
-    if series is None or span is None or known is None or known.time_weighted is None:
+    span = rank.tally.span if rank is not None else None
+    if rank is None or span is None or known is None or known.time_weighted is None:
         which = middle(found.records) if name == "median" else "the mean"
         return f"{which} of {found.records} records' rates"
     # The job's samples per second in one unit of a record's rate.
-    tally = series.tally
+    tally = rank.tally
     scale = known.time_weighted * span.time / span.iterations
     text = (
         f"{tally.records} records' rates, {shown(min(tally.rates) * scale)} to"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from k8sbench.measure.run import agreement, clocks, log_clock, redaction, summaries
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import LogFacts
-from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import Reason
@@ -33,11 +33,11 @@ def reasons(case: Case) -> Iterator[Reason]:
     """All reasons for and against a measurement."""
     yield from agreement.reasons(case)
     yield from _amount(case)
-    if case.series is not None:
-        yield from _iterations(case, case.series)
-        yield from _loss(case.series)
-        yield from _clock(case, case.series)
-        yield from _steadiness(case, case.series)
+    if case.rank is not None:
+        yield from _iterations(case, case.rank)
+        yield from _loss(case.rank)
+        yield from _clock(case, case.rank)
+        yield from _steadiness(case, case.rank)
     yield from summaries.of_run(case)
     for name, (unreadable, place, count) in case.log.unread.items():
         text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
@@ -85,8 +85,8 @@ def _target_time(case: Case) -> Iterator[Reason]:
 
 
 def _amount(case: Case) -> Iterator[Reason]:
-    log, series = case.log, case.series
-    if series is None and log.whole_run is not None:
+    log, rank = case.log, case.rank
+    if rank is None and log.whole_run is not None:
         mark, file = log.whole_run
         yield reason(
             "summary-only",
@@ -94,7 +94,7 @@ def _amount(case: Case) -> Iterator[Reason]:
             [redaction.place(file, mark.line, mark.text)],
         )
         return
-    records = series.tally.records if series else 0
+    records = rank.tally.records if rank else 0
     if records < FEWEST_RECORDS:
         window = log.window.warmup if log.window else 0
         text = (
@@ -110,9 +110,9 @@ def _amount(case: Case) -> Iterator[Reason]:
     elif log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
         # Its own plan may ask for more than the catalog does, and not for less.
         asked = max(log.whole("iterations") or 0, asked or 0) or None
-    span = series.tally.span if series else None
+    span = rank.tally.span if rank else None
     measured = span.iterations if span else 0
-    cut = _cut_at_the_edges(series, asked) if series and asked is not None else 0
+    cut = _cut_at_the_edges(rank, asked) if rank and asked is not None else 0
     if asked is not None and measured < ENOUGH * (asked - cut):
         text = f"{measured} iterations were measured, {asked} are asked for."
         yield reason("too-few-iterations", text)
@@ -124,28 +124,28 @@ def _amount(case: Case) -> Iterator[Reason]:
 
 def _whole_length(case: Case, asked: int) -> int:
     """Iterations that a training must have measured: all but those that restarts lost."""
-    log, series = case.log, case.series
+    log, rank = case.log, case.rank
     if log.expected.to_its_end and log.window is not None:
         asked = max(asked, (planned_iterations(log) or 0) - log.window.warmup)
-    return asked - (series.unprinted if series else 0)
+    return asked - (rank.unprinted if rank else 0)
 
 
-def _cut_at_the_edges(series: RankSeries, asked: int) -> int:
+def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
     """Iterations of the window in lines that lie partly outside it, which do not count.
 
     Programs whose first line comes with their first iteration (PLSC, TSM) have a line across
     either edge of any window in round numbers.
     """
-    first, last = series.tally.first_iteration, series.tally.last_iteration
+    first, last = rank.tally.first_iteration, rank.tally.last_iteration
     if first is None or last is None:
         return 0
-    begin, end = series.window.warmup, series.window.warmup + asked
+    begin, end = rank.window.warmup, rank.window.warmup + asked
     ahead = first - 1 - begin
-    behind = end - last if series.position > end else 0
-    return sum(lost for lost in (ahead, behind) if 0 < lost < series.usual)
+    behind = end - last if rank.position > end else 0
+    return sum(lost for lost in (ahead, behind) if 0 < lost < rank.usual)
 
 
-def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
+def _iterations(case: Case, rank: RankRecords) -> Iterator[Reason]:
     others = list(case.log.other_runs)
     if case.log.family is OURS:
         # A run's ranks and restarts say the same.
@@ -158,40 +158,40 @@ def _iterations(case: Case, series: RankSeries) -> Iterator[Reason]:
     if others:
         text = f"The log holds more than one run: {'; '.join(what for what, _ in others)}."
         yield reason("two-runs", text, [place for _, places in others for place in places])
-    if series.odd["back"]:
+    if rank.odd["back"]:
         text = (
-            f"Iterations go back {_times(series.odd['back'].count)} without a restart: "
+            f"Iterations go back {_times(rank.odd['back'].count)} without a restart: "
             "the log holds more than one run."
         )
-        yield reason("iterations-back", text, series.odd["back"].places)
-    missing = series.missing
+        yield reason("iterations-back", text, rank.odd["back"].places)
+    missing = rank.missing
     if missing:
         text = (
             f"{missing.amount} iterations of the window are in no training line "
-            f"({_times(missing.count)}; usual are {series.usual or 1} per line)."
+            f"({_times(missing.count)}; usual are {rank.usual or 1} per line)."
         )
         yield reason("iterations-missing", text, missing.places)
-    repeated = series.odd["repeated"].count + series.odd["copied"].count
+    repeated = rank.odd["repeated"].count + rank.odd["copied"].count
     if repeated:
         text = (
             "Training lines of the same iterations come more than once and count once."
             + _repeats(case.log)
         )
-        places = [*series.odd["repeated"].places, *series.odd["copied"].places]
+        places = [*rank.odd["repeated"].places, *rank.odd["copied"].places]
         yield reason("repeated-lines", text, places)
-    if series.odd["redone"] or case.log.restarts:
-        again = f", {_times(series.odd['redone'].count)} going back" if series.odd["redone"] else ""
+    if rank.odd["redone"] or case.log.restarts:
+        again = f", {_times(rank.odd['redone'].count)} going back" if rank.odd["redone"] else ""
         yield reason(
             "restarted",
             f"The run was restarted{again}.{_repeats(case.log)}",
-            [*case.log.restarts, *series.odd["redone"].places],
+            [*case.log.restarts, *rank.odd["redone"].places],
         )
-    if series.odd["coarse"]:
+    if rank.tally.coarse:
         text = (
             "The printed running mean gives no positive time of their own to "
-            f"{series.odd['coarse'].count} of the records; they count in the sums alone."
+            f"{rank.tally.coarse.count} of the records; they count in the sums alone."
         )
-        yield reason("running-mean-coarse", text, series.odd["coarse"].places)
+        yield reason("running-mean-coarse", text, rank.tally.coarse.places)
 
 
 def _repeats(log: LogFacts) -> str:
@@ -202,29 +202,29 @@ def _repeats(log: LogFacts) -> str:
     return f" The figure is of {gave}; all of {', '.join(log.repeats)} is in it already."
 
 
-def _loss(series: RankSeries) -> Iterator[Reason]:
-    if series.odd["not-finite"]:
-        lines = counted(series.odd["not-finite"].count, "training line")
+def _loss(rank: RankRecords) -> Iterator[Reason]:
+    if rank.sums.odd_losses:
+        lines = counted(rank.sums.odd_losses.count, "training line")
         text = f"The loss is NaN or infinite in {lines}."
-        yield reason("loss-not-finite", text, series.odd["not-finite"].places)
-    elif series.odd["not-finite-early"]:
-        early = series.odd["not-finite-early"]
+        yield reason("loss-not-finite", text, rank.sums.odd_losses.places)
+    elif rank.sums.odd_losses_early:
+        early = rank.sums.odd_losses_early
         text = f"The loss is NaN or infinite in {counted(early.count, 'line')} of the warm-up."
         yield reason("loss-not-finite", text, early.places, severity="warn")
 
 
-def _clock(case: Case, series: RankSeries) -> Iterator[Reason]:
-    yield from _second_clock(series)
-    reading, unit, shape = case.clock, case.seconds_per_unit, series.shape
-    yield from log_clock.reasons(series.clock, reading, unit, shape, case.gpus)
+def _clock(case: Case, rank: RankRecords) -> Iterator[Reason]:
+    yield from _second_clock(rank)
+    reading, unit, shape = case.clock, case.seconds_per_unit, rank.shape
+    yield from log_clock.reasons(rank.clock, reading, unit, shape, case.gpus)
     # Between the pieces of a run passed time that no line can have.
-    if not series.resumed and not case.log.restarts:
-        yield from log_clock.apart(reading, unit, series.tally, shape)
+    if not rank.resumed and not case.log.restarts:
+        yield from log_clock.apart(reading, unit, rank.tally, shape)
 
 
-def _second_clock(series: RankSeries) -> Iterator[Reason]:
+def _second_clock(rank: RankRecords) -> Iterator[Reason]:
     """The times in our own lines, against those at which the node took the lines."""
-    delays, stamped = series.tally.delays, series.tally.stamped
+    delays, stamped = rank.tally.delays, rank.tally.stamped
     if len(delays) < FEWEST_RECORDS or stamped is None:
         return
     # A line may be taken late, but hardly each of a third of all.
@@ -240,8 +240,8 @@ def _second_clock(series: RankSeries) -> Iterator[Reason]:
         yield reason("clock-mismatch", text)
 
 
-def _steadiness(case: Case, series: RankSeries) -> Iterator[Reason]:
-    waiting = series.tally.waiting
+def _steadiness(case: Case, rank: RankRecords) -> Iterator[Reason]:
+    waiting = rank.tally.waiting
     if waiting is not None and waiting > SLOW_LOADER:
         text = f"{waiting:.0%} of the time was spent waiting for data."
         yield reason("loader-stall", text)
@@ -250,20 +250,20 @@ def _steadiness(case: Case, series: RankSeries) -> Iterator[Reason]:
         ratio = figures.time_weighted / figures.median
         if abs(ratio - 1) > UNSTEADY:
             text = f"The time-weighted mean is {ratio:.1%} of the median."
-            yield reason("unsteady", text, series.tally.left_out.places)
+            yield reason("unsteady", text, rank.tally.left_out.places)
 
 
 def _ending(case: Case) -> Iterator[Reason]:
-    log, series = case.log, case.series
+    log, rank = case.log, case.rank
     if log.window is not None and case.log.expected.warmup is None and log.family is not OURS:
         text = "No warm-up was given, so all iterations from the first on are in the window."
         yield reason("warmup-included", text)
-    if series is None or (log.finished and (case.ended_at_target or not log.trains)):
+    if rank is None or (log.finished and (case.ended_at_target or not log.trains)):
         return
     planned = planned_iterations(log)
-    slack = max(series.usual, 1)
-    if planned is not None and series.position <= planned - slack:
-        text = f"The log ends at iteration {series.position} of {planned} planned."
+    slack = max(rank.usual, 1)
+    if planned is not None and rank.position <= planned - slack:
+        text = f"The log ends at iteration {rank.position} of {planned} planned."
         yield reason("ends-early", text)
     elif not log.finished and log.airank.begun is not None and not log.airank.ended:
         text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
@@ -272,13 +272,13 @@ def _ending(case: Case) -> Iterator[Reason]:
 
 def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that were planned for the run, as far as the log states them."""
-    series = log.series
+    rank = log.rank
     logged = log.whole("planned_iterations")
-    if series is None or series.shape.numbering == "run":
-        return (series.planned if series else None) or logged
+    if rank is None or rank.shape.numbering == "run":
+        return (rank.sums.planned if rank else None) or logged
     epochs = log.whole("planned_epochs")
-    if epochs is not None and series.planned is not None:
-        return epochs * series.planned
+    if epochs is not None and rank.sums.planned is not None:
+        return epochs * rank.sums.planned
     return logged
 
 

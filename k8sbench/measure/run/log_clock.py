@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 import operator
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from k8sbench.measure.run import selection
 from k8sbench.measure.run.occurrences import MANY, Occurrence
 from k8sbench.measure.run.reasons import reason
+from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.measure.run.tally import Stamped, Tally
 from k8sbench.model.measurement import Reason
-from k8sbench.model.sample import Place, Record, Shape
+from k8sbench.model.sample import Place, Shape
 from k8sbench.parse.stamps import DAY, MARCH, UNDATED_SPAN
 
 
@@ -87,7 +88,7 @@ FEBRUARY = KnownJump(DAY, "have no year and pass a February of 28 days", DAY)
 """Stamps without a year are put into a leap year."""
 
 
-class Leap(NamedTuple):
+class ClockGap(NamedTuple):
     """A line, the time since the one before it by the stamps, and its own printed time."""
 
     found: Occurrence
@@ -136,11 +137,11 @@ class LogClock:
         self._tolerance = TOLERANCES.get(shape.name, OTHERS)
         self._resolution = shape.resolution or 0.0
         self.earliest = -self._resolution
-        """The least time from one line to the next that is no leap."""
+        """The least time from one line to the next that is no gap between clocks."""
         self.latest: float | None = None
         self._unstamped = False
         """Whether the record before has no stamp, so that the latest is of an earlier one."""
-        self._leaps: list[Leap] = []
+        self._gaps: list[ClockGap] = []
         self._records = 0
         self._iterations = 0
         self._time = 0.0
@@ -150,7 +151,7 @@ class LogClock:
         self._end = -1
         self._paces = array("d")
         self._least = math.inf
-        self._fastest: Leap | None = None
+        self._fastest: ClockGap | None = None
         """The line whose stamp is earliest by its printed time."""
 
     def advance(self, stamp: float | None, paused: float = 0.0) -> float | None:
@@ -165,61 +166,32 @@ class LogClock:
         self.latest = stamp
         return None if before is None else stamp - before - paused
 
-    def compare(
-        self, record: Record, file: str, position: int, distance: int, time: float, passed: float
-    ) -> None:
-        """Compare a line after which nothing but it happened since the line before."""
-        if position - distance != self._end:
+    def compare(self, batch: RecordBatch) -> None:
+        """Compare lines between which nothing but they happened."""
+        single = self._shape.averaged == "step"
+        times = [*map(operator.mul, batch.times, batch.distances)] if single else batch.times
+        if batch.positions[0] - batch.distances[0] != self._end:
             self._stretches += 1
-        self._end = position
-        self._records += 1
-        self._iterations += distance
-        self._time += time
-        self._clock += passed
-        if time <= 0:
-            return
-        pace = passed / time
-        if self._tolerance.median is not None:
-            self._paces.append(pace)
-        if pace < self._least:
-            self._least = pace
-            self._fastest = Leap(Occurrence(file, record, position), passed, time, True, True)
-
-    def passed(self, stamps: list[float]) -> list[float] | None:
-        """Times between lines that follow the last one; None where one of them is a leap."""
-        if self.latest is None or self._unstamped:
-            return None
-        passed = list(map(operator.sub, stamps, (self.latest, *stamps[:-1])))
-        return passed if self.earliest <= min(passed) and max(passed) < LONG else None
-
-    def compare_together(
-        self,
-        occurrence: Callable[[int], Occurrence],
-        begin: int,
-        distance: int,
-        times: list[float],
-        passed: list[float],
-    ) -> None:
-        """Compare lines between which nothing but they happened; ``begin``: before the first."""
-        self._stretches += begin != self._end
-        self._end = begin + distance * len(times)
+        self._end = batch.positions[-1]
         self._records += len(times)
-        self._iterations += distance * len(times)
+        self._iterations += sum(batch.distances)
         self._time = sum(times, self._time)
-        self._clock = sum(passed, self._clock)
-        paces = list(map(operator.truediv, passed, times))
+        self._clock = sum(batch.passed, self._clock)
+        if not batch.kind.takes_time:
+            return
+        paces = [*map(operator.truediv, batch.passed, times)]
         if self._tolerance.median is not None:
             self._paces.fromlist(paces)
-        least = min(paces)
-        if least < self._least:
+        if (least := min(paces)) < self._least:
             self._least, at = least, paces.index(least)
-            self._fastest = Leap(occurrence(at), passed[at], times[at], True, True)
+            line = Occurrence(batch.kind.file, batch.records[at], batch.positions[at])
+            self._fastest = ClockGap(line, batch.passed[at], times[at], True, True)
 
-    def leap(self, leap: Leap) -> None:
+    def add_gap(self, gap: ClockGap) -> None:
         """Take a line whose stamp is before that of the line before, or long after it."""
         # Stamps without a date begin anew each day, for months.
-        if len(self._leaps) < MANY * MANY:
-            self._leaps.append(leap)
+        if len(self._gaps) < MANY * MANY:
+            self._gaps.append(gap)
 
     def read(self, unit: float | None) -> Reading:
         """Say what the clock is worth; ``unit``: seconds in one unit of the printed times."""
@@ -242,51 +214,51 @@ class LogClock:
         """Printed time of the compared lines ÷ time by the stamps."""
         return self._time * unit / self._clock if unit is not None and self._clock > 0 else None
 
-    def _sorted(self, unit: float | None) -> tuple[list[Jump], list[Leap], list[Leap]]:
+    def _sorted(self, unit: float | None) -> tuple[list[Jump], list[ClockGap], list[ClockGap]]:
         """Known jumps, and lines of the window before or long after the line before them."""
         jumps: list[Jump] = []
-        back: list[Leap] = []
-        ahead: list[Leap] = []
+        back: list[ClockGap] = []
+        ahead: list[ClockGap] = []
         others = 0
-        for leap in self._leaps:
-            jump = self._named(leap, unit)
+        for gap in self._gaps:
+            jump = self._named(gap, unit)
             # Only a clock that begins anew does so more than once.
             if jump is not None and jump.seconds != -(self._shape.wraps or 0.0):
                 others += 1
                 jump = jump if others == 1 else None
             if jump is not None:
                 jumps.append(jump)
-            elif leap.alone and leap.counts:
-                fits = leap.passed >= 0 or self._fits(leap, unit)
-                (ahead if fits else back).append(leap)
+            elif gap.alone and gap.counts:
+                fits = gap.passed >= 0 or self._fits(gap, unit)
+                (ahead if fits else back).append(gap)
         return jumps, back, ahead
 
-    def _known(self, leap: Leap) -> Iterator[KnownJump]:
-        wraps, stamp = self._shape.wraps, leap.found.record.stamp or 0.0
+    def _known(self, gap: ClockGap) -> Iterator[KnownJump]:
+        wraps, stamp = self._shape.wraps, gap.found.record.stamp or 0.0
         if wraps is not None:
             why = NEW_YEAR if wraps > DAY else MIDNIGHT
             yield KnownJump(-wraps, why, wraps / 4)
-        if wraps == UNDATED_SPAN and stamp >= MARCH and stamp - leap.passed < MARCH - DAY:
+        if wraps == UNDATED_SPAN and stamp >= MARCH and stamp - gap.passed < MARCH - DAY:
             yield FEBRUARY
         yield from JUMPS
         yield SECOND
 
-    def _named(self, leap: Leap, unit: float | None) -> Jump | None:
-        if self._fits(leap, unit):
+    def _named(self, gap: ClockGap, unit: float | None) -> Jump | None:
+        if self._fits(gap, unit):
             return None
-        for known in self._known(leap):
-            if self._fits(leap, unit, known.seconds, known.longest):
-                return Jump(known.seconds, known.why, leap.found)
+        for known in self._known(gap):
+            if self._fits(gap, unit, known.seconds, known.longest):
+                return Jump(known.seconds, known.why, gap.found)
         return None
 
     def _fits(
-        self, leap: Leap, unit: float | None, jump: float = 0.0, longest: float = 0.0
+        self, gap: ClockGap, unit: float | None, jump: float = 0.0, longest: float = 0.0
     ) -> bool:
         """Whether a line has its printed time, if the clock jumped before it."""
-        rest = leap.passed - jump
-        if unit is None or not leap.alone or not self._shape.complete:
+        rest = gap.passed - jump
+        if unit is None or not gap.alone or not self._shape.complete:
             return longest > 0 and -self._resolution <= rest <= longest
-        expected = leap.time * unit
+        expected = gap.time * unit
         slack = 2 * self._resolution + LAG + ROUGH * expected + ROUGH_JUMP * abs(jump)
         return abs(rest - expected) <= slack
 

@@ -6,10 +6,11 @@ This module decides nothing: :mod:`k8sbench.measure.run.integrity` and
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -17,18 +18,18 @@ from k8sbench.measure.run import airank, redaction
 from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.evaluations import Evaluations
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.tally import Window
 from k8sbench.measure.run.trainer_series import TrainerSeries
 from k8sbench.measure.run.training import Training
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared, stamps
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.family import Family, number_in
+from k8sbench.parse.family import Family
 from k8sbench.parse.reading import OURS, Log
-from k8sbench.parse.together import Together
+from k8sbench.parse.records import number_in
 
 RANKS = 4096
 """Ranks whose records are kept apart; a log that names more is broken."""
@@ -36,13 +37,12 @@ VALUES = 16
 """Different values of one fact that are kept."""
 STAMP = 40
 """Characters that a line's time stamp is within."""
-FEW = 16
-"""Records that are not worth taking together."""
-PAUSE = 15
-"""Blocks whose records are taken one by one, after one with few ordinary ones."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
+
+
+_Other = Evaluation | Fact | GpuSamples | Mark
 
 
 class Source(Protocol):
@@ -74,6 +74,22 @@ class EpochEnd(msgspec.Struct, frozen=True):
         return redaction.place(self.file, self.mark.line, self.mark.text)
 
 
+class _Marks(NamedTuple):
+    """How often something happened so far that records alone do not show."""
+
+    events: int = 0
+    """Evaluations, checkpoints and further headers."""
+    restarts: int = 0
+    """Of the program, or of the file."""
+    resumptions: int = 0
+    """Restarts that the log itself states."""
+
+    def plus(self, events: int = 0, restarts: int = 0, resumptions: int = 0) -> _Marks:
+        return _Marks(
+            self.events + events, self.restarts + restarts, self.resumptions + resumptions
+        )
+
+
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
 
@@ -89,7 +105,7 @@ class LogFacts:
         self.head_of: tuple[str, Family] | None = None
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         """Name → the values that the log states, the first one first, and where each stands."""
-        self.series_by_rank: dict[str, RankSeries] = {}
+        self.ranks: dict[str, RankRecords] = {}
         self.window: Window | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
         self.airank = airank.Events()
@@ -112,16 +128,14 @@ class LogFacts:
         """What shows that the log holds another run, and the lines that do."""
         self.shares: dict[str, dict[str, tuple[int, int]]] = {}
         """File → rank → its records, and those of them that led further."""
-        self._events = 0
-        self._restarts = 0
-        self._resumed = 0
-        self._before: dict[str, tuple[int, int, int]] = {}
-        """By rank, the events, restarts and resumptions before its last record."""
+        self._marks = _Marks()
+        self._marks_before: dict[str, _Marks] = {}
+        """By rank, those before its last record."""
         self._header: Place | None = None
         self._anew: dict[str, tuple[str, Place]] | None = None
         """Facts of a further header, name and value; None: there was none since the last record."""
-        self._records = 0
-        self._pause = 0
+        self._count = 0
+        """Records so far."""
         self._logger: float | None = None
         self._block = ""
         """The lines that are being read."""
@@ -137,23 +151,26 @@ class LogFacts:
             self._blocks(source),
             [self.family] if self.family is not None else list(families.values()),
         )
-        if self._records and self.family is not OURS:
+        if self._count and self.family is not OURS:
             # Another rank's file or the next piece of a resumed run: the records show which.
-            self._restarts += 1
+            self._marks = self._marks.plus(restarts=1)
             self._anew = {}
         self.files.append(source.name)
-        before = {rank: (each.seen, each.all_records) for rank, each in self.series_by_rank.items()}
-        for found in log.together():
-            if self.family is None:
-                self.family = log.family
-            if isinstance(found, Together):
-                self._take_together(found, source.name)
-            else:
-                self._take(found, source.name)
+        before = {source: (each.seen, each.all_records) for source, each in self.ranks.items()}
+        for items in log.batches():
+            self.family = self.family or log.family
+            for kind, some in itertools.groupby(items, type):
+                if kind is Record:
+                    self._take_records(cast("list[Record]", list(some)), source.name)
+                else:
+                    for item in cast("Iterator[_Other]", some):
+                        self._take(item, source.name)
+        for each in self.ranks.values():
+            each.settle()
         self.empty &= log.empty
         self.shares[source.name] = {
             rank: (each.seen - seen, each.all_records - further)
-            for rank, each in self.series_by_rank.items()
+            for rank, each in self.ranks.items()
             for seen, further in [before.get(rank, (0, 0))]
         }
         if source.cut_lines:
@@ -171,15 +188,15 @@ class LogFacts:
 
     def close(self) -> None:
         """All logs are read."""
-        for series in self.series_by_rank.values():
-            series.close()
+        for rank in self.ranks.values():
+            rank.close()
         self._choose_window()
 
     @property
-    def series(self) -> RankSeries | None:
+    def rank(self) -> RankRecords | None:
         """The rank whose records are the job's: the most counted records, then the lowest rank."""
         return min(
-            self.series_by_rank.values(),
+            self.ranks.values(),
             key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
             default=None,
         )
@@ -191,11 +208,11 @@ class LogFacts:
         Other programs print times in a zone that they do not name: theirs are those at which lines
         were received, where the archive has them.
         """
-        if self.series is None:
+        if self.rank is None:
             return None
-        began, ended = (_received_at(*each) for each in self._found_in[self.series.source])
+        began, ended = (_received_at(*each) for each in self._found_in[self.rank.source])
         if self.family is OURS:
-            (began, _), ended = self.series.tally.stamps, self.series.last_stamp
+            (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
         if began is None or ended is None or ended <= began:
             return None
         return SteadyPart(started_at=began, ended_at=ended, gpu_uuids=tuple(self._gpu_uuids))
@@ -226,8 +243,8 @@ class LogFacts:
     @property
     def repeats(self) -> list[str]:
         """Files whose records are all of iterations that earlier files have."""
-        rank = self.series.source if self.series else ""
-        shares = {file: each.get(rank, (0, 0)) for file, each in self.shares.items()}
+        source = self.rank.source if self.rank else ""
+        shares = {file: each.get(source, (0, 0)) for file, each in self.shares.items()}
         return [file for file, (seen, further) in shares.items() if seen and not further]
 
     @property
@@ -235,16 +252,14 @@ class LogFacts:
         """The program's own evaluations, of the metric that it prints first."""
         return next((each.result for each in self.evaluations.values()), None)
 
-    def _take(self, item: Item, file: str) -> None:
-        if isinstance(item, Record):
-            self._record(item, file)
-        elif isinstance(item, Fact):
+    def _take(self, item: _Other, file: str) -> None:
+        if isinstance(item, Fact):
             self._fact(item, redaction.place(file, item.line, item.text))
         elif isinstance(item, Evaluation):
             name = f"{item.metric} {item.subset}".strip()
             key = (item.metric, item.subset)
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
-            evaluations.add(item.value, self._records, item.step)
+            evaluations.add(item.value, self._count, item.step)
             self._logger = item.stamp or self._logger
             if self.family is OURS:
                 self.training.evaluation(item, file)
@@ -252,41 +267,6 @@ class LogFacts:
             self.gpu_series.take(item, file)
         else:
             self._mark(item, file)
-
-    def _take_together(self, some: Together, file: str) -> None:
-        """Take records together where they are ordinary; leave it for a while where few are."""
-        if self._pause:
-            self._pause -= 1
-            for item in some:
-                self._take(item, file)
-        elif self._taken_together(some, file) < len(some) / 2 and len(some) > FEW:
-            self._pause = PAUSE
-
-    def _taken_together(self, some: Together, file: str) -> int:
-        """Take records together, those of a part of them if not all, or else one by one."""
-        if self._records_together(some, file):
-            return len(some)
-        if len(some) > FEW:
-            return sum([self._taken_together(part, file) for part in some.parts()])
-        for item in some:
-            self._take(item, file)
-        return 0
-
-    def _records_together(self, some: Together, file: str) -> bool:
-        series = self.series_by_rank.get("")
-        before = (self._events, self._restarts, self._resumed)
-        if series is None or self._anew is not None or self._before.get("", (0, 0, 0)) != before:
-            return False
-        columns = some.columns() if len(some) else None
-        if columns is None or columns.total != series.total:
-            return False
-        if not series.add_together(columns, some.record, file):
-            return False
-        self._records += len(some)
-        self._found_in[""][1] = (self._block, columns.texts[-1])
-        if columns.shape.dated:
-            self._logger = series.last_stamp
-        return True
 
     def _fact(self, fact: Fact, place: Place) -> None:
         value = redaction.redact(fact.value)
@@ -299,38 +279,62 @@ class LogFacts:
             if len(values) < VALUES:
                 values.setdefault(value, place)
 
+    def _take_records(self, records: Sequence[Record], file: str) -> None:
+        """Take records between which nothing else came."""
+        at = 0
+        while at < len(records):
+            rank = self.ranks.get(records[at].source)
+            more = 0
+            if rank is not None and self._marks_before.get(rank.source) == self._marks:
+                more = rank.extend(records[at:])
+            if rank is None or not more:
+                self._record(records[at], file)
+                at += 1
+                continue
+            at += more
+            self._count += more
+            last = records[at - 1]
+            self._found_in[rank.source][1] = (self._block, last.text)
+            if last.shape.dated:
+                self._logger = last.stamp
+
     def _record(self, record: Record, file: str) -> None:
         source = record.source
-        series = self.series_by_rank.get(source)
-        if series is None:
-            if len(self.series_by_rank) >= RANKS:
+        rank = self.ranks.get(source)
+        if rank is None:
+            if len(self.ranks) >= RANKS:
                 return
             window = self._choose_window()
-            series = self.series_by_rank[source] = RankSeries(record, window, source)
-        elif record.shape is not series.shape and record.shape.numbering != series.shape.numbering:
+            rank = self.ranks[source] = RankRecords(record, window, source)
+        elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
-            series.odd["back"].add(file, record, series.position)
+            rank.odd["back"].add(file, record, rank.position)
             return
-        events, restarts, resumed = self._before.get(source, (0, 0, 0))
-        if record.total != series.total and series.total and record.total:
+        before, now = self._marks_before.get(source, _Marks()), self._marks
+        if record.total != rank.total and rank.total and record.total:
             # A run that is resumed may be given more iterations; one that begins anew is another.
-            goes_on = restarts != self._restarts and not series.begins_with(record)
-            if resumed == self._resumed and not goes_on:
-                what = f"a total of {series.total} and of {record.total} iterations"
+            goes_on = before.restarts != now.restarts and not rank.begins_with(record)
+            if before.resumptions == now.resumptions and not goes_on:
+                what = f"a total of {rank.total} and of {record.total} iterations"
                 self._other_run(what, [redaction.place(file, record.line, record.text)])
-        series.add(record, file, events=events != self._events, restart=restarts != self._restarts)
+        rank.add(
+            record,
+            file,
+            events=before.events != now.events,
+            restart=before.restarts != now.restarts,
+        )
         found_in = self._found_in.setdefault(source, [(self._block, record.text)] * 2)
         found_in[1] = (self._block, record.text)
-        if series.position <= series.window.warmup:
+        if rank.position <= rank.window.warmup:
             found_in[0] = found_in[1]
         if self._anew is not None:
-            self._compare(series, resumed=resumed != self._resumed)
-        self._before[source] = (self._events, self._restarts, self._resumed)
-        self._records += 1
+            self._compare(rank, resumed=before.resumptions != now.resumptions)
+        self._marks_before[source] = now
+        self._count += 1
         if record.stamp is not None and record.shape.dated:
             self._logger = record.stamp
 
-    def _compare(self, series: RankSeries, *, resumed: bool) -> None:
+    def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, now that it shows how the records go on."""
         anew, header = self._anew or {}, self._header
         self._anew = self._header = None
@@ -341,9 +345,9 @@ class LogFacts:
                 first = self.fact(name)
                 if value != first:
                     self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
-        if header is not None and series.goes_back:
+        if header is not None and rank.goes_back:
             self._other_run("a second header", [header])
-        elif header is not None and not series.copies:
+        elif header is not None and not rank.copies:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self._restarted_at(header)
 
@@ -359,29 +363,29 @@ class LogFacts:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
         elif kind in {"evaluation", "checkpoint"}:
-            self._events += 1
+            self._marks = self._marks.plus(events=1)
             iteration = values.get("iteration")
             if isinstance(iteration, float):
-                for series in self.series_by_rank.values():
-                    series.end_epoch_at(int(iteration))
+                for rank in self.ranks.values():
+                    rank.end_epoch_at(int(iteration))
         elif kind == "airank":
             self.airank.take(mark, file, self._logger)
         elif kind == "start":
-            rank = int(values["rank"] or 0)
-            if rank == 0 and rank in self.started:
+            number = int(values["rank"] or 0)
+            if number == 0 and number in self.started:
                 self._restart(mark, file)
-            self.started.add(rank)
+            self.started.add(number)
         elif kind == "resume":
-            if not self._resumed:
+            if not self._marks.resumptions:
                 # Its own attempt is the first of the log, and was not the first of the run.
                 self._restart(mark, file)
             step = values.get("step")
-            for series in self.series_by_rank.values():
-                series.resume_after(int(step) if isinstance(step, float) else 0)
+            for rank in self.ranks.values():
+                rank.resume_after(int(step) if isinstance(step, float) else 0)
         elif kind == "header":
             self._header = redaction.place(file, mark.line, mark.text)
             self._anew = {}
-            self._events += 1
+            self._marks = self._marks.plus(events=1)
         elif kind == "restart":
             self._restart(mark, file)
         elif kind == "rank":
@@ -404,8 +408,7 @@ class LogFacts:
             self.finished = True
 
     def _restart(self, mark: Mark, file: str) -> None:
-        self._restarts += 1
-        self._resumed += 1
+        self._marks = self._marks.plus(restarts=1, resumptions=1)
         self._restarted_at(redaction.place(file, mark.line, mark.text))
 
     def _restarted_at(self, place: Place) -> None:
@@ -435,15 +438,17 @@ class LogFacts:
             self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
-        series = self.series_by_rank.get(mark.source) or self.series
-        if series is None or series.epoch.last is None or not series.epoch.complete:
+        for each in self.ranks.values():
+            each.settle()
+        rank = self.ranks.get(mark.source) or self.rank
+        if rank is None or rank.sums.epoch.last is None or not rank.sums.epoch.complete:
             return
-        epoch, last = series.epoch, series.epoch.last
+        epoch, last = rank.sums.epoch, rank.sums.epoch.last
         if epoch.number == mark.values.get("epoch"):
             mean = epoch.rates / epoch.records
-            fits = (steps := series.steps_of(mark.values)) is None or series.fits(steps)
+            fits = (steps := rank.steps_of(mark.values)) is None or rank.fits(steps)
             self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
-            series.end_epoch(mark.values)
+            rank.end_epoch(mark.values)
 
     def _choose_window(self) -> Window:
         """Decide what the log is measured by, now that its head is known."""

@@ -23,7 +23,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_judgement import Job
 from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts, Source
-from k8sbench.measure.run.rank_series import RankSeries
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.reasons import reason
 from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import Wanted
@@ -69,7 +69,7 @@ def read(sources: Iterable[Source], expected: Expectation | Sequence[Expectation
     log.close()
     if log.family is None:
         raise _nothing_in(log)
-    if log.series is None and isinstance(log.expected.format, LogFormat):
+    if log.rank is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
     return log
 
@@ -153,7 +153,7 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
 
 def of_log(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
-    expected, series = log.expected, log.series
+    expected, rank = log.expected, log.rank
     assert log.family is not None
     assert log.window is not None
     batch, precision = stated.batch(log), stated.precision(log)
@@ -170,17 +170,17 @@ def of_log(log: LogFacts) -> Measurement:
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
     missing: dict[str, str] = {}
-    if series is None:
+    if rank is None:
         scale, unit_seconds = None, None
     else:
-        scale, unit_seconds = _scale(series.shape, cards, batch)
-    clock = series.clock.read(unit_seconds) if series is not None else Reading()
+        scale, unit_seconds = _scale(rank.shape, cards, batch)
+    clock = rank.clock.read(unit_seconds) if rank is not None else Reading()
     job_batch = None if batch is None else batch * cards
-    throughput = _throughput(log, series, scale, job_batch, clock, missing)
+    throughput = _throughput(log, rank, scale, job_batch, clock, missing)
     goal = time_to_train.of_log(log)
     case = Case(
         log=log,
-        series=series,
+        rank=rank,
         gpus=gpus,
         batch=batch,
         precision=precision,
@@ -214,14 +214,14 @@ def of_log(log: LogFacts) -> Measurement:
         arithmetic=stated.arithmetic(log, missing),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
-        iterations=span.iterations if (span := series and series.tally.span) else 0,
-        records=series.tally.records if series else 0,
+        iterations=span.iterations if (span := rank and rank.tally.span) else 0,
+        records=rank.tally.records if rank else 0,
         throughput=throughput,
-        estimator=_estimator(series),
-        final_loss=_final_loss(log, series, missing),
+        estimator=_estimator(rank),
+        final_loss=_final_loss(log, rank, missing),
         accuracy=accuracy,
         time_to_train_s=goal.seconds,
-        train_wall_s=_wall(series, clock, missing),
+        train_wall_s=_wall(rank, clock, missing),
         mode=log.fact("mode"),
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
@@ -233,13 +233,13 @@ def of_log(log: LogFacts) -> Measurement:
         device=device,
         gpu_model=gpu_model,
         parameters=log.whole("parameters"),
-        memory_mib=_memory(log, series),
-        data_fraction=series.tally.waiting if series else None,
-        window=_window(series, unit_seconds),
+        memory_mib=_memory(log, rank),
+        data_fraction=rank.tally.waiting if rank else None,
+        window=_window(rank, unit_seconds),
         steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
         environment=stated.environment(log, accuracy),
-        log_digest=series.digest if series else None,
+        log_digest=rank.sums.digest if rank else None,
         missing=missing,
         verdict="valid",
         reasons=(),
@@ -267,7 +267,7 @@ def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, fl
 
 def _throughput(
     log: LogFacts,
-    series: RankSeries | None,
+    rank: RankRecords | None,
     scale: float | None,
     job_batch: int | None,
     clock: Reading,
@@ -276,18 +276,18 @@ def _throughput(
     assert log.family is not None
     unit = log.expected.unit or log.fact("unit") or log.family.unit
     unit = unit if "/" in unit else f"{unit}/s"
-    if log.whole_run is not None and series is None:
+    if log.whole_run is not None and rank is None:
         return _whole_run(log, unit, job_batch, missing)
-    span = series.tally.span if series else None
-    if series is None or span is None or not series.tally.records or span.time <= 0:
+    span = rank.tally.span if rank else None
+    if rank is None or span is None or not rank.tally.records or span.time <= 0:
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:
         missing["throughput"] = NO_BATCH
         return None
-    tally = series.tally
+    tally = rank.tally
     steady = timestamps = printed = None
-    if series.samples_steps:
+    if rank.samples_steps:
         printed = scale * tally.iterations / tally.time
     else:
         missing["throughput.printed_steps"] = "The log's lines cover all steps."
@@ -321,9 +321,9 @@ def _throughput(
     )
 
 
-def _estimator(series: RankSeries | None) -> Estimator:
+def _estimator(rank: RankRecords | None) -> Estimator:
     """The headline's name, which says whether it is of all steps or of the printed ones."""
-    if series is None or not series.samples_steps or series.tally.all_steps:
+    if rank is None or not rank.samples_steps or rank.tally.all_steps:
         return "time_weighted"
     return "printed_steps"
 
@@ -357,8 +357,8 @@ def _whole_run(
     )
 
 
-def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str]) -> float | None:
-    loss = series.last_loss if series else None
+def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]) -> float | None:
+    loss = rank.sums.last_loss if rank else None
     for summary in (log.whole_run, log.summary):
         if loss is None and summary is not None:
             printed = summary[0].values.get("final_loss")
@@ -371,34 +371,34 @@ def _final_loss(log: LogFacts, series: RankSeries | None, missing: dict[str, str
     return loss
 
 
-def _wall(series: RankSeries | None, clock: Reading, missing: dict[str, str]) -> float | None:
-    first, last = (series.first_stamp, series.last_stamp) if series else (None, None)
-    if series is not None and first is not None and last is not None:
-        seconds = clock.between(0, series.position, last - first)
+def _wall(rank: RankRecords | None, clock: Reading, missing: dict[str, str]) -> float | None:
+    first, last = (rank.sums.first_stamp, rank.sums.last_stamp) if rank else (None, None)
+    if rank is not None and first is not None and last is not None:
+        seconds = clock.between(0, rank.position, last - first)
         if seconds > 0:
             return round(seconds, 6)
     missing["train_wall_s"] = "The training lines carry no two different time stamps."
     return None
 
 
-def _memory(log: LogFacts, series: RankSeries | None) -> float | None:
+def _memory(log: LogFacts, rank: RankRecords | None) -> float | None:
     printed = log.number("max_memory_mib")
-    return series.memory_mib if printed is None and series is not None else printed
+    return rank.sums.memory_mib if printed is None and rank is not None else printed
 
 
-def _window(series: RankSeries | None, unit_seconds: float | None) -> MeasuredWindow | None:
-    span = series.tally.span if series is not None else None
-    if series is None or span is None:
+def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWindow | None:
+    span = rank.tally.span if rank is not None else None
+    if rank is None or span is None:
         return None
-    began, ended = series.tally.stamps if series.shape.dated else (None, None)
+    began, ended = rank.tally.stamps if rank.shape.dated else (None, None)
     return MeasuredWindow(
         first_iteration=span.first,
         last_iteration=span.last,
         seconds=None if unit_seconds is None else span.time * unit_seconds,
         started_at=began,
         ended_at=ended,
-        left_out=tuple(each.place for each in series.tally.left_out.first),
-        left_out_count=series.tally.left_out.count,
+        left_out=tuple(each.place for each in rank.tally.left_out.first),
+        left_out_count=rank.tally.left_out.count,
     )
 
 

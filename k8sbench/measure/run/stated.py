@@ -113,8 +113,8 @@ def environment(
     planned = integrity.planned_iterations(log)
     if planned is not None:
         found["planned_iterations"] = planned
-    for series in log.evaluations.values():
+    for evaluations in log.evaluations.values():
         # The accuracy field holds one metric on one data set; the others are not lost.
-        if accuracy is not None and series.metric != accuracy.metric:
-            found[f"{series.metric} (final)"] = series.final
+        if accuracy is not None and evaluations.metric != accuracy.metric:
+            found[f"{evaluations.metric} (final)"] = evaluations.final
     return found

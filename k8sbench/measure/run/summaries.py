@@ -24,9 +24,9 @@ EPOCH_SUMMARY = 0.05
 
 def of_run(case: Case) -> Iterator[Reason]:
     """Our own trainers' summary, against what their step lines add up to."""
-    log, series = case.log, case.series
+    log, rank = case.log, case.rank
     yield from _whole_run(case)
-    span = series.tally.span if series else None
+    span = rank.tally.span if rank else None
     if log.summary is None or span is None or log.restarted:
         return  # the summary of a later attempt is of that attempt
     mark, file = log.summary
@@ -48,17 +48,17 @@ def of_run(case: Case) -> Iterator[Reason]:
 
 def _whole_run(case: Case) -> Iterator[Reason]:
     """A declared format's figure for the whole run, beside its records."""
-    if case.log.whole_run is None or case.series is None or not case.series.tally.records:
+    if case.log.whole_run is None or case.rank is None or not case.rank.tally.records:
         return
     mark, file = case.log.whole_run
-    stated, rates = mark.values["whole_run_rate"], case.series.tally
-    if not isinstance(stated, float) or case.series.shape.number != "rate":
+    stated, rates = mark.values["whole_run_rate"], case.rank.tally
+    if not isinstance(stated, float) or case.rank.shape.number != "rate":
         return
     found = rates.iterations / rates.time
     low, high = WHOLE_RUN
     if not low * found <= stated <= high * found:
         text = f"The log says {stated:.5g} for the whole run, its lines come to {found:.5g}."
-        text += log_clock.factor(found / stated, case.gpus, case.series.shape)
+        text += log_clock.factor(found / stated, case.gpus, case.rank.shape)
         yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
 
 
@@ -84,7 +84,7 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Reason]:
         text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
         yield reason("summary-mismatch", text, [end.place])
     stated = values.get("all_steps_rate")
-    sampled = case.series is None or not case.series.tally.all_steps
+    sampled = case.rank is None or not case.rank.tally.all_steps
     if isinstance(stated, float) and end.mean_rate and sampled:
         ratio = stated / end.mean_rate
         if abs(ratio - 1) > EPOCH_SUMMARY:
@@ -97,7 +97,7 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Reason]:
 
 def _unrolled(case: Case) -> float | None:
     """The window's rate, if its printed rates are means since the epoch's beginning."""
-    tally = case.series.tally if case.series else None
+    tally = case.rank.tally if case.rank else None
     first, last = (tally.first, tally.last) if tally else (None, None)
     if first is None or last is None or first.epoch != last.epoch:
         return None

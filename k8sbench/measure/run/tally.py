@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from array import array
 from typing import NamedTuple
 
 from k8sbench.measure.run.occurrences import Occurrences
+from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.model.sample import Record, Shape
 
 
@@ -66,71 +66,59 @@ class Tally:
         self.delays = array("d")
         """From the time of each record, by its program, until the node took its line."""
         self.left_out = Occurrences()
+        """Records that hold more than training."""
+        self.coarse = Occurrences()
+        """Records that have no positive time."""
         self._epochs: Span | None = None
         """The epochs of which the log states a total, where it prints single steps."""
 
-    def count(
-        self,
-        record: Record,
-        position: int,
-        covered: int,
-        time: float,
-        *,
-        steady: bool,
-        file: str = "",
-    ) -> None:
-        """Count a record of the window; ``steady``: nothing but training lies in its time."""
-        self.iterations += covered
-        self.time += time
-        self._paused += record.paused
-        if steady:
-            self.steady_iterations += covered
-            self.steady_time += time
+    def count(self, batch: RecordBatch) -> None:
+        """Count records of the window."""
+        kind, records = batch.kind, batch.records
+        file, covered, times = kind.file, batch.covered, batch.times
+        self.iterations += sum(covered)
+        self.time = sum(times, self.time)
+        self._paused = sum([each.paused for each in records], self._paused)
+        if kind.steady:
+            self.steady_iterations += sum(covered)
+            self.steady_time = sum(times, self.steady_time)
+        else:
+            for record, position in zip(records, batch.positions, strict=True):
+                self.left_out.add(file, record, position)
         if self.first_iteration is None:
-            self.first_iteration = position - covered + 1
-        self.last_iteration = position
-        if record.stamp is not None:
+            self.first_iteration = batch.positions[0] - covered[0] + 1
+        self.last_iteration = batch.positions[-1]
+        if kind.stamped:
             sums = (self.iterations, self.time, self._paused)
-            self._last_stamped = (position, record.stamp, *sums)
-            if record.taken is not None:
-                self.delays.append(record.taken - record.stamp)
-            if self._first_stamped is None:
-                self._first_stamped = self._last_stamped
-        if time <= 0:
+            self._last_stamped = (batch.positions[-1], records[-1].stamp or 0.0, *sums)
+            self._first_stamped = self._first_stamped or self._last_stamped
+            taken = [each.taken - each.stamp for each in records if each.taken and each.stamp]
+            self.delays.extend(taken)
+        if not kind.takes_time:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
+            for record, position in zip(records, batch.positions, strict=True):
+                self.coarse.add(file, record, position)
             return
-        self.records += 1
-        # A step that is printed beside its running mean has a rate of its own.
-        own = record.seconds if self._shape.averaged == "running" else None
-        self.rates.append(1 / own if own else covered / time)
-        if steady and record.waiting is not None:
+        self.records += len(records)
+        rates = [iterations / time for iterations, time in zip(covered, times, strict=True)]
+        if self._shape.averaged == "running":
+            # A step that is printed beside its running mean has a rate of its own.
+            own = [each.seconds for each in records]
+            rates = [1 / one if one else rate for one, rate in zip(own, rates, strict=True)]
+        self.rates.extend(rates)
+        if kind.steady:
             # An evaluation counts as a wait for the data of the iteration after it.
-            self._waiting += record.waiting * time
-            self._waiting_time += time
+            waits = [
+                (each.waiting * time, time)
+                for each, time in zip(records, times, strict=True)
+                if each.waiting is not None
+            ]
+            self._waiting = sum([wait for wait, _ in waits], self._waiting)
+            self._waiting_time = sum([time for _, time in waits], self._waiting_time)
         self.files = (self.files[0] or file, file)
-        if self.first is None:
-            self.first = record
-        self.last = record
-
-    def count_together(self, last: Record, position: int, covered: int, times: list[float]) -> None:
-        """Count ordinary records, each of so many iterations, after the first that counts."""
-        self.iterations += covered * len(times)
-        self.time = sum(times, self.time)
-        self.steady_iterations += covered * len(times)
-        self.steady_time = sum(times, self.steady_time)
-        self.last_iteration = position
-        if last.stamp is not None:
-            sums = (self.iterations, self.time, self._paused)
-            self._last_stamped = (position, last.stamp, *sums)
-        self.records += len(times)
-        self.rates.fromlist([covered / time for time in times])
-        self.last = last
-
-    def wait(self, waits: list[float], times: list[float]) -> None:
-        """Take the shares of these times that were spent waiting for data."""
-        self._waiting = sum(map(operator.mul, waits, times), self._waiting)
-        self._waiting_time = sum(times, self._waiting_time)
+        self.first = self.first or records[0]
+        self.last = records[-1]
 
     def extend(self, position: int, covered: int, time: float) -> None:
         """Count iterations after the last record, of which an epoch's total tells."""
@@ -150,8 +138,8 @@ class Tally:
 
     @property
     def begun(self) -> bool:
-        """Whether a record was counted that has all that a later one may have."""
-        return self.first is not None and self._first_stamped is not None
+        """Whether a record was counted that carries a stamp."""
+        return self._first_stamped is not None
 
     @property
     def all_steps(self) -> bool:

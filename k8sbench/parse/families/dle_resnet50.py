@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import LOSS_NUMBER, EvaluationRule, Family, MarkRule, RecordRule, rule
+from k8sbench.parse.family import EvaluationRule, Family, MarkRule, rule
+from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 # The rate is a mean of the ranks' rates, which is above the job's where one of them stalls.
 SHAPE = Shape(name="dle-resnet50", number="rate", numbering="epoch", resolution=0.000001)

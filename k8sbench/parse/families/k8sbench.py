@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -18,9 +17,10 @@ from k8sbench.model import gpu_metrics
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
-from k8sbench.parse.family import MOST_ITERATIONS, Family, Line, Reader, share
-from k8sbench.parse.together import Columns, Lane, numbers, one
+from k8sbench.parse.family import Family, Line, LineRule, Reader, TextLines
+from k8sbench.parse.records import MOST_ITERATIONS, share
 
+_decode = msgspec.json.Decoder().decode
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
 _START_FACTS = (
@@ -45,90 +45,35 @@ _TIMES = ("mean", "median", "p95", "max")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
-class _Step(msgspec.Struct, gc=False):
-    """A step's event, as our own trainers print it."""
-
-    event: Literal["step"]
-    step: int | float
-    steps: int | float
-    seconds: float
-    of: int | float | None = None
-    loss: float | None = None
-    data_seconds: float | None = None
-    time: float | None = None
-    memory_mib: float | None = None
-    holds: list[str] = []
-    paused_seconds: float | None = None
-
-
-_STEP = re.compile(
-    r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) )?"
-    + re.escape(OWN)
-    + r"(.*)"
-)
-_steps = msgspec.json.Decoder(_Step).decode_lines
-
-
-def _columns(matches: Sequence[re.Match[str]]) -> Columns | None:
-    """Read lines of steps together; None where one is none, or odd."""
-    taken, texts = zip(*map(re.Match.groups, matches), strict=True)
-    try:
-        found = _steps("{" + "\n{".join(texts))
-        steps = one([each.steps for each in found])
-        total = one([each.of for each in found])
-        at = numbers([each.time for each in found])
-        losses = numbers([each.loss for each in found])
-        waited = numbers([each.data_seconds for each in found])
-        memory = numbers([each.memory_mib for each in found])
-        moments = numbers([each and stamps.moment(each) for each in taken])
-    except (msgspec.DecodeError, UnicodeError, ValueError):
-        return None
-    reached = [each.step for each in found if isinstance(each.step, int)]
-    times = [each.seconds for each in found]
-    if len(reached) < len(texts) or any(each.holds or each.paused_seconds for each in found):
-        return None
-    if not isinstance(steps, int) or not 1 <= steps <= min(reached):
-        return None
-    if total is not None and not (isinstance(total, int) and abs(total) < MOST_ITERATIONS):
-        return None
-    if max(reached) >= MOST_ITERATIONS or not (min(times) > 0 and max(times) < math.inf):
-        return None
-    if (waited and min(waited) < 0) or (losses and not math.isfinite(sum(losses))):
-        return None
-    return Columns(
-        shape=SHAPE,
-        texts=[f"{OWN}{text}".rstrip() for text in texts],
-        iterations=reached,
-        total=total,
-        steps=steps,
-        seconds=[seconds / steps for seconds in times],
-        losses=losses,
-        waits=waited and [min(part / time, 1.0) for part, time in zip(waited, times, strict=True)],
-        stamps=at,
-        taken=moments,
-        memory_mib=max(memory) if memory else None,
-    )
-
-
 class _Reader(Reader):
-    lanes = (Lane(OWN, OWN, (), (), _STEP.match, _columns),)
+    def rules(self) -> list[LineRule]:
+        return [LineRule(OWN, OWN, _read)]
 
-    def read(self, number: int, text: str, source: str) -> Iterator[Item]:
-        at = text.find(OWN)
-        taken = text[:at].rstrip()
-        while at >= 0:
-            following = text.find(OWN, at + 1)
-            piece = text[at : following if following >= 0 else len(text)]
-            event = _decoded(piece[len(OWN) - 1 :])
-            if event is not None:
-                yield from _items(Line(number, piece.rstrip(), source), event, taken)
-            at, taken = following, ""
+
+def _read(lines: TextLines) -> tuple[list[int], list[Item]]:
+    indexes: list[int] = []
+    items: list[Item] = []
+    for index, text in enumerate(lines.texts):
+        # A line may hold several events, glued together; what the node put in front is the first's.
+        before, *events = text.split(OWN)
+        for printed in events:
+            taken, before = before.rstrip(), ""
+            event = _decoded("{" + printed)
+            if event is None:
+                continue
+            line = (lines.numbers[index], (OWN + printed).rstrip(), lines.sources[index])
+            if event.get("event") != "step":
+                items += _items(Line(*line), event)
+            elif record := _record(line, event, taken):
+                items.append(record)
+        indexes += [index] * (len(items) - len(indexes))
+    return indexes, items
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
     """The JSON object that ``text`` begins with; None for a torn one."""
     try:
-        found = msgspec.json.decode(text)
+        found = _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         try:
             found, _ = json.JSONDecoder().raw_decode(text)
@@ -137,13 +82,9 @@ def _decoded(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _items(line: Line, event: dict[str, Any], taken: str) -> Iterator[Item]:
+def _items(line: Line, event: dict[str, Any]) -> Iterator[Item]:
     name = event.get("event")
-    if name == "step":
-        record = _record(line, event, taken)
-        if record is not None:
-            yield record
-    elif name == "start":
+    if name == "start":
         rank = _number(event.get("rank"))
         if rank is None:
             return
@@ -178,7 +119,8 @@ def _items(line: Line, event: dict[str, Any], taken: str) -> Iterator[Item]:
         yield _summary(line, event)
 
 
-def _record(line: Line, event: dict[str, Any], taken: str) -> Record | None:
+def _record(line: tuple[int, str, str], event: dict[str, Any], taken: str) -> Record | None:
+    number, text, source = line
     step, steps = _whole(event.get("step")), _whole(event.get("steps"))
     seconds = _number(event.get("seconds"))
     if step is None or step < 1 or steps is None or not 1 <= steps <= step:
@@ -187,9 +129,9 @@ def _record(line: Line, event: dict[str, Any], taken: str) -> Record | None:
         return None
     holds, paused = event.get("holds"), _number(event.get("paused_seconds"))
     return Record(
-        line=line.number,
-        text=line.text,
-        source=line.source,
+        line=number,
+        text=text,
+        source=source,
         shape=SHAPE,
         iteration=step,
         total=_whole(event.get("of")),
@@ -293,6 +235,8 @@ def _facts(
 
 def _number(value: object) -> float | None:
     """A number, or one of the strings that stand for numbers that JSON cannot hold."""
+    if type(value) is float:
+        return value  # as almost all are
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -310,7 +254,7 @@ def _numbers(value: object) -> tuple[float | None, ...]:
 
 
 def _whole(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if type(value) is not int:
         return None
     return value if abs(value) < MOST_ITERATIONS else None
 
@@ -320,6 +264,5 @@ FAMILY = Family(
     title="k8sbench's own trainers",
     framework=None,
     unit="samples/s",
-    own_needles=(OWN,),
     make_reader=_Reader,
 )

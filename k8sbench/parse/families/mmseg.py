@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import EvaluationRule, Family, MarkRule, RecordRule, assumed_fp32, rule
+from k8sbench.parse.family import EvaluationRule, Family, MarkRule, assumed_fp32, rule
+from k8sbench.parse.records import RecordRule
 
 BY_ITERATION = Shape(name="mmseg", number="seconds", holds_events=True, resolution=0.001)
 BY_EPOCH = Shape(

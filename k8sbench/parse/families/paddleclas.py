@@ -22,10 +22,10 @@ from k8sbench.parse.family import (
     Line,
     MarkRule,
     Reader,
-    RecordRule,
     assumed_fp32,
     rule,
 )
+from k8sbench.parse.records import RecordRule
 
 RUNNING = Shape(
     name="paddleclas",

@@ -12,17 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import (
-    LOSS_NUMBER,
     EvaluationRule,
     FactRule,
     Family,
     Line,
     MarkRule,
     Reader,
-    RecordRule,
     assumed_fp32,
     rule,
 )
+from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)
 

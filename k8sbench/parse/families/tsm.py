@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from k8sbench.model.sample import Shape
-from k8sbench.parse.family import LOSS_NUMBER, EvaluationRule, Family, MarkRule, RecordRule, rule
+from k8sbench.parse.family import EvaluationRule, Family, MarkRule, rule
+from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 SHAPE = Shape(
     name="tsm", number="seconds", averaged="running", numbering="epoch", resolution=0.000001

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.family import EvaluationRule, MarkRule, RecordRule
+from k8sbench.parse.family import EvaluationRule, MarkRule
 from k8sbench.parse.lines import Lines, ended
+from k8sbench.parse.records import RecordRule
 from tests.unit.measure.support import FIXTURES
 
 pieces = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
@@ -43,7 +44,7 @@ def test_lines_are_found_by_texts(parts: list[str], cuts: list[int], first: int)
     lines = Lines(blocks(parts, cuts))
     found = list(itertools.islice(lines, first))
     while lines.more():
-        found += lines.holding(lines.present(TEXTS))
+        found += zip(*lines.holding(lines.present(TEXTS)), strict=True)
     all_lines = one_by_one(parts)
     rest = all_lines[first:]
     assert found == all_lines[:first] + [
@@ -56,7 +57,7 @@ def test_every_line_holds_the_empty_text(parts: list[str]) -> None:
     lines = Lines(blocks(parts, []))
     found: list[tuple[int, str]] = []
     while lines.more():
-        found += lines.holding(lines.present([""]))
+        found += zip(*lines.holding(lines.present([""])), strict=True)
     assert found == one_by_one(parts)
 
 

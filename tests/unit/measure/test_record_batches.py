@@ -1,23 +1,21 @@
-"""Records taken together measure as one by one, and only ordinary ones are taken together."""
+"""Many records are read and summed at once; that gives what reading them one by one gives."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from k8sbench.measure.run import log_facts
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.measuring import measure
+from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.measurement import Measurement
-from k8sbench.parse.cleaning import without_prefixes
+from k8sbench.model.sample import Record
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import Log
-from k8sbench.parse.together import Together
 from tests.bench import reading
 from tests.unit.measure.support import Block
 
@@ -33,35 +31,44 @@ def log(family: str, folder: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-def together(
+def at_once(
     family: str, lines: list[str], monkeypatch: pytest.MonkeyPatch, *more: list[str]
 ) -> tuple[int, Measurement]:
-    """How many records are taken together; measures the log both ways, and compares."""
+    """How many records are added at once; measures the log both ways, and compares."""
     expected = Expectation(format=family, gpus=8, batch_size=4, warmup=20)
-    taken: list[int] = []
-    method = LogFacts._records_together
+    added: list[int] = []
+    extend = RankRecords.extend
 
-    def count(self: LogFacts, some: Together, file: str) -> bool:
-        done = method(self, some, file)
-        taken.append(len(some) if done else 0)
-        return done
+    def count(self: RankRecords, records: Sequence[Record]) -> int:
+        added.append(extend(self, records))
+        return added[-1]
 
-    monkeypatch.setattr(LogFacts, "_records_together", count)
+    monkeypatch.setattr(RankRecords, "extend", count)
     found = measure([Block(lines, *more)], expected)
-    monkeypatch.setattr(LogFacts, "_records_together", lambda *_: False)
+    monkeypatch.setattr(RankRecords, "extend", lambda *_: 0)
     alone = measure([Block(lines, *more)], expected)
     monkeypatch.undo()
     assert msgspec.json.encode(found) == msgspec.json.encode(alone)
-    return sum(taken), found
+    return sum(added), found
+
+
+def same_items(family: str, lines: list[str]) -> bool:
+    """Whether a log in one block has the items that it has line by line."""
+    families = [FAMILIES[family]]
+    by_line = Log([f"{line}\n" for line in lines], families)
+    # As text: a NaN equals nothing.
+    return repr(list(Log(Block(lines), families))) == repr(list(by_line))
 
 
 @pytest.mark.parametrize("family", reading.FAMILIES)
-def test_ordinary_records_are_taken_together(
+def test_ordinary_records_are_added_at_once(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, found = together(family, log(family, tmp_path), monkeypatch)
+    lines = log(family, tmp_path)
+    added, found = at_once(family, lines, monkeypatch)
     assert found.records >= COUNT - 21
-    assert taken > COUNT * 0.8
+    assert added > COUNT * 0.8
+    assert same_items(family, lines)
 
 
 def changed(line: str, name: str, instead: str) -> str:
@@ -79,6 +86,7 @@ ODD: dict[str, Callable[[str], list[str]]] = {
     "a line glued to another": lambda line: [line + line],
     "a half glued to a whole": lambda line: [line[: len(line) // 2] + line],
     "another iteration": lambda line: [re.sub(r"Iter \[\d+", "Iter [999999", line)],
+    "a line of epochs": lambda line: [line.replace("Iter [", "Epoch [1][")],
     "another total": lambda line: [line.replace("/120]", "/121]")],
     "a time of nothing": lambda line: [changed(line, " time", "0.000")],
     "a time too large": lambda line: [changed(line, " time", "9" * 400 + ".0")],
@@ -104,15 +112,14 @@ ODD: dict[str, Callable[[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_an_odd_line_is_read_by_itself(
+def test_an_odd_line_changes_nothing_of_the_lines_around_it(
     odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = log("mmseg", tmp_path)
     lines[PLACE : PLACE + 1] = ODD[odd](lines[PLACE])
-    # Where these are in a block, all of it is read line by line, up to a header.
-    whole = {"a carriage return", "a second header", "an event"}
-    taken, _ = together("mmseg", lines, monkeypatch)
-    assert (taken < COUNT * 0.3) if odd in whole else (taken > COUNT * 0.6)
+    added, _ = at_once("mmseg", lines, monkeypatch)
+    assert added > COUNT * 0.6
+    assert same_items("mmseg", lines)
 
 
 OWN: dict[str, Callable[[str], list[str]]] = {
@@ -131,13 +138,38 @@ OWN: dict[str, Callable[[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("odd", OWN)
-def test_an_odd_line_of_our_own_is_read_by_itself(
+def test_an_odd_line_of_our_own_changes_nothing_of_the_lines_around_it(
     odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = log("k8sbench", tmp_path)
     lines[PLACE : PLACE + 1] = OWN[odd](lines[PLACE])
-    taken, _ = together("k8sbench", lines, monkeypatch)
-    assert taken > COUNT * 0.6
+    added, _ = at_once("k8sbench", lines, monkeypatch)
+    assert added > COUNT * 0.6
+    assert same_items("k8sbench", lines)
+
+
+def test_iterations_that_a_line_of_our_own_leaves_out_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        re.sub(r'"step": (\d+)', lambda match: f'"step": {2 * int(match[1])}', line)
+        for line in log("k8sbench", tmp_path)
+    ]
+    lines = [line.replace('"steps": 1,', '"steps": 2,') for line in lines]
+    lines[PLACE] = lines[PLACE].replace('"steps": 2,', '"steps": 1,')
+    _, found = at_once("k8sbench", lines, monkeypatch)
+    assert "iterations-missing" in {each.id for each in found.reasons}
+
+
+@pytest.mark.parametrize("family", ["mmseg", "k8sbench"])
+def test_records_without_a_stamp_are_added_at_once(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamps = re.compile(r'^.* - INFO - (?=Iter)|, "time": [\d.]+')
+    lines = [stamps.sub("", line) for line in log(family, tmp_path)]
+    added, found = at_once(family, lines, monkeypatch)
+    assert added > COUNT * 0.8
+    assert "throughput.timestamps" in found.missing
 
 
 def test_a_restart_of_epochs_and_a_changed_batch_are_found(
@@ -152,10 +184,10 @@ def test_a_restart_of_epochs_and_a_changed_batch_are_found(
         )
         for line in lines[PLACE:]
     ]
-    together("dle-resnet50", lines, monkeypatch)
+    at_once("dle-resnet50", lines, monkeypatch)
     lines = log("paddleseg", tmp_path)
     lines[PLACE] = changed(lines[PLACE], "ips", "999.9999")
-    together("paddleseg", lines, monkeypatch)
+    at_once("paddleseg", lines, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -171,41 +203,4 @@ def test_a_block_whose_records_are_alike_may_differ_from_the_one_before(
     lines = log(family, tmp_path)
     second = [line.replace(old, new) for line in lines[PLACE:]]
     assert second != lines[PLACE:]
-    together(family, lines[:PLACE], monkeypatch, second)
-
-
-def test_where_few_records_are_ordinary_the_next_blocks_are_read_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = log("mmseg", tmp_path)
-    lines = [text for line in lines for text in ([line, line] if "Iter [" in line else [line])]
-    facts = LogFacts([Expectation(format="mmseg", gpus=8, batch_size=4)])
-    facts.read(Block(lines))
-    assert facts._pause == log_facts.PAUSE
-
-
-def test_a_log_gives_the_same_items_together(tmp_path: Path) -> None:
-    for family in reading.FAMILIES:
-        lines = log(family, tmp_path)
-        in_one = list(Log(Block(lines), [FAMILIES[family]]))
-        by_line = list(Log([f"{line}\n" for line in lines], [FAMILIES[family]]))
-        assert in_one == by_line
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_searched_for_among_many_lines_has_no_anchor(family: str) -> None:
-    """Neither a line's beginning nor its end is that of a text of many lines."""
-    for lane in FAMILIES[family].reader().lanes:
-        for other in lane.others:
-            if isinstance(other, re.Pattern):
-                assert not re.search(r"(?<!\[)\^|\$|\\[AZs]|\[\^", other.pattern)
-
-
-@pytest.mark.parametrize("family", reading.FAMILIES)
-@pytest.mark.parametrize("prefix", ["[rank1]: ", "[pod/a-0] ", "7: ", "2026-03-02T10:00:16Z "])
-def test_no_record_begins_with_a_prefix(family: str, prefix: str, tmp_path: Path) -> None:
-    line = prefix + log(family, tmp_path)[-1]
-    if without_prefixes(line) != ("", line):
-        for lane in FAMILIES[family].reader().lanes:
-            match = lane.match(line)
-            assert match is None or match.start() > 0
+    at_once(family, lines[:PLACE], monkeypatch, second)

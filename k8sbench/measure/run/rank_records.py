@@ -1,29 +1,30 @@
 """The records of one rank, taken in one pass: what they cover, their sums, and what is odd.
 
-Everything is accumulated while the records come; only the rate of each counted record is kept,
-eight bytes each, for the median. All sums are in the unit of the shape's deciding number (seconds
-per iteration, or seconds per sample for printed rates): the job's GPUs and batch, which may become
-known late, are one factor at the end.
+Where the log stands is decided record by record; the sums are taken over some hundred records at
+once (:mod:`k8sbench.measure.run.rank_sums`), which is twice as fast. Only the rate of each counted
+record is kept, eight bytes each, for the median. All sums are in the unit of the shape's deciding
+number (seconds per iteration, or seconds per sample for printed rates): the job's GPUs and batch,
+which may become known late, are one factor at the end.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-import operator
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from k8sbench.measure.run.distances import Distances
-from k8sbench.measure.run.log_clock import LONG, Leap, LogClock
+from k8sbench.measure.run.log_clock import LONG, ClockGap
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
-from k8sbench.measure.run.record_digest import RecordDigest
-from k8sbench.measure.run.redundancy import Epoch, Products
-from k8sbench.measure.run.tally import Tally, Window
+from k8sbench.measure.run.rank_sums import Epoch, RankSums
+from k8sbench.measure.run.record_batch import BatchKind, RecordBatch
+from k8sbench.measure.run.tally import Window
 from k8sbench.model.sample import Record
-from k8sbench.parse.together import Columns
 
+AT_ONCE = 256
+"""Records that are summed at once."""
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
 
@@ -36,20 +37,11 @@ class Replay(enum.Enum):
     BACK = "without a known reason"
 
 
-Oddity = Literal[
-    "coarse",
-    "repeated",
-    "copied",
-    "redone",
-    "back",
-    "not-finite",
-    "not-finite-early",
-    "product",
-]
-"""What may be odd about a record, beyond its numbers."""
+Oddity = Literal["repeated", "copied", "redone", "back"]
+"""Why a record leads no further than the log was already."""
 
 
-class RankSeries:
+class RankRecords:
     """Accumulates one rank's records in the order of the log."""
 
     def __init__(self, first: Record, window: Window, source: str) -> None:
@@ -77,9 +69,10 @@ class RankSeries:
         """Iterations of the epoch before its running mean: some programs time no first step, and
         their first line is of the second."""
         self._furthest = (0, 0.0)
-        """Both of these at the record that led furthest."""
+        """Both of these at the record that led furthest, while the log goes through iterations
+        again."""
         self.resumed = False
-        """Whether the program or the file began anew between two records."""
+        """True once the program or the file began anew between two records."""
         self.unprinted = 0
         """Iterations that are known to have run, and of which a restart lost the line."""
         self._pending: tuple[Record, str, bool, bool] | None = None
@@ -89,25 +82,24 @@ class RankSeries:
         """The first record; None where the log resumes a run."""
         self._opening_position = 0
         self._skipped_epochs = 0
+        self._stride: int | None = None
+        """Iterations to the next record, if that is as ordinary as the last one; None: that one
+        was not, and nothing follows from it."""
+        self._steps: int | None = None
+        """Those that the last record states."""
+        self._kind = BatchKind("")
+        """What the records that are not yet summed have in common."""
+        self._rows: list[tuple[Record, int, int, int, float, float]] = []
+        """These records: the columns of a :class:`RecordBatch`."""
 
-        # Everything that was read.
         self.seen = 0
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
         self.all_records = 0
-        self.first_stamp: float | None = None
-        self.last_stamp: float | None = None
-        self.last_loss: float | None = None
-        self.planned: int | None = None
-        """Planned iterations by the records: of the run, or of the epoch."""
-        self.memory_mib: float | None = None
-        self.products = Products()
-        self.epoch = Epoch(None)
-        self._digest = RecordDigest()
-
-        self.tally = Tally(shape)
-        self.clock = LogClock(shape)
+        """Those that led further."""
         self.odd: defaultdict[Oddity, Occurrences] = defaultdict(Occurrences)
+        self.sums = RankSums(shape, window)
+        self.tally, self.clock = self.sums.tally, self.sums.clock
 
     def add(self, record: Record, file: str, *, events: bool, restart: bool) -> None:
         """Add the next record.
@@ -126,101 +118,112 @@ class RankSeries:
             return
         self._add(record, file, events, restart, upto=None)
 
-    def add_together(self, some: Columns, record: Callable[[int], Record], file: str) -> bool:
-        """Add records between which nothing happened; ``record`` gives one of them.
+    def extend(self, records: Sequence[Record]) -> int:
+        """Add records of the same file, as long as each is simply the next; return how many were.
 
-        False, and nothing is added, where one of them is not simply the next one after the one
-        before: :meth:`add` takes them one by one.
+        That is most records of most logs: neither an epoch nor the window ends, no iteration is
+        missing, none comes again, the clock runs on, and nothing else lies in their time.
         """
-        rates, seconds, stamps = some.rates, some.seconds, some.stamps
-        tally, clock, window, count = self.tally, self.clock, self.window, len(some.texts)
-        stride = some.steps or self.usual
-        first = self._previous + stride
-        ordinary = (
-            some.shape is self.shape
-            and (self._pending, self._replay) == (None, None)
-            and (some.epoch == self._epoch or not self._by_epoch)
-            and tally.begun
-            and stride > 0
-            and self._base + first > self.position
-            and some.iterations == list(range(first, first + stride * count, stride))
-        )
-        begin = self._base + self._previous
-        end = begin + stride * count
-        within = begin >= window.warmup and end <= window.end
-        if not ordinary or not (within or begin + stride > window.end) or stamps is None:
-            return False
-        passed = clock.passed(stamps)
-        paces = [1 / rate for rate in rates or ()] if self._by_rate else seconds
-        if passed is None or not paces:
-            return False
-        times = [stride * pace for pace in paces]
-        samples = list(map(operator.mul, rates, seconds)) if rates and seconds else None
-        if samples and seconds and not self.products.fit(samples, seconds):
-            return False
-
-        # All of them are ordinary: from here on they are added.
-        last = record(count - 1)
+        stride, stamped = self._stride, self._kind.stamped
+        if stride is None:
+            return 0
+        stamp = self.clock.latest if stamped else None
+        base, begin = self._base, self._previous
+        last = self.window.end - base
+        earliest, epoch, total, steps = self.clock.earliest, self._epoch, self.total, self._steps
+        shape, iteration, passed = self.shape, begin, []
+        for record in records:
+            iteration += stride
+            before, stamp = stamp, record.stamp
+            seconds = 0.0 if stamp is None or before is None else stamp - before
+            if (
+                record.iteration != iteration
+                or iteration > last
+                or (stamp is not None) != stamped
+                or not earliest <= seconds < LONG
+                or record.total != total
+                or record.steps != steps
+                or record.source != self.source
+                or record.shape is not shape
+                or record.holds
+                or record.paused
+                or (record.epoch != epoch and self._by_epoch)
+            ):
+                break
+            passed.append(seconds)
+        count = len(passed)
+        if not count:
+            return 0
+        records = records[:count]
+        self._previous = records[-1].iteration
+        if stamped:
+            self.clock.latest = records[-1].stamp
+        self.position = base + self._previous
+        positions = range(base + begin + stride, self.position + 1, stride)
+        times = [stride * pace for pace in self._paces(records)]
+        strides = (stride,) * count
+        self._rows += zip(records, positions, strides, strides, times, passed, strict=True)
         self.seen += count
         self.all_records += count
-        self.total = some.total
-        if some.total is not None:
-            self.planned = some.total
-        if some.steps is None:
+        if steps is None:
             self.distances.same(count)
-        self.position, self._previous = end, some.iterations[-1]
-        self._furthest = (self._previous, self._mean_total)
-        self._digest.extend(some.texts)
-        self.last_stamp = clock.latest = stamps[-1]
-        if some.losses:
-            self.last_loss = some.losses[-1]
-        if some.memory_mib is not None and some.memory_mib > (self.memory_mib or 0.0):
-            self.memory_mib = some.memory_mib
-        self.epoch.records += count
-        self.epoch.last = last
-        self.epoch.rates = sum(rates or (), self.epoch.rates)
-        if samples and seconds:
-            self.products.take(samples, seconds)
-        if within:
-            clock.compare_together(
-                lambda at: Occurrence(file, record(at), begin + stride * (at + 1)),
-                *(begin, stride, times, passed),
-            )
-            tally.count_together(last, end, stride, times)
-            tally.files = (tally.files[0], file)
-            if some.taken:
-                tally.delays.extend(map(operator.sub, some.taken, stamps))
-            if some.waits:
-                tally.wait(some.waits, times)
-        return True
+        if len(self._rows) >= AT_ONCE:
+            self.settle()
+        return count
 
     def close(self) -> None:
         """The log is over."""
         if self._pending is not None:
             first, self._pending = self._pending, None
             self._add(*first, upto=None)
+        self.settle()
+
+    def settle(self) -> None:
+        """Sum the records that were added: figures of all of them may be read now."""
+        if self._rows:
+            self.sums.add(RecordBatch(self._kind, *zip(*self._rows, strict=True)))
+            self._rows.clear()
+
+    def _interrupt(self) -> None:
+        """Sum what came so far: where the log stands is about to change."""
+        self.settle()
+        self._stride = None
+
+    def _push(self, kind: BatchKind, row: tuple[Record, int, int, int, float, float]) -> None:
+        if kind != self._kind:
+            self.settle()
+            self._kind = kind
+        self._rows.append(row)
+        # The sums are also taken at the first stamp: those up to it are needed.
+        if len(self._rows) >= AT_ONCE or (kind.counts and kind.stamped and not self.tally.begun):
+            self.settle()
+        ordinary = kind.is_ordinary and not (self._running or self._single)
+        self._steps = row[0].steps
+        self._stride = (self._steps or self.usual) if ordinary else None
 
     def end_epoch_at(self, iteration: int) -> None:
         """Take the end of an epoch that the log states outside its records."""
+        self._interrupt()
         if self.all_records and self._replay is None:
             self.position = max(self.position, self._base + iteration)
 
     def resume_after(self, iteration: int) -> None:
         """Take a restart that goes on after an iteration: those since the last record ran, too."""
+        self._interrupt()
         if self.all_records and iteration > self.position:
             self.unprinted += max(iteration - max(self.position, self.window.warmup), 0)
             self.position = self._previous = iteration
-            self._furthest = (iteration, 0.0)
             self._replay = None
 
     def end_epoch(self, values: Mapping[str, float | str | None]) -> None:
         """Take the log's own total of an epoch: it covers all its steps, printed or not."""
+        self._interrupt()
         total, steps = values.get("sum_seconds"), self.steps_of(values)
         if self._replay is not None or steps is None or not isinstance(total, float):
             return
-        if self.epoch.ended:
+        if self.sums.epoch.ended:
             return
-        self.epoch.ended = True
+        self.sums.epoch.ended = True
         tally, window = self.tally, self.window
         begin = self._base + self.shape.skips
         end = begin + steps
@@ -233,7 +236,6 @@ class RankSeries:
             if end - covered >= window.warmup and end <= window.end:
                 tally.extend(end, covered, time)
             self._previous, self._mean_total = end - self._base, total
-            self._furthest = (self._previous, self._mean_total)
         elif begin >= window.warmup and end <= window.end and self.fits(steps):
             # The unit is that of printed rates: seconds per sample, times iterations.
             tally.add_epoch(begin + 1, end, total / self._batch)
@@ -266,7 +268,7 @@ class RankSeries:
     @property
     def _batch(self) -> int:
         """Samples of a step by its rate and seconds; 0 where they are not printed."""
-        return round(self.products.batch or 0)
+        return round(self.sums.products.batch or 0)
 
     def begins_with(self, record: Record) -> bool:
         """Whether a record is of iterations that the log began with, or of earlier ones."""
@@ -290,10 +292,13 @@ class RankSeries:
         self, record: Record, file: str, events: bool, restart: bool, *, upto: int | None
     ) -> None:
         opens = self.all_records == 0
+        furthest = (self._previous, self._mean_total)
         turns = self._by_epoch and record.epoch != self._epoch and self._turn(record, file, opens)
         iteration = record.iteration
         position = self._base + iteration
         if position <= self.position and not turns:
+            if self._replay is None:
+                self._furthest = furthest
             self._look_back(record, file, position, restart)
             return
         if self._replay is not None:
@@ -318,37 +323,37 @@ class RankSeries:
         self.all_records += 1
         self.position = position
         self._previous = iteration
-        self._furthest = (iteration, self._mean_total)
-        self._note(record, file, position)
 
-        window, starts_at = self.window, position - covered
-        counts = starts_at >= window.warmup and position <= window.end
+        self.resumed |= restart and not opens
         # Between two epochs an evaluation lies in no record's time.
         steady = not (record.holds or restart or (events and self.shape.holds_events and not turns))
-        stamp, clock = record.stamp, self.clock
-        passed = clock.advance(stamp, record.paused)
-        self.resumed |= restart and not opens
+        alone = steady and not (opens or turns or events)
+        alone = alone and (covered == distance or self._single)
+        passed = self.clock.advance(record.stamp, record.paused)
+        counts = position - covered >= self.window.warmup and position <= self.window.end
+        compares = False
         if passed is not None and not restart:
-            alone = steady and not (opens or turns or events)
-            alone = alone and (covered == distance or self._single)
-            whole = time * distance if self._single else time
-            if not clock.earliest <= passed < LONG:
-                found = Occurrence(file, record, position)
-                clock.leap(Leap(found, passed, whole, alone, counts))
-            elif alone and counts:
-                clock.compare(record, file, position, distance, whole, passed)
-        if not counts:
-            if starts_at < window.warmup:
-                self.tally.began = stamp
-            return
-        if time <= 0:
-            self.odd["coarse"].add(file, record, position)
-        self.tally.count(record, position, covered, time, steady=steady, file=file)
-        if not steady:
-            self.tally.left_out.add(file, record, position)
+            if self.clock.earliest <= passed < LONG:
+                compares = alone and counts
+            else:
+                line = Occurrence(file, record, position)
+                whole = time * distance if self._single else time
+                self.clock.add_gap(ClockGap(line, passed, whole, alone, counts))
+        if position - covered < self.window.warmup:
+            self.tally.began = record.stamp
+        kind = BatchKind(
+            file=file,
+            counts=counts,
+            steady=steady,
+            compares=compares,
+            stamped=record.stamp is not None,
+            takes_time=time > 0,
+        )
+        self._push(kind, (record, position, distance, covered, time, passed or 0.0))
 
     def _turn(self, record: Record, file: str, opens: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
+        self._interrupt()
         epoch, total = record.epoch, record.total or 0
         number = epoch or 0
         new = number not in self._bases and (not self._bases or number > max(self._bases))
@@ -369,7 +374,7 @@ class RankSeries:
             self._base = self._bases.get(number, 0)
         if new:
             self._bases[number] = self._base
-            self.epoch = Epoch(epoch)
+            self.sums.epoch = Epoch(epoch)
         self._epoch = epoch
         self._previous, self._mean_total = 0, 0.0
         return new
@@ -380,6 +385,7 @@ class RankSeries:
         It is another rank's copy, work that was done again after a restart, or a log that goes
         back: three different findings.
         """
+        self._interrupt()
         if self._replay is None:
             if position == self.position and not restart:
                 self.odd["repeated"].add(file, record, position)
@@ -405,7 +411,7 @@ class RankSeries:
 
     def _ended_before(self, record: Record) -> bool:
         """Whether a log that begins like this one, of about its length, was over as it began."""
-        stamp, first, last = record.stamp, self.first_stamp, self.last_stamp
+        stamp, first, last = record.stamp, self.sums.first_stamp, self.sums.last_stamp
         if stamp is None or first is None or last is None:
             return False
         return first - stamp > max(last - first, 0.0)
@@ -425,7 +431,7 @@ class RankSeries:
                 covered, time = distance, total - self._mean_total
             self._mean_total = total
             return covered, time
-        pace = 1 / record.rate if self._by_rate and record.rate else record.seconds or 0.0
+        (pace,) = self._paces((record,))
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
             covered = min(record.steps, self._base + record.iteration - self.position)
@@ -435,6 +441,12 @@ class RankSeries:
         limit = upto or self.usual
         covered = min(distance, limit) if limit else distance
         return covered, covered * pace
+
+    def _paces(self, records: Sequence[Record]) -> list[float]:
+        """Seconds per iteration or per sample, of each record's own interval or step."""
+        if self._by_rate:
+            return [1 / each.rate if each.rate else each.seconds or 0.0 for each in records]
+        return [each.seconds or 0.0 for each in records]
 
     def _mean(self, record: Record) -> float:
         """The running mean, seconds per iteration or per sample."""
@@ -448,7 +460,7 @@ class RankSeries:
         return iteration - skips if iteration > skips else iteration - self._untimed
 
     def _miss(self, is_missing: bool) -> None:
-        self.epoch.complete &= not is_missing
+        self.sums.epoch.complete &= not is_missing
 
     @property
     def usual(self) -> int:
@@ -468,40 +480,6 @@ class RankSeries:
             return True
         slack = self.usual if self._single else 0
         return not self._running and opening.position > self.window.warmup + slack
-
-    def _note(self, record: Record, file: str, position: int) -> None:
-        self._digest.add(record.text)
-        stamp = record.stamp
-        if stamp is not None:
-            self.last_stamp = stamp
-            if self.first_stamp is None:
-                self.first_stamp = stamp
-        if record.total is not None:
-            self.planned = record.total
-        loss = record.loss
-        if loss is not None:
-            self.last_loss = loss
-            if not math.isfinite(loss):
-                early = position <= self.window.warmup
-                self.odd["not-finite-early" if early else "not-finite"].add(file, record, position)
-        memory = record.memory_mib
-        if memory is not None and memory > (self.memory_mib or 0.0):
-            self.memory_mib = memory
-        epoch, rate = self.epoch, record.rate
-        epoch.records += 1
-        epoch.last = record
-        if rate is not None:
-            epoch.rates += rate
-            seconds = record.seconds or record.mean_seconds
-            if seconds is not None:
-                other = self.products.add(record, file, position, rate, seconds)
-                if other is not None:
-                    self.odd["product"].add(*other)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over the records as printed."""
-        return self._digest.hex()
 
 
 def _distance(first: Record, second: Record) -> int | None:
