@@ -7,6 +7,7 @@ also set: one jump of a known size is that, and what the stamps say is corrected
 
 from __future__ import annotations
 
+import collections
 import math
 import operator
 from array import array
@@ -69,23 +70,19 @@ FEWEST = 5
 
 
 class KnownJump(NamedTuple):
-    """A jump of a clock that has a name."""
+    """A size by which right clocks jump."""
 
     seconds: float
-    why: str
-    longest: float
+    longest: float = 0.0
     """Time between two lines of which nothing is known but that it is shorter; 0: must be known."""
 
 
-JUMPS = (
-    KnownJump(-3600.0, "go back by an hour, as when daylight saving time ends", 1800.0),
-    KnownJump(3600.0, "go ahead by an hour, as when daylight saving time begins", 0.0),
-)
-SECOND = KnownJump(-1.0, "go back by a second, as at a leap second or when NTP sets the clock", 0.0)
-MIDNIGHT = "have no date and begin anew at midnight"
-NEW_YEAR = "have no year and begin anew with it"
-FEBRUARY = KnownJump(DAY, "have no year and pass a February of 28 days", DAY)
-"""Stamps without a year are put into a leap year."""
+SECOND = KnownJump(-1.0)
+"""A leap second."""
+JUMPS = (KnownJump(-3600.0, 1800.0), KnownJump(3600.0), SECOND)
+"""Daylight saving time ends, and begins."""
+FEBRUARY = KnownJump(DAY, DAY)
+"""A February of 28 days: stamps without a year are put into a leap year."""
 
 
 class ClockGap(NamedTuple):
@@ -105,7 +102,6 @@ class Jump(NamedTuple):
     """A jump of the log's clock."""
 
     seconds: float
-    why: str
     found: Occurrence
 
 
@@ -236,19 +232,17 @@ class LogClock:
     def _known(self, gap: ClockGap) -> Iterator[KnownJump]:
         wraps, stamp = self._shape.wraps, gap.found.record.stamp or 0.0
         if wraps is not None:
-            why = NEW_YEAR if wraps > DAY else MIDNIGHT
-            yield KnownJump(-wraps, why, wraps / 4)
+            yield KnownJump(-wraps, wraps / 4)
         if wraps == UNDATED_SPAN and stamp >= MARCH and stamp - gap.passed < MARCH - DAY:
             yield FEBRUARY
         yield from JUMPS
-        yield SECOND
 
     def _named(self, gap: ClockGap, unit: float | None) -> Jump | None:
         if self._fits(gap, unit):
             return None
         for known in self._known(gap):
             if self._fits(gap, unit, known.seconds, known.longest):
-                return Jump(known.seconds, known.why, gap.found)
+                return Jump(known.seconds, gap.found)
         return None
 
     def _fits(
@@ -292,7 +286,7 @@ class LogClock:
         rest = self._contradiction(unit, time - fastest.time, clock - fastest.passed)
         if abs(step - SECOND.seconds) > 2 * self._resolution + 2 * LAG or rest is not None:
             return None
-        return Jump(SECOND.seconds, SECOND.why, fastest.found)
+        return Jump(SECOND.seconds, fastest.found)
 
 
 def reasons(
@@ -303,10 +297,9 @@ def reasons(
         likely = factor(clock.ratio(unit), gpus, shape)
         yield reason("clock-mismatch", reading.wrong + likely, reading.places)
     elif reading.jumps:
-        why = " and ".join(dict.fromkeys(each.why for each in reading.jumps))
-        count = len(reading.jumps)
-        times = f" ({count} times)" if count > 1 else ""
-        text = f"The log's time stamps {why}{times}; times by them are corrected for it."
+        sizes = collections.Counter(f"{each.seconds:+.0f} s" for each in reading.jumps)
+        jumps = [f"{size} ({count} times)" if count > 1 else size for size, count in sizes.items()]
+        text = f"The log's clock jumps by {' and '.join(jumps)}; times by it are corrected for it."
         yield reason("clock-jump", text, [each.found.place for each in reading.jumps])
 
 

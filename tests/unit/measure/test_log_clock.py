@@ -230,19 +230,19 @@ def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
 
 # Jumps of the clock.
 
-JUMPS = [(-HOUR, "saving time ends"), (HOUR, "saving time begins"), (-1, "leap second")]
+JUMPS = [-HOUR, HOUR, -1]
 
 
-@pytest.mark.parametrize(("seconds", "why"), JUMPS)
+@pytest.mark.parametrize("seconds", JUMPS)
 @pytest.mark.parametrize("times", [[0.5] * 30, [0.03] * 30])
-def test_one_jump_of_a_clock_is_named_and_the_figures_are_corrected(
-    seconds: int, why: str, times: list[float]
+def test_one_jump_of_a_clock_is_told_by_its_size_and_the_figures_are_corrected(
+    seconds: int, times: list[float]
 ) -> None:
     lines = [line.replace("data_time: 0.010", "data_time: 0.001") for line in run(times)]
     honest = measured(lines)
     found = measured(set_clock(lines, 20, seconds))
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert why in found.reasons[0].message
+    assert f"jumps by {seconds:+d} s" in found.reasons[0].message
     assert [place.line for place in found.reasons[0].evidence] == [21]
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(honest.throughput.timestamps)  # type: ignore[union-attr]
@@ -250,7 +250,7 @@ def test_one_jump_of_a_clock_is_named_and_the_figures_are_corrected(
 
 
 @pytest.mark.parametrize("line", [1, 2, 3, 11, 28, 29])
-@pytest.mark.parametrize("seconds", [seconds for seconds, _ in JUMPS])
+@pytest.mark.parametrize("seconds", JUMPS)
 def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
     seconds: int, line: int
 ) -> None:
@@ -270,7 +270,7 @@ def test_a_program_whose_rate_depends_on_the_batch_has_such_jumps_too(seconds: i
     assert ids(measured(lines, format="dle-resnet50", batch_size=256)) == ["clock-jump"]
 
 
-def test_a_jump_at_an_evaluation_is_named_as_well() -> None:
+def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
     lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
     lines.insert(20, EVALUATION)
     found = measured(set_clock(lines, 20, 4 - HOUR), format="paddleseg")
@@ -298,7 +298,7 @@ def test_an_hour_at_an_evaluation_may_be_the_evaluation_s(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-30 * 60, -22, 2 * HOUR, -DAY, 60])
-def test_a_jump_without_a_name_is_a_contradiction(seconds: int) -> None:
+def test_a_jump_of_another_size_is_a_contradiction(seconds: int) -> None:
     found = measured(set_clock(run([0.5] * 30), 20, seconds))
     assert ids(found) == ["clock-mismatch"]
 
@@ -369,7 +369,6 @@ def test_stamps_without_a_year_go_past_new_year() -> None:
     ]
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert "have no year and begin anew with it" in found.reasons[0].message
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(64.0)
     assert found.train_wall_s == 55
@@ -388,21 +387,21 @@ def test_stamps_without_a_year_go_past_february(year: int, expected: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("begin", "stamp_format", "why"),
+    ("begin", "stamp_format", "jump"),
     [
-        (moment("2026-03-02 23:59:30"), "%H:%M:%S", "begin anew at midnight"),
-        (moment("2026-03-02 23:59:30"), "%I:%M:%S", "begin anew at midnight"),
-        (moment("2025-12-31 23:59:30"), "%m-%d %H:%M:%S", "have no year"),
+        (moment("2026-03-02 23:59:30"), "%H:%M:%S", "-86400 s"),
+        (moment("2026-03-02 23:59:30"), "%I:%M:%S", "-43200 s"),
+        (moment("2025-12-31 23:59:30"), "%m-%d %H:%M:%S", "-31536000 s"),
         (moment("2025-12-31 23:59:30"), "%y-%m-%d %H:%M:%S", ""),
     ],
 )
 def test_stamps_of_a_declared_format_begin_anew(
-    begin: datetime.datetime, stamp_format: str, why: str
+    begin: datetime.datetime, stamp_format: str, jump: str
 ) -> None:
     stamps = stamps_from(begin, 5, stamp_format)
     found = declared(stamps, stamp_format, batch_size=4)
-    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if why else [])
-    assert why in " ".join(each.message for each in found.reasons)
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if jump else [])
+    assert jump in " ".join(each.message for each in found.reasons)
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(8.0)
 
@@ -411,7 +410,7 @@ def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
     stamps = [(BEGIN + datetime.timedelta(hours=5 * i)).strftime("%H:%M:%S.%f") for i in range(40)]
     found = declared(stamps, "%H:%M:%S.%f", batch_size=4, rate=40 / 5 / HOUR)
     assert ids(found) == ["clock-jump"]
-    assert "at midnight (8 times)" in found.reasons[0].message
+    assert "-86400 s (8 times)" in found.reasons[0].message
     assert found.train_wall_s == 39 * 5 * HOUR
 
 
@@ -634,6 +633,6 @@ def test_a_jump_belongs_to_the_time_that_ends_with_its_line(
     first: int, last: int, jumped: int
 ) -> None:
     line: Any = None
-    jump = log_clock.Jump(HOUR, "an hour ahead", Occurrence("log", line, position=3))
+    jump = log_clock.Jump(HOUR, Occurrence("log", line, position=3))
     passed = log_clock.Reading(jumps=(jump,)).between(first, last, HOUR + 5.0)
     assert passed == 5.0 + HOUR * (1 - jumped)
