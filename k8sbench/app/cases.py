@@ -6,13 +6,14 @@ Frameworks, shapes and repeats are multiplied out; ``submit`` and ``render`` sha
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.app import input_checks
-from k8sbench.model import choices
+from k8sbench.model import choices, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.plan import RunPlan
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from k8sbench.render.trainer_sources import TrainerSources
 
     Render = Callable[[RunPlan], tuple[dict[str, Any], ...]]
+    from k8sbench.adapters.kubernetes.client.api import Api
 
 
 def prepare(
@@ -62,7 +64,7 @@ def prepare(
                 shape = f"{single.replicas or 1}x{single.gpus or 1}"
                 note(f"left out: {spec.name} {shape}: {error.message}")
                 continue
-            input_checks.check_here(draft)
+            check_here(draft)
             planned.append(_case(draft, repeats, render))
     if not planned:
         raise left_out[0]
@@ -112,3 +114,46 @@ def single_cases(
         for case in cases:
             replicas, gpus = choices.parse_case(case)
             yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats
+
+
+def check_here(plan: RunPlan) -> None:
+    """Check the files of a local run; raises :class:`UsageError`, exit code 2."""
+    if (data := _path(plan.data)) is not None:
+        _check(data, "--data", "folder", os.access(data, os.R_OK | os.X_OK) and data.is_dir())
+    if (weights := _path(plan.weights)) is not None:
+        _check(weights, "--weights", "file", os.access(weights, os.R_OK) and weights.is_file())
+    if (folder := _path(plan.checkpoints)) is not None:
+        # The run makes what is missing of it.
+        parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
+        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+            raise UsageError(
+                f"--checkpoints {folder}: {parent} is not a folder that you may write to.",
+                "Name another folder.",
+            )
+
+
+def check_claims(api: Api, plans: Sequence[RunPlan]) -> None:
+    """Check the volume claims of all plans; raises :class:`Unreachable`, exit code 6."""
+    with_claims = [plan for plan in plans if sources.claims(plan)]
+    if not with_claims:
+        return
+    from k8sbench.adapters.kubernetes import preflight
+
+    requests = (preflight.request_of(plan, api.place.namespace) for plan in with_claims)
+    different = {(item.claims, item.written, item.replicas > 1): item for item in requests}
+    for request in different.values():
+        preflight.refuse_claims(api, request)
+
+
+def _path(place: str | None) -> Path | None:
+    if place is None or not place.startswith("path:"):
+        return None
+    return Path(place.removeprefix("path:"))
+
+
+def _check(path: Path, option: str, kind: str, fits: bool) -> None:
+    if fits:
+        return
+    if not os.access(path, os.F_OK):
+        raise UsageError(f"{option}: there is no {kind} {path}.", f"Name the {kind} that is meant.")
+    raise UsageError(f"{option}: {path} is no {kind} that you may read.", f"Name such a {kind}.")

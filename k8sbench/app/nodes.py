@@ -34,8 +34,7 @@ from k8sbench.runs.context import PlannedCase, Stop, SweepReporter
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
-    from k8sbench.measure.group.node_check import NodeCheck, NodeFigures
-    from k8sbench.measure.group.node_figures import NodeGpus
+    from k8sbench.measure.group.node_check import NodeCheck, NodeFigures, NodeGpus
     from k8sbench.model.group import Group
 
 
@@ -71,7 +70,7 @@ def nodes(
     nodes, drawn by the set's name (None: all); ``against`` the set of an earlier check. Raises
     :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
-    from k8sbench.measure.group import grouping, node_check, node_figures
+    from k8sbench.measure.group import grouping, node_check
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
@@ -108,13 +107,13 @@ def nodes(
     rows = submit.run(pinned, request, target, reporter, stop, announce)
     assert isinstance(rows, results.Rows), "nodes are never detached"
     groups = grouping.groups(rows.runs, accept=request.accept)
-    figures = node_figures.figures(chosen, groups, rows.runs, earlier)
+    figures = node_check.figures(chosen, groups, rows.runs, earlier)
     return Checked(
         set_name=set_name,
         against=against,
         check=node_check.check(figures, against=against),
         figures=figures,
-        gpus=node_figures.gpus(chosen, rows.runs),
+        gpus=node_check.gpus(chosen, rows.runs),
         unit=planned[0].draft.unit,
         left_out=left_out,
         rows=rows,

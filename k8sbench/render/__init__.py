@@ -6,7 +6,6 @@ came of it. Nothing here reads a file: template texts and the trainers' sources 
 arguments.
 """
 
-from k8sbench.render.manifest import manifests, to_yaml
-from k8sbench.render.manifest_cache import ManifestCache
+from k8sbench.render.manifest import ManifestCache, manifests, to_yaml
 
 __all__ = ["ManifestCache", "manifests", "to_yaml"]

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from k8sbench.measure.group.node_check import NodeCheck, NodeFigures, NodeLimits, NodeVerdict
-from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
+from k8sbench.measure.group.node_check import (
+    NodeCheck,
+    NodeFigures,
+    NodeGpu,
+    NodeGpus,
+    NodeLimits,
+    NodeVerdict,
+)
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import numbers

@@ -57,7 +57,7 @@ def create(run: Run, context: RunContext) -> None:
 
     Raises as :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
     """
-    from k8sbench.render.attempts import numbered
+    from k8sbench.render.manifest import numbered
 
     context.cluster.clear(run.run_id, run.attempt)
     manifests = numbered(context.manifests(run), run.attempt)

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.measure.group import arithmetic, speedup
 from k8sbench.measure.group.deviations import deviations_of, trained_deviations_of
-from k8sbench.measure.group.spread import spread
+from k8sbench.measure.group.group_figures import spread
 from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan

@@ -18,8 +18,7 @@ import msgspec
 from k8sbench.measure import verdict
 from k8sbench.measure.group import group_figures, rejections, speedup
 from k8sbench.measure.group.candidates import Candidate, reported, unique
-from k8sbench.measure.group.group_figures import joined
-from k8sbench.measure.group.spread import spread
+from k8sbench.measure.group.group_figures import joined, spread
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import Reason

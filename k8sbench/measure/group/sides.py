@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from k8sbench.measure.group.comparison import FEWEST_SETS
-from k8sbench.measure.group.spread import spread
+from k8sbench.measure.group.group_figures import spread
 from k8sbench.model.compared import Figures
 from k8sbench.model.group import Group
 from k8sbench.model.identity import fields_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from k8sbench.measure.group import grouping, node_figures
+from k8sbench.measure.group import grouping, node_check
 from k8sbench.measure.group.node_check import NodeFigures
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Reason
@@ -35,7 +35,7 @@ def metrics(*clocks: float, ecc: float = 0.0, codes: tuple[int, ...] = ()) -> Gp
 def figures(runs: list[Run], earlier: list[Run] | None = None) -> list[NodeFigures]:
     names = list(dict.fromkeys(str(run.plan.node) for run in runs))
     before = grouping.groups(earlier or [])
-    return list(node_figures.figures(names, grouping.groups(runs), runs, before))
+    return list(node_check.figures(names, grouping.groups(runs), runs, before))
 
 
 def test_a_node_has_the_median_of_its_own_runs() -> None:
@@ -78,9 +78,9 @@ def test_a_node_without_a_figure_says_why() -> None:
 def test_a_node_whose_runs_are_in_no_group_has_the_state_of_the_first_without_success() -> None:
     done = factory.run(node="a", unmeasured=True)
     waiting = factory.run(phase=Phase.RUNNING, node="a", repeat=2)
-    (found,) = node_figures.figures(["a"], [], [done, waiting], [])
+    (found,) = node_check.figures(["a"], [], [done, waiting], [])
     assert found.reason == f"Running: {waiting.history[-1].cause}"
-    (found,) = node_figures.figures(["a"], [], [], [])
+    (found,) = node_check.figures(["a"], [], [], [])
     assert found.reason == "No run of it was started."
 
 
@@ -110,7 +110,7 @@ def test_smoke_runs_are_known_as_such() -> None:
 def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> None:
     missing = {"gpu_metrics.power": "The exporter does not give it."}
     measured = {"gpu_metrics": metrics(1290, 1110, codes=(79,)), "missing": missing}
-    (found,) = node_figures.gpus(["a"], [factory.run(1000, node="a", measured=measured)])
+    (found,) = node_check.gpus(["a"], [factory.run(1000, node="a", measured=measured)])
     assert [one.index for one in found.gpus] == ["0", "1"]
     assert found.values("sm_clock") == (1290, 1110)
     assert found.values("power") == ()
@@ -122,7 +122,7 @@ def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> 
 def test_without_metrics_every_one_has_the_reason_and_none_is_zero() -> None:
     why = {"missing": {"gpu_metrics": "No Prometheus was found."}}
     runs = [factory.run(1000, node="a", measured=why), factory.run(phase=Phase.FAILED, node="b")]
-    first, second = node_figures.gpus(["a", "b"], runs)
+    first, second = node_check.gpus(["a", "b"], runs)
     assert (first.gpus, first.xid) == ((), None)
     assert set(first.missing.values()) == {"No Prometheus was found."}
     assert set(second.missing.values()) == {"It was not measured."}

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import manifests
-from k8sbench.render.structure import check
+from k8sbench.render.manifest import check
 from k8sbench.render.templates import environment
 from tests.unit.render.plans import SOURCES, Objects, plan, rendered, replicas, texts
 

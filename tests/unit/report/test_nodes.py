@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.measure.group import node_check
-from k8sbench.measure.group.node_check import NodeFigures
-from k8sbench.measure.group.node_figures import NodeGpu, NodeGpus
+from k8sbench.measure.group.node_check import NodeFigures, NodeGpu, NodeGpus
 from k8sbench.report import formats, nodes, tables
 from k8sbench.report.nodes import NodesDocument
 
