@@ -164,8 +164,8 @@ class Arithmetic(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """Of the types; :func:`arithmetic_digest`."""
     by: Literal["seen", "derived"]
-    """``seen`` in a step of the run, or ``derived`` by the framework's rules for a device that it
-    did not have."""
+    """``derived`` from the framework's lists of operations, or ``seen`` in a step of the run, as
+    earlier trainers did."""
 
 
 def arithmetic_digest(types: Mapping[str, str]) -> str:

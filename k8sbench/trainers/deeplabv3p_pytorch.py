@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
@@ -84,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
             line=lines.mmseg,
             sync_bn=True,
+            amp_types=arithmetic.DEEPLABV3PLUS,
             norm_batch=2,
             static_scale=LOSS_SCALE,
             ddp={"broadcast_buffers": False},

@@ -111,7 +111,7 @@ def test_the_start_line_says_who_runs_what(journal: events.Journal, written: Wri
 
 
 def test_the_arithmetic_is_a_further_environment(journal: events.Journal, written: Written) -> None:
-    stated = {"by": "seen", "digest": "0123", "types": {"conv": "float16"}}
+    stated = {"by": "derived", "digest": "0123", "types": {"conv": "float16"}}
     journal.arithmetic(stated)
     assert written.last == {"event": "environment", "rank": 1, "arithmetic": stated}
 

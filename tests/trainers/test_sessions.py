@@ -75,6 +75,23 @@ def test_tf32_is_off_unless_asked_for(asked: bool) -> None:
     assert options.speed_options()["tf32"] is asked
 
 
+def test_amp_that_has_no_effect_is_called_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from k8sbench.trainers.parts import torch_session
+
+    def effective(*argv: str) -> str:
+        return torch_session.open_session(read("--device", "cpu", *argv)).precision_effective
+
+    assert [effective("--amp-dtype", each) for each in settings.AMP_DTYPES] == [
+        "fp32",
+        "amp",
+        "amp",
+    ]
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    assert effective("--amp-dtype", "bf16") == "fp32"
+
+
 def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

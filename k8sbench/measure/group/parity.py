@@ -51,9 +51,6 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
         notes.append(f"speed options {fast[0]} : {fast[1]}")
     if "arithmetic" in unlike:
         notes.append(_unlike_types(paddle.arithmetic, pytorch.arithmetic))
-    for name, stated in (("Paddle", paddle.arithmetic), ("PyTorch", pytorch.arithmetic)):
-        if stated is not None and stated.by == "derived":
-            notes.append(f"arithmetic derived for {name}")
     ratio = None
     if not unlike and paddle.spread and pytorch.spread:
         ratio = paddle.spread.median / pytorch.spread.median

@@ -167,7 +167,7 @@ class Journal:
         self.event("environment", {"rank": self.place.rank, **fields})
 
     def arithmetic(self, stated: Mapping[str, object]) -> None:
-        """Rank 0, in the first step: the types of its operations (`arithmetic.statement`)."""
+        """Rank 0, under AMP: the types of its model's operations (`arithmetic.statement`)."""
         self.event("environment", {"rank": self.place.rank, "arithmetic": stated})
 
     def step(self, record: Record, *, loss: float, lr: float, memory_mib: float | None) -> None:

@@ -8,16 +8,15 @@ takes the steps and writes the records and the last lines. What a step does is i
 from __future__ import annotations
 
 import abc
-import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from k8sbench.trainers.parts import course, gpu_samples, weights
-from k8sbench.trainers.parts.arithmetic import Tally, statement
+from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.events import Journal
@@ -50,6 +49,8 @@ class Work:
     # Mean and standard deviation of RGB values of 0-255, of inputs that are uint8.
     normalise: Normalise | None = None
     sync_bn: bool = False
+    # The types of its operations under AMP, where it is stated (`arithmetic`).
+    amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
     record_at: int = 0
@@ -81,6 +82,10 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
+    # Compiling joins operations, which then keep other types in between.
+    half = settings.amp_dtype if here.precision_effective == "amp" else None
+    if work.amp_types and half is not None and place.first and not settings.compile:
+        journal.arithmetic(statement(work.amp_types, half))
     return journal, files
 
 
@@ -219,34 +224,6 @@ class Loop(abc.ABC, Generic[W, S]):
         """Whether after `step` no gradients are kept for the next one."""
         del step
         return True
-
-    @abc.abstractmethod
-    def watch(self, tally: Tally) -> contextlib.AbstractContextManager[object]:
-        """Count the operations that run inside by their types."""
-
-    @property
-    def types_by(self) -> str:
-        """How `watch` knows the types."""
-        return "seen"
-
-    def noting(self) -> contextlib.AbstractContextManager[None]:
-        """The context of a step's forward pass: in the first one its arithmetic is noted.
-
-        That is part of the warm-up, or nothing is noted; nor is it of a compiled model, whose
-        operations are joined and keep other types in between.
-        """
-        if self.timer.steps > self.plan.done or not self.plan.warmup or self.here.settings.compile:
-            return contextlib.nullcontext()
-        return self._noting()
-
-    @contextlib.contextmanager
-    def _noting(self) -> Iterator[None]:
-        tally = Tally()
-        with self.watch(tally):
-            yield
-        types = tally.types()
-        if types and self.here.place.first:
-            self.journal.arithmetic(statement(types, by=self.types_by))
 
     @abc.abstractmethod
     def layers(self) -> Any:

@@ -7,7 +7,6 @@ twin reads them where that does, so that the frameworks are compared and not the
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,12 +14,10 @@ from typing import Any, ClassVar
 import paddle
 from paddle import _C_ops, nn
 
-from k8sbench.trainers.parts import loop, paddle_arithmetic, paddle_data, paddle_state
-from k8sbench.trainers.parts.arithmetic import Tally
+from k8sbench.trainers.parts import loop, paddle_data, paddle_state
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
-    AMP_NAMES,
     Session,
     count_parameters,
     open_session,
@@ -116,20 +113,6 @@ class _Run(loop.Loop[Work, Session]):
     def layers(self) -> Any:
         return self.model.sublayers()
 
-    @property
-    def types_by(self) -> str:
-        return "derived" if self.here.amp_without_effect else "seen"
-
-    @contextlib.contextmanager
-    def watch(self, tally: Tally) -> Iterator[None]:
-        here, rule = self.here, None
-        if here.amp_without_effect:
-            rule = paddle_arithmetic.Rule(AMP_NAMES[str(here.settings.amp_dtype)], **here.amp_lists)
-        with paddle_arithmetic.watch(tally, rule):
-            yield
-        if rule is not None and rule.missed:
-            tally.forget()
-
     def statistics(self) -> Iterator[Any]:
         return (each for each in self.bare.state_dict().values() if each.stop_gradient)
 
@@ -149,7 +132,7 @@ class _Run(loop.Loop[Work, Session]):
 
     def step(self, inputs: Any, targets: Any, lr: float) -> None:
         self.optimizer.set_lr(lr)
-        with self.here.autocast(), self.noting():
+        with self.here.autocast():
             values = self.work.losses(self.model, self.sharded, inputs, targets)
         if self.work.values_before_backward:
             self.read(values)

@@ -28,13 +28,13 @@ from paddle import distributed, nn
 from paddle.base import core
 
 from k8sbench.trainers.parts import machine, session
+from k8sbench.trainers.parts.arithmetic import HALF
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
-AMP_NAMES = {"fp16": "float16", "bf16": "bfloat16"}
 MEETING_SECONDS = 60.0  # after that Paddle's own timeout counts
 
 
@@ -60,13 +60,7 @@ class Session(session.Session):
 
     @property
     def precision_effective(self) -> str:
-        # Tried out, because Paddle only warns.
         return "amp" if self._amp else "fp32"
-
-    @property
-    def amp_without_effect(self) -> bool:
-        """Whether mixed precision was asked for, and is not to be had."""
-        return self.settings.amp_dtype is not None and not self._amp
 
     @property
     def layout(self) -> str:
@@ -257,7 +251,7 @@ def _end_by_signals() -> None:
 
 
 def _autocast(dtype: str, **lists: Any) -> Any:
-    return paddle.amp.auto_cast(enable=True, level="O1", dtype=AMP_NAMES[dtype], **lists)
+    return paddle.amp.auto_cast(enable=True, level="O1", dtype=HALF[dtype], **lists)
 
 
 def _amp_has_effect(dtype: str) -> bool:
@@ -266,7 +260,7 @@ def _amp_has_effect(dtype: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with _autocast(dtype):
-            return bool(paddle.matmul(one, one).dtype == getattr(paddle, AMP_NAMES[dtype]))
+            return bool(paddle.matmul(one, one).dtype == getattr(paddle, HALF[dtype]))
 
 
 def _nccl_version() -> str | None:

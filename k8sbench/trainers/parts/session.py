@@ -63,7 +63,12 @@ class Session(abc.ABC):
     @property
     @abc.abstractmethod
     def precision_effective(self) -> str:
-        """What the arithmetic really is: "fp32" or "amp"."""
+        """What the arithmetic really is: "fp32" or "amp".
+
+        "amp" only if a matrix product inside `autocast` comes out in the half type, tried on this
+        device before the first line. That proves that the framework's mixed precision has effect
+        here, as Paddle's has not on a CPU; not which operations of a model it takes.
+        """
 
     @abc.abstractmethod
     def connect(self) -> None:

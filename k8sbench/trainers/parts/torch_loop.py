@@ -16,13 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from k8sbench.trainers.parts import loop, torch_data, torch_state
-from k8sbench.trainers.parts.arithmetic import Tally
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings
-from k8sbench.trainers.parts.torch_arithmetic import Watch
 from k8sbench.trainers.parts.torch_session import Session, open_session
 
 # PyTorch's own first scale; it halves itself until gradients are finite.
@@ -91,9 +89,6 @@ class _Run(loop.Loop[Work, Session]):
     def layers(self) -> Any:
         return self.model.modules()
 
-    def watch(self, tally: Tally) -> Watch:
-        return Watch(tally)
-
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         trains = self.files is not None and reader.part is self.files.training
         files = self.work.decoder if trains else None
@@ -115,7 +110,7 @@ class _Run(loop.Loop[Work, Session]):
         fixed = work.static_scale if scaler.is_enabled() else None
         whole = self.whole(self.timer.steps + 1)
         with contextlib.nullcontext() if whole else self.here.apart(self.model):
-            with self.here.autocast(), self.noting():
+            with self.here.autocast():
                 values = work.losses(self.model, inputs, targets)
             printed = torch.stack([value.detach().float() for value in values.values()])
             if work.mean_values:

@@ -52,8 +52,10 @@ class Session(session.Session):
 
     @property
     def precision_effective(self) -> str:
-        # PyTorch's autocast has effect on CPUs and on GPUs alike.
-        return self.settings.precision
+        factor = torch.ones(1, 1, device=self.device)
+        with self.autocast():
+            product = factor @ factor
+        return "fp32" if product.dtype == torch.float32 else "amp"
 
     def connect(self) -> None:
         if self.place.world_size > 1:

@@ -1,0 +1,116 @@
+"""Which operations DeepLabV3+ consists of, and on PyTorch of which types, seen while it trains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Functions of PyTorch, by name; convolutions are told apart by their weight.
+KINDS = {
+    "conv2d": "conv",
+    "batch_norm": "norm",
+    **dict.fromkeys(("_max_pool2d", "max_pool2d", "adaptive_avg_pool2d"), "pool"),
+    "interpolate": "resize",
+    **dict.fromkeys(("relu", "relu_"), "activation"),
+    **dict.fromkeys(("add", "add_", "__add__", "__iadd__"), "add"),
+    "cat": "concat",
+    "cross_entropy": "loss",
+}
+Seen = Counter[tuple[str, str]]
+PROGRAM = """
+import importlib, json, sys
+from tests.trainers import operation_types
+seen = operation_types.watched(setattr)
+importlib.import_module("k8sbench.trainers." + sys.argv[1]).main(sys.argv[2:])
+print(json.dumps(operation_types.types(seen)))
+"""
+"""Runs a PyTorch trainer, TRAINER OPTIONS, whose last line is what `types` gives."""
+
+
+def watched(put: Callable[[Any, str, Any], None]) -> Seen:
+    """Count the operations, by kind and type, of all losses that are computed from now on."""
+    from torch import Tensor
+    from torch.overrides import TorchFunctionMode
+
+    from k8sbench.trainers.models import deeplabv3plus_torch
+
+    seen: Seen = Counter()
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            kind = KINDS.get(getattr(func, "__name__", ""))
+            if kind is not None and isinstance(result, Tensor) and result.is_floating_point():
+                if kind == "conv" and args[1].shape[1] == 1:
+                    kind = "depthwise_conv"
+                seen[kind, str(result.dtype).removeprefix("torch.")] += 1
+            return result
+
+    whole = deeplabv3plus_torch.losses
+
+    def losses(*given: Any) -> Any:
+        with Watch():
+            return whole(*given)
+
+    put(deeplabv3plus_torch, "losses", losses)
+    return seen
+
+
+def called_in_paddle(put: Callable[[Any, str, Any], None]) -> list[tuple[str, bool]]:
+    """The name of each function that Paddle's losses call from now on, in order, and whether mixed
+    precision is switched on there.
+    """
+    import paddle
+
+    from k8sbench.trainers import deeplabv3p_paddle
+
+    called: list[tuple[str, bool]] = []
+    on = [False]
+
+    @contextlib.contextmanager
+    def auto_cast(*, enable: bool) -> Iterator[None]:
+        on.append(enable)
+        yield
+        on.pop()
+
+    def noted(where: Any, name: str) -> None:
+        call = getattr(where, name)
+
+        def run(*given: Any, **more: Any) -> Any:
+            called.append((name, on[-1]))
+            return call(*given, **more)
+
+        put(where, name, run)
+
+    def losses(*given: str) -> Any:
+        made = whole(*given)
+
+        def run(*arguments: Any) -> Any:
+            with auto_cast(enable=True):
+                return made(*arguments)
+
+        return run
+
+    whole = deeplabv3p_paddle.losses
+    put(deeplabv3p_paddle, "losses", losses)
+    put(paddle.amp, "auto_cast", auto_cast)
+    for name in dir(paddle._C_ops):
+        if not name.startswith("_"):
+            noted(paddle._C_ops, name)
+    noted(paddle.base.core.eager.Tensor, "__add__")
+    return called
+
+
+def types(seen: Seen) -> dict[str, str]:
+    """Each kind's type, or how many operations have each."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for (kind, type_), count in sorted(seen.items()):
+        found.setdefault(kind, []).append((type_, count))
+    return {
+        kind: made[0][0]
+        if len(made) == 1
+        else " + ".join(f"{count} {type_}" for type_, count in made)
+        for kind, made in found.items()
+    }
