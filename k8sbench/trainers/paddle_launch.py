@@ -1,20 +1,18 @@
-"""Starts a Paddle trainer on one node of a job: what a PaddleJob's container runs.
+"""Starts the ranks of a Paddle trainer on one node of a job: what a PaddleJob's container runs.
 
-``python3 .../paddle_launch.py SCRIPT ARGS...`` starts ``python3 -m paddle.distributed.launch``,
-which takes the job's shape from the training operator's environment, and does for it what it
-does not do itself:
+``python3 .../paddle_launch.py SCRIPT ARGS...`` takes the job's shape from the training operator's
+environment and starts each rank with the variables that ``paddle.distributed.launch`` would give
+it. It stands in place of that launcher, which hides every rank but its first in files, names the
+lowest of several ranks that failed instead of the first, prints a failed rank's whole environment
+(which would put credentials into logs), leaves its ranks running when it is killed, and numbers
+nodes in an order of chance. Here:
 
-- The launcher hides every rank but its first in ``workerlog.N`` files, shows the first one late
-  and its last lines twice. Here each rank's file is followed and each whole line comes out once.
-- Of several ranks that failed it names the lowest, by its number on this node, though that may
-  have failed because another one was gone. Here the one that ended first is named, by its rank in
-  the job, in the last line of all, and its code is the job's. For that the launcher runs with a
-  `Reporter` in its process (``paddle_launch.py --launcher FD ARGS...``).
-- Its own lines come out as they are, without the whole environment that it prints of a failed
-  rank (which would put credentials into logs).
-- It puts each rank into a session of its own, so that killing the launcher leaves them running.
-  Here nothing of the job outlives this process, however it ends: a guard process waits for that.
-- It numbers nodes in an order of chance. Here node N of the operator's ``JOB-worker-N`` is node N.
+- Each whole line of each rank comes out once, as it is written.
+- The rank that ended first is named, by its rank in the job, in the last line of all, with the last
+  error that it wrote; its code is the job's. The others are ended.
+- The ranks end with this process, however it ends.
+- Node N of the operator's ``JOB-worker-N`` is node N. Of several nodes, all ranks meet at
+  PADDLE_MASTER; of one, at a free port.
 
 Standard library only, and no import of the package: it runs as a file. Exit code: 0; that of the
 rank that failed (128 + N where signal N ended it); 128 + N where signal N ended this process; 2
@@ -24,39 +22,26 @@ for wrong usage.
 from __future__ import annotations
 
 import contextlib
-import json
+import ctypes
 import os
 import re
-import runpy
-import selectors
-import shutil
+import select
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
 USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give the job's shape"
 
-# In the environment of every process of one job, and of no other: how they are found again.
-MARK = "K8SBENCH_PADDLE_LAUNCH"
 STDOUT, STDERR = 1, 2
-REPORTS = 0  # what a `Reporter` writes, beside those two streams
-AS_LAUNCHER = "--launcher"
-TICK = 0.1  # seconds between two reads of the ranks' files
-# How long the launcher may take to end its ranks after a signal; Kubernetes kills after 30 s.
+# How long ranks may take to end after a signal; Kubernetes kills after 30 s.
 GRACE = 15.0
-CHUNK = 1 << 16
-MOST_PER_TICK = 256 * CHUNK  # a rank that writes without pause must not starve the others
-
-# The launcher's line on the rank that failed. It ends itself with the code of the lowest rank
-# that did not end with 0, which may be one that it has just terminated because of the other.
-FAILED = re.compile(rb"Container rank (\d+) status failed .* code (-?\d+) log ")
+PIPE = 1 << 16  # bytes that a pipe holds at most: one read takes all that has been written
 
 # How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of
 # command lines.
@@ -66,15 +51,30 @@ LONGEST_ERROR = 1000  # bytes of it that are repeated
 # As our trainers exit when SIGTERM comes (`parts/ending.py`). No other exit code is taken for a
 # signal.
 TERMINATED = 128 + signal.SIGTERM
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_LIBC = ctypes.CDLL(None)
+
+
+class UsageError(Exception):
+    """What is wrong with the arguments or the environment, and what to do."""
+
+
+class Place(NamedTuple):
+    """Which of the job's ranks this node has."""
+
+    first: int  # in the job
+    here: int  # how many
+    of: int  # how many the job has
+    master: str | None  # where they meet, HOST:PORT; None: at a port of this node
 
 
 class Ending(NamedTuple):
     """How one rank ended."""
 
-    name: str  # "rank 9", as the job counts
-    local: int  # as this node counts
+    rank: int  # as the job counts
     code: int  # negative: a signal's number
-    process: int | None = None
+    process: int
+    wrote: tuple[float, int]  # `Rank.wrote`
 
     @property
     def from_outside(self) -> bool:
@@ -86,15 +86,11 @@ class Ending(NamedTuple):
 
     def line(self, error: str = "") -> bytes:
         """The line that names the rank; `k8sbench.diagnose.job.exits` reads it."""
-        by = "" if self.process is None else f" received by PID {self.process}"
-        how = f"exit code {self.code}" if self.code >= 0 else f"{_signal(-self.code)}{by}"
+        how = f"exit code {self.code}"
+        if self.code < 0:
+            how = f"{_signal(-self.code)} received by PID {self.process}"
         why = f": {error}" if error else ""
-        return f"paddle_launch.py: {self.name}: {how}{why}\n".encode()
-
-
-def _by_signal(code: int) -> int:
-    """An exit code, with our trainers' own end by SIGTERM read as that."""
-    return -signal.SIGTERM if code == TERMINATED else code
+        return f"paddle_launch.py: rank {self.rank}: {how}{why}\n".encode()
 
 
 def _signal(number: int) -> str:
@@ -108,281 +104,125 @@ class Lines:
 
     def __init__(self) -> None:
         self._rest = b""
-        self.last: deque[bytes] = deque(maxlen=REMEMBERED)
+        self._last: deque[bytes] = deque(maxlen=REMEMBERED)
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes, each with its newline."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         whole = [line + b"\n" for line in lines]
-        self.last.extend(whole)
+        self._last.extend(whole)
         return whole
 
     def end(self) -> list[bytes]:
         """What is left without a newline, as a line."""
         return self.feed(b"\n") if self._rest else []
 
-
-class WorkerLogs:
-    """Follows every ``workerlog.N`` of a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._files: dict[Path, tuple[int, Lines]] = {}
-
     @property
-    def found(self) -> bool:
-        """Whether the launcher has started its ranks."""
-        return bool(self._files)
-
-    def look(self) -> None:
-        """Open the files that are new."""
-        for path in sorted(self._folder.glob("workerlog.*")):
-            if path not in self._files:
-                self._files[path] = (os.open(path, os.O_RDONLY | os.O_CLOEXEC), Lines())
-
-    def read(self, most: int = MOST_PER_TICK) -> list[bytes]:
-        """The whole lines that were written since the last call, from `most` bytes of each file.
-
-        The first rank's come last and only as far as they went when this began: what it wrote
-        after a message of the others must not come out before what they had written.
-        """
-        first = self._folder / "workerlog.0"
-        until = os.fstat(self._files[first][0]).st_size if first in self._files else 0
-        found: list[bytes] = []
-        for path, (file, lines) in sorted(self._files.items(), key=lambda item: item[0] == first):
-            left = most
-            if path == first:
-                left = min(most, until - os.lseek(file, 0, os.SEEK_CUR))
-            while left > 0 and (data := os.read(file, min(left, CHUNK))):
-                left -= len(data)
-                found += lines.feed(data)
-        return found
-
-    def rest(self) -> list[bytes]:
-        """All that is left, once every rank has ended."""
-        self.look()
-        found = self.read(most=sys.maxsize)
-        for _, lines in self._files.values():
-            found += lines.end()
-        return found
-
-    def written_at(self, local: int) -> int:
-        """When the rank of that number on this node last wrote: nanoseconds, 0 if never."""
-        file, _ = self._files.get(self._folder / f"workerlog.{local}", (None, None))
-        return 0 if file is None else os.fstat(file).st_mtime_ns
-
-    def last_error(self, local: int) -> str:
-        """The last error line of the rank of that number on this node; empty if it has none."""
-        _, lines = self._files.get(self._folder / f"workerlog.{local}", (None, Lines()))
-        errors = (line for line in reversed(lines.last) if ERROR.match(line))
+    def last_error(self) -> str:
+        """The last line that tells an error; empty if there is none."""
+        errors = (line for line in reversed(self._last) if ERROR.match(line))
         return next(errors, b"")[:LONGEST_ERROR].decode(errors="replace").strip()
 
 
-class Reporter:
-    """Runs in the launcher's process and reports which ranks it starts and how they end.
+class Rank:
+    """One rank that runs on this node, and what it writes."""
 
-    The launcher looks at its ranks once per second, and names one of those that have failed by
-    then. Here they are looked at when the first of them ends, and before the launcher itself can
-    take their exit codes away. Once the launcher signals a rank, all that follows is its doing, and
-    nothing more is reported.
-
-    A report is a line of JSON: a list of ranks, each [rank in the job, rank on this node, process,
-    exit code], with None for a rank that was started and -N for signal N.
-    """
-
-    def __init__(self, report: int) -> None:
-        self._report = report
-        self._ranks: dict[int, tuple[int, int]] = {}  # by process: in the job, on this node
-
-    def install(self) -> None:
-        """Watch all processes of ranks that `subprocess.Popen` starts from now on."""
-        reporter = self
-
-        class Popen(subprocess.Popen):  # type: ignore[type-arg]
-            def __init__(self, *arguments: Any, **options: Any) -> None:
-                super().__init__(*arguments, **options)
-                reporter._start(self.pid, options.get("env") or {})
-
-            def poll(self) -> int | None:
-                code = super().poll()
-                if code is not None:  # which SIGCHLD was too late for
-                    reporter._end({self.pid: code})
-                return code
-
-        subprocess.Popen = Popen  # type: ignore[misc]
-        signal.signal(signal.SIGCHLD, lambda *_: self._look())
-        signal.siginterrupt(signal.SIGCHLD, False)
-        sys.addaudithook(self._heed)
-
-    def _start(self, process: int, env: Mapping[str, str]) -> None:
-        if "PADDLE_TRAINER_ID" in env:
-            rank = int(env["PADDLE_TRAINER_ID"])
-            local = int(env.get("PADDLE_RANK_IN_NODE", rank))
-            self._write([[rank, local, process, None]])
-            self._ranks[process] = rank, local
-            self._look()
-
-    def _look(self) -> None:
-        ended = {}
-        for process in list(self._ranks):
-            with contextlib.suppress(ChildProcessError):  # `poll` has just taken its code
-                found = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-                if found is not None:
-                    exited = found.si_code == os.CLD_EXITED
-                    ended[process] = found.si_status if exited else -found.si_status
-        self._end(ended)
-
-    def _end(self, codes: Mapping[int, int]) -> None:
-        # The handler of SIGCHLD may interrupt a look: who removes a rank reports it.
-        known = {process: self._ranks.pop(process, None) for process in codes}
-        self._write(
-            [[*rank, one, codes[one]] for one, rank in known.items() if rank and codes[one] != 0]
+    def __init__(self, number: int, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self.number = number
+        self.lines = Lines()
+        self.wrote = 0.0, 0  # what was last read of it: when, and how many bytes
+        self.process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # signals reach it through this process, and once
+            preexec_fn=_end_with_the_launcher,  # noqa: PLW1509 - there are no threads here
         )
+        assert self.process.stdout is not None
+        self.pipe = self.process.stdout
+        os.set_blocking(self.pipe.fileno(), False)
 
-    def _heed(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("os.kill", "os.killpg") and arguments[0] in self._ranks and arguments[1]:
-            self._look()
-            self._ranks.clear()
+    def read(self, now: float) -> list[bytes]:
+        """The whole lines that it has written since the last call."""
+        if self.pipe.closed:
+            return []
+        try:
+            data = os.read(self.pipe.fileno(), PIPE)
+        except BlockingIOError:
+            return []
+        if data:
+            self.wrote = now, len(data)
+            return self.lines.feed(data)
+        self.pipe.close()
+        return self.lines.end()
 
-    def _write(self, ranks: list[list[int | None]]) -> None:
-        if ranks:
-            with contextlib.suppress(OSError):  # nobody reads it any more
-                os.write(self._report, json.dumps(ranks).encode() + b"\n")
+    def send(self, number: int) -> None:
+        """Send a signal to it and to the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
-
-class OwnLines:
-    """Passes on what the launcher itself prints, and reads which ranks have failed."""
-
-    def __init__(self, launcher: subprocess.Popen[bytes], logs: WorkerLogs, reports: int) -> None:
-        assert launcher.stdout is not None
-        assert launcher.stderr is not None
-        # The ranks that were found first to have ended badly; of several it is not known which
-        # was the first.
-        self.ended: list[Ending] = []
-        # The rank that the launcher reports as failed: its number on this node, its exit code.
-        self.failed: tuple[int, int] | None = None
-        self._logs = logs
-        self._before: int | None = None  # how many ranks of the job are on the nodes before this
-        self._sources = selectors.DefaultSelector()
-        pipes = ((launcher.stdout, STDOUT), (launcher.stderr, STDERR), (reports, REPORTS))
-        for pipe, stream in pipes:
-            self._sources.register(pipe, selectors.EVENT_READ, (stream, Lines()))
-
-    def name(self, local: int) -> str:
-        """What the job calls the rank of that number on this node: a node's ranks are in a row."""
-        return f"local rank {local}" if self._before is None else f"rank {self._before + local}"
-
-    def wait(self, seconds: float) -> bool:
-        """Pass on what comes within `seconds`; False once nothing can come any more."""
-        if not self._sources.get_map():
-            time.sleep(seconds)
-            return False
-        for key, _ in self._sources.select(seconds):
-            stream, lines = key.data
-            data = os.read(key.fd, CHUNK)
-            whole = lines.feed(data) if data else lines.end()
-            if not data:
-                self._sources.unregister(key.fileobj)
-            if stream == REPORTS:
-                for line in whole:
-                    self._read(json.loads(line))
-            elif stream == STDERR:
-                put(stream, [line for line in whole if self._belongs_in_a_log(line)])
-            elif not self._logs.found:
-                # Later on its stdout only repeats the first rank's file.
-                put(stream, whole)
-        return True
-
-    def _read(self, report: list[tuple[int, int, int, int | None]]) -> None:
-        for rank, local, _, _ in report:
-            self._before = rank - local
-        self.ended = self.ended or [
-            Ending(f"rank {rank}", local, _by_signal(code), process)
-            for rank, local, process, code in report
-            if code is not None
-        ]
-
-    def _belongs_in_a_log(self, line: bytes) -> bool:
-        if found := FAILED.match(line):
-            self.failed = self.failed or (int(found[1]), int(found[2]))
-        # Left out: the failed rank with its command, its environment, and the title of the part of
-        # stdout that is left out too.
-        return not found and not line.startswith(b"env {") and b"ERROR LOG DETAIL" not in line
+    def ending(self) -> Ending | None:
+        """How it ended, unless well."""
+        code = self.process.poll()
+        if not code:
+            return None
+        code = -signal.SIGTERM if code == TERMINATED else code
+        return Ending(self.number, code, self.process.pid, self.wrote)
 
 
-def first_of(ended: Sequence[Ending], logs: WorkerLogs) -> Ending | None:
-    """Of ranks that were found dead together the one that has most likely died first.
+def _end_with_the_launcher() -> None:
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
-    The ranks that have lost another one write more, and later.
-    """
-    return min(
-        ended, key=lambda one: (not one.from_outside, logs.written_at(one.local)), default=None
-    )
+
+def place(given: Mapping[str, str], hostname: str) -> Place:
+    """The shape of the job by the operator's variables. Raises `UsageError`."""
+    nodes, here = _count(given, "PADDLE_NNODES"), _count(given, "PADDLE_NPROC_PER_NODE")
+    if nodes == 1:
+        return Place(0, here, here, None)
+    named = re.fullmatch(rf"{re.escape(given.get('PADDLE_JOB_ID', ''))}-worker-(\d+)", hostname)
+    node = given.get("PADDLE_RANK") or (named[1] if named else "")
+    if not node.isdecimal() or int(node) >= nodes:
+        raise UsageError(
+            f"node {node or 'without a number'} of {nodes}; set PADDLE_RANK to 0, 1, …"
+        )
+    if "PADDLE_MASTER" not in given:
+        raise UsageError("several nodes meet at PADDLE_MASTER, which is not set to HOST:PORT")
+    return Place(int(node) * here, here, nodes * here, given["PADDLE_MASTER"])
+
+
+def _count(given: Mapping[str, str], name: str) -> int:
+    text = given.get(name, "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{name} is {text!r}, which is no count")
+    return int(text)
 
 
 def environment(
-    given: Mapping[str, str], folder: Path, hostname: str | None = None
+    given: Mapping[str, str], at: Place, local: int, master: str, *, gpus: bool
 ) -> dict[str, str]:
-    """The launcher's environment: the given one, with what it would get wrong set right."""
-    env = dict(given)
-    env[MARK] = str(folder)
-    env["PYTHONUNBUFFERED"] = "1"
-    if "POD_NAME" in env:  # which the launcher replaces by six random letters
-        env["K8SBENCH_POD_NAME"] = env["POD_NAME"]
-    # The launchers send HTTP to each other, by a client that uses every proxy variable.
-    env["NO_PROXY"] = env["no_proxy"] = "*"
-    if env.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
-        # "No GPU" would be read as one GPU without a name.
-        del env["CUDA_VISIBLE_DEVICES"]
-        env["PADDLE_DISTRI_BACKEND"] = "gloo"
-    if "POD_IP" not in env and env.get("POD_IP_DUMMY"):
-        # The operator's name for the address of node 0, which serves the meeting point: the
-        # launcher must know it as its own, which with the host's network it otherwise does not.
-        env["POD_IP"] = env["POD_IP_DUMMY"]
-    job = re.escape(env.get("PADDLE_JOB_ID", ""))
-    node = re.fullmatch(rf"{job}-worker-(\d+)", hostname or socket.gethostname())
-    if job and node and "PADDLE_RANK" not in env and env.get("PADDLE_NNODES", "1") != "1":
-        env["PADDLE_RANK"] = node[1]
-    return env
+    """The environment of the rank of that number on this node."""
+    rank = at.first + local
+    device = {"FLAGS_selected_gpus": str(local)} if gpus else {"PADDLE_DISTRI_BACKEND": "gloo"}
+    return {
+        **given,
+        **device,
+        "PYTHONUNBUFFERED": "1",
+        "PADDLE_MASTER": master,
+        "PADDLE_TRAINER_ID": str(rank),
+        "PADDLE_TRAINERS_NUM": str(at.of),
+        "PADDLE_RANK_IN_NODE": str(local),
+        "PADDLE_LOCAL_SIZE": str(at.here),
+        # Paddle demands it; as all meet at one place nobody goes there.
+        "PADDLE_CURRENT_ENDPOINT": f"{socket.gethostname()}:{rank}",
+    }
 
 
-def members(mark: str) -> list[int]:
-    """The processes of this job, wherever they have moved; none where there is no /proc."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for path in Path("/proc").glob("[1-9]*/environ"):
-        with contextlib.suppress(OSError):  # another user's, or just gone
-            if wanted in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
-
-
-def kill_members(mark: str) -> None:
-    """Kill what is left of the job; again, as long as a fork can escape between two scans."""
-    until = time.monotonic() + 5.0
-    while (left := members(mark)) and time.monotonic() < until:
-        for process in left:
-            with contextlib.suppress(OSError):
-                os.kill(process, signal.SIGKILL)
-        time.sleep(0.01)
-
-
-def guard(alive: int, writer: int, folder: Path) -> NoReturn:
-    """Wait, as a process of its own, for the end of the entry point; then clean up after it."""
-    os.setsid()  # a signal to the entry point's process group must not reach this process
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    os.close(writer)
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # a reader of the other's output waits until no process holds it
-        os.dup2(null, stream)
-    try:
-        while os.read(alive, 1):
-            pass
-        kill_members(str(folder))
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os._exit(0)
+def has_gpus(given: Mapping[str, str]) -> bool:
+    """Whether this node has GPUs that are not hidden."""
+    hidden = given.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
+    return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 def put(stream: int, lines: Sequence[bytes]) -> None:
@@ -392,97 +232,105 @@ def put(stream: int, lines: Sequence[bytes]) -> None:
         data = data[os.write(stream, data) :]
 
 
-def follow(
-    launcher: subprocess.Popen[bytes], reports: int, folder: Path, signals: Sequence[int]
-) -> int:
-    """Pass all output on until the launcher has ended; the job's exit code on this node.
+def listen(ranks: Sequence[Rank], wake: int, seconds: float | None) -> None:
+    """Pass on what the ranks write within `seconds`; returns at once when `wake` can be read.
 
-    `reports` is the file descriptor on which a `Reporter` is read. `signals` grows when a signal
-    asks this process to stop.
+    The first rank is read before the others and comes out after them: what it writes after a
+    message of the others, as its summary, must not come out before what they had written.
     """
-    logs = WorkerLogs(folder)
-    own = OwnLines(launcher, logs, reports)
+    pipes = [rank.pipe.fileno() for rank in ranks if not rank.pipe.closed]
+    select.select([wake, *pipes], [], [], seconds)
+    with contextlib.suppress(BlockingIOError):
+        os.read(wake, PIPE)
+    first, *others = ranks
+    now = time.monotonic()
+    spoken = first.read(now)
+    put(STDOUT, [line for rank in others for line in rank.read(now)] + spoken)
+
+
+def first_of(ended: Sequence[Ending]) -> Ending | None:
+    """Of ranks that were found dead together the one that has most likely died first.
+
+    The ranks that have lost another one write more, and later.
+    """
+    return min(ended, key=lambda one: (not one.from_outside, one.wrote), default=None)
+
+
+def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
+    """Pass all output on until every rank has ended; the job's exit code on this node.
+
+    `wake` can be read when a signal has come, also SIGCHLD. `signals` grows when one asks this
+    process to stop.
+    """
     first: Ending | None = None
-    deadline = float("inf")
-    while launcher.poll() is None:
-        if signals and deadline == float("inf"):
+    deadline: float | None = None
+    running = True
+    while running:
+        left = None if deadline is None else max(deadline - time.monotonic(), 0.1)
+        listen(ranks, wake, left)
+        running = any(rank.process.poll() is None for rank in ranks)
+        if first is None and not signals:
+            ended = [ending for rank in ranks if (ending := rank.ending()) is not None]
+            first = first_of(ended)
+            if first is not None:
+                put(STDERR, [first.line()])
+        if deadline is None and (signals or first is not None):
             deadline = time.monotonic() + GRACE
-            launcher.terminate()  # once: after a second signal it no longer ends its ranks
-        if time.monotonic() > deadline:
-            launcher.kill()
-        logs.look()
-        if first is None and not signals and (first := first_of(own.ended, logs)):
-            put(STDERR, [first.line()])
-        own.wait(TICK)
-        put(STDOUT, logs.read())
-    kill_members(str(folder))  # what the launcher did not end itself, such as loader processes
-    until = time.monotonic() + 1.0  # the end of its pipes, which a survivor might hold open
-    while time.monotonic() < until and own.wait(TICK):
-        pass
-    put(STDOUT, logs.rest())
-    if first is None and not signals:
-        first = first_of(own.ended, logs)
-        if first is None and own.failed is not None:  # a launcher that starts its ranks otherwise
-            local, code = own.failed
-            first = Ending(own.name(local), local, _by_signal(code))
+            for rank in ranks:
+                rank.send(signal.SIGTERM)
+        if deadline is not None and time.monotonic() > deadline:
+            for rank in ranks:
+                rank.send(signal.SIGKILL)
+    for rank in ranks:
+        rank.send(signal.SIGKILL)  # its loader processes, which would hold its pipe open
+    until = time.monotonic() + 1.0
+    while not all(rank.pipe.closed for rank in ranks) and time.monotonic() < until:
+        listen(ranks, wake, 0.1)
     if first is None:
-        return launcher.returncode
+        return 0
     # Once more, after all lines of the others, and on stdout as those: a reader of both streams
     # may see them in another order.
-    put(STDOUT, [first.line(logs.last_error(first.local))])
-    return first.code
-
-
-def run_launcher(report: int, arguments: Sequence[str]) -> None:
-    """Be the launcher's process, as ``python3 -m paddle.distributed.launch`` is."""
-    os.set_inheritable(report, False)
-    Reporter(report).install()
-    sys.path[0] = str(Path.cwd())  # not this file's folder
-    sys.argv[1:] = arguments
-    runpy.run_module("paddle.distributed.launch", run_name="__main__", alter_sys=True)
+    error = next(rank.lines.last_error for rank in ranks if rank.number == first.rank)
+    put(STDOUT, [first.line(error)])
+    return first.code if first.code >= 0 else 128 - first.code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one node of a job; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == [AS_LAUNCHER]:
-        run_launcher(int(arguments[1]), arguments[2:])
-        return 0
-    if not arguments or not Path(arguments[0]).is_file():
-        print(f"paddle_launch.py: error: no such script: {arguments[:1]}; {USAGE}", file=sys.stderr)
+    try:
+        if not arguments or not Path(arguments[0]).is_file():
+            raise UsageError(f"no such script: {arguments[:1]}; {USAGE}")
+        at = place(os.environ, socket.gethostname())
+    except UsageError as error:
+        print(f"paddle_launch.py: error: {error}", file=sys.stderr)
         return 2
 
     received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: received.append(number))
-    folder = Path(tempfile.mkdtemp(prefix="k8sbench-paddle-"))
-    alive, writer = os.pipe()
-    watcher = os.fork()
-    if watcher == 0:
-        guard(alive, writer, folder)
-    os.close(alive)
-    reports, report = os.pipe()
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wake, writer = os.pipe()
+    for end in (wake, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    # Bound and not listening: rank 0 can listen there, since it sets the same option, and nobody
+    # else is given the port meanwhile.
+    meeting = socket.socket()
+    meeting.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    meeting.bind(("127.0.0.1", 0))
+    master = at.master or f"127.0.0.1:{meeting.getsockname()[1]}"
+    gpus, command = has_gpus(os.environ), [sys.executable, *arguments]
+    ranks: list[Rank] = []
     try:
-        command = [sys.executable, str(Path(__file__).absolute()), AS_LAUNCHER, str(report)]
-        # Its GPU log would run nvidia-smi every 5 s beside the measurement.
-        command += [f"--log_dir={folder}", "--enable_gpu_log=False", *arguments]
-        launcher = subprocess.Popen(
-            command,
-            env=environment(os.environ, folder),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(report,),
-            start_new_session=True,  # signals reach it through this process, and once
-        )
-        os.close(report)
-        code = follow(launcher, reports, folder, received)
+        for local in range(at.here):
+            env = environment(os.environ, at, local, master, gpus=gpus)
+            ranks.append(Rank(at.first + local, command, env))
+        code = follow(ranks, wake, received)
     finally:
-        os.close(writer)
-        os.waitpid(watcher, 0)
-    if received:
-        return 128 + received[0]
-    return code if code >= 0 else 128 - code
+        for rank in ranks:
+            rank.send(signal.SIGKILL)
+    return 128 + received[0] if received else code
 
 
 if __name__ == "__main__":

@@ -322,7 +322,7 @@ def test_what_the_machine_cannot_do_is_one_line_and_code_2(
 def test_help_needs_no_framework_and_a_file_can_be_run_from_anywhere(
     trainer: str, tmp_path: pathlib.Path
 ) -> None:
-    """As paddle.distributed.launch runs it; a stray module beside the caller shadows nothing."""
+    """As `paddle_launch` runs it; a stray module beside the caller shadows nothing."""
     (tmp_path / "paddle.py").write_text("raise ImportError('help imported a framework')")
     (tmp_path / "numpy.py").write_text("raise ImportError('help imported numpy')")
     file = ROOT / "k8sbench" / "trainers" / f"{trainer}.py"

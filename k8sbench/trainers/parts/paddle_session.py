@@ -1,7 +1,7 @@
 # ruff: noqa: D102 - the base class describes its methods
 """One rank of a Paddle job: its place, device, precision and peers.
 
-The same code runs with gloo on CPUs and NCCL on GPUs, under paddle.distributed.launch and alone.
+The same code runs with gloo on CPUs and NCCL on GPUs, under `paddle_launch` and alone.
 Importing this module imports paddle, whose thread count and TF32 switch are read from the
 environment at that moment: `before_import` must have run. Nothing about speed is switched on in
 silence, and what had no effect is not claimed: Paddle's AMP does nothing on a CPU, so there
@@ -35,7 +35,7 @@ from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
-MEETING_SECONDS = 60.0  # after that Paddle's own timeout counts
+MEETING_SECONDS = 900.0  # for a pod that starts late; as long as rank 0 waits for the others
 
 
 class Session(session.Session):
@@ -71,7 +71,7 @@ class Session(session.Session):
         if self.place.world_size == 1:
             return
         self.backend = "nccl" if self.on_gpu else "gloo"
-        # The launcher guesses from the wheel; the device that this run uses is what counts. Without
+        # A launcher guesses from the machine; the device that this run uses is what counts. Without
         # a launcher no variable names it, and Paddle would put every rank on the first one.
         os.environ["PADDLE_DISTRI_BACKEND"] = self.backend
         if self.on_gpu:
@@ -176,7 +176,7 @@ class Session(session.Session):
 
     def libraries(self) -> dict[str, object]:
         cudnn = paddle.get_cudnn_version() if self.on_gpu else None
-        facts: dict[str, object] = {
+        return {
             "framework_version": self.version,
             "local_world_size": int(os.environ.get("PADDLE_LOCAL_SIZE", "0")) or None,
             "threads": int(os.environ.get("OMP_NUM_THREADS", "1")),
@@ -184,9 +184,6 @@ class Session(session.Session):
             "cudnn": str(cudnn) if cudnn else None,
             "nccl": _nccl_version() if self.on_gpu else None,
         }
-        if "PADDLE_TRAINER_ID" in os.environ:  # the launcher has replaced POD_NAME by another name
-            facts["pod"] = os.environ.get("K8SBENCH_POD_NAME") or None
-        return facts
 
     def gpu(self) -> tuple[Any, str | None, str | None]:
         properties = paddle.device.cuda.get_device_properties(self.device)
