@@ -101,12 +101,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("source", type=Path, metavar="SOURCE", help="the published file")
     parser.add_argument("out", type=Path, metavar="OUT", help="the .npz to write")
-    parser.add_argument(
-        "--kind",
-        choices=sorted({kind.name for kind in KINDS}),
-        default=None,
-        help="whose names it has (default: found out)",
-    )
     given = parser.parse_args(argv)
     try:
         print(json.dumps(_convert(given)))
@@ -125,7 +119,7 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
             f"name says {told[1]}; fetch it again"
         )
     tensors = _tensors(given.source)
-    kind, arrays = convert(tensors, given.kind)
+    kind, arrays = convert(tensors)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     part = given.out.with_name(f".{given.out.name}.part")
@@ -140,16 +134,13 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def convert(
-    tensors: Mapping[str, Array], wanted: str | None = None
-) -> tuple[str, dict[str, Array]]:
+def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
     """The kind of the names, and the arrays (float32) under ours.
 
     Raises :class:`weights.WeightsError` unless every tensor of a ResNet-50 is there and no other.
     """
     tensors = {name: each for name, each in tensors.items() if not _ASIDE.fullmatch(name)}
-    kinds = [kind for kind in KINDS if wanted in {None, kind.name}]
-    kind = max(kinds, key=lambda kind: sum(_ours(kind, name) is not None for name in tensors))
+    kind = max(KINDS, key=lambda kind: sum(_ours(kind, name) is not None for name in tensors))
     arrays: dict[str, Array] = {}
     strange = []
     for name, tensor in tensors.items():

@@ -33,12 +33,12 @@ pytestmark = [
 FROZEN_TOLERANCE = 2e-4
 # Measured on a CPU: ranks with statistics of their own are off by 4e-3 to 9e-3.
 TRAINING_TOLERANCE = 5e-4
-SYNC_BN = {
-    "deeplabv3p_paddle": (
-        *("--recipe", "matched", "--crop", "16x16", "--classes", "5", "--lr", "0.03"),
-        "--no-dropout",
+SYNC_BN = [
+    (
+        *("deeplabv3p_paddle", "--recipe", "matched", "--crop", "16x16", "--classes", "5"),
+        *("--lr", "0.03", "--no-dropout"),
     )
-}
+]
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_mixed_precision_has_effect_on_a_gpu() -> None:
 
 def test_two_ranks_compute_what_one_computes_with_twice_the_batch(two_gpus: None) -> None:
     """Also the fused head, whose shards NCCL ties together."""
-    jobs = {name: (*options, "--frozen-norm") for name, options in STEEP.items()}
-    jobs["arcface"] = (*jobs["arcface"], "--head", "margin")
+    jobs = [(name, *options, "--frozen-norm") for name, options in STEEP.items()]
+    jobs[-1] = (*jobs[-1], "--head", "margin")
     both = on_two_ranks(jobs, "cuda", timeout=LONG)
     for one, (first, _) in zip(on_one_rank(jobs, "cuda", timeout=LONG), both, strict=True):
         assert only(first, "environment")[0]["backend"] == "nccl"

@@ -43,17 +43,13 @@ JOBS: dict[str, tuple[Sequence[str], Mapping[str, str], str]] = {
 # What the user reads of it.
 SENTENCES = {
     signal.SIGKILL: "was killed by signal 9 (SIGKILL): it was possibly out of memory.",
-    signal.SIGSEGV: "was killed by signal 11 (SIGSEGV).",
     signal.SIGTERM: "was ended by signal 15 (SIGTERM), not by its launcher.",
 }
 # What the last lines hold of it. Of a trainer that SIGTERM ended torchrun knows an exit code.
 TOLD = {
     ("pytorch", signal.SIGKILL): r"rank +: 1 .*\n +exitcode +: -9 ",
-    ("pytorch", signal.SIGSEGV): r"rank +: 1 .*\n +exitcode +: -11 ",
     ("pytorch", signal.SIGTERM): r"rank +: 1 .*\n +exitcode +: 143 ",
     ("paddle", signal.SIGKILL): r"paddle_launch.py: rank 1: Signal 9 \(SIGKILL\) .*\Z",
-    ("paddle", signal.SIGSEGV): r"paddle_launch.py: rank 1: Signal 11 \(SIGSEGV\) .*\Z",
-    ("paddle", signal.SIGTERM): r"paddle_launch.py: rank 1: Signal 15 \(SIGTERM\) .*\Z",
 }
 
 

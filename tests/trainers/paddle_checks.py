@@ -6,7 +6,7 @@ A device is named as on the command line: "cpu" or "cuda".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -87,21 +87,19 @@ STEEP: dict[str, Sequence[str]] = {
 FROZEN_TOLERANCE = 1e-5
 
 
-def on_one_rank(
-    jobs: Mapping[str, Sequence[str]], device: str, *, timeout: float = 100.0
-) -> list[list[Event]]:
+def on_one_rank(jobs: Sequence[Job], device: str, *, timeout: float = 100.0) -> list[list[Event]]:
     """Five steps of each trainer with four samples; its events."""
     found = in_turn(_five_steps(jobs, device, "4"), 1, timeout=timeout)
     return [each for (each,) in found]
 
 
 def on_two_ranks(
-    jobs: Mapping[str, Sequence[str]], device: str, *, before: str = "", timeout: float = 100.0
+    jobs: Sequence[Job], device: str, *, before: str = "", timeout: float = 100.0
 ) -> list[list[list[Event]]]:
     """The same with two samples on each of two ranks; each rank's events."""
     return in_turn(_five_steps(jobs, device, "2"), 2, before=before, timeout=timeout)
 
 
-def _five_steps(jobs: Mapping[str, Sequence[str]], device: str, batch_size: str) -> list[Job]:
+def _five_steps(jobs: Sequence[Job], device: str, batch_size: str) -> list[Job]:
     shared = ("--device", device, "--threads", "1", *FIVE, "--batch-size", batch_size)
-    return [(name, *shared, *options) for name, options in jobs.items()]
+    return [(name, *shared, *options) for name, *options in jobs]

@@ -9,12 +9,11 @@ import signal
 
 import pytest
 
-from tests.trainers.killed_ranks import JOBS, SENTENCES, a_killed_rank_ends_its_job
+from tests.trainers.killed_ranks import TOLD, a_killed_rank_ends_its_job
 
 pytestmark = pytest.mark.tier("frameworks")
 
 
-@pytest.mark.parametrize("number", SENTENCES, ids=lambda number: str(number.name))
-@pytest.mark.parametrize("framework", JOBS)
+@pytest.mark.parametrize(("framework", "number"), TOLD)
 def test_a_killed_rank_ends_the_job_and_is_named(framework: str, number: signal.Signals) -> None:
     a_killed_rank_ends_its_job(framework, "--device", "cpu", "--threads", "1", number=number)

@@ -32,21 +32,36 @@ from tests.trainers.torch_runs import (
 
 pytestmark = pytest.mark.tier("frameworks")
 
+# What only some of the jobs below do: their --run-id.
+SYNCED, HOOKED = "synced", "hooked"
 # On CPUs upstream's programs have plain batch norm. This lets ours synchronise it, so that where it
-# is put, and with what losses, can be checked on one; and counts what it costs, step by step.
-SYNC_BN_ON_CPU = """
+# is put, and with what losses, can be checked on one. Data parallelism sums gradients out of
+# Python's sight, unless a hook does it: by the same sums. What each step costs is counted.
+NOTED = f"""
 import collections
 import torch
-from torch import distributed
+from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from k8sbench.trainers.parts import loop, steps, torch_session
 
-torch_session.Session.synchronises = lambda here, wanted: wanted and here.place.world_size > 1
-taken = [collections.Counter()]
+taken, sums, run_id = [collections.Counter()], [], [None]
+
+def synchronises(here, wanted):
+    run_id[0] = here.settings.run_id
+    return wanted and here.place.world_size > 1 and run_id[0] == "{SYNCED}"
+
+class Hooked(nn.parallel.DistributedDataParallel):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        if run_id[0] == "{HOOKED}":
+            self.register_comm_hook(None, allreduce_hook)
 
 def count(where, name):
     call = getattr(where, name)
     def counted(*given, **named):
         taken[-1][name] += 1
+        if name == "all_reduce":
+            sums.append((given[0].numel(), given[0].dtype))
         return call(*given, **named)
     setattr(where, name, counted)
 
@@ -54,72 +69,50 @@ count(distributed, "all_gather")
 count(distributed, "all_reduce")
 for reading in ("item", "tolist", "nonzero", "__bool__", "__getitem__"):
     count(torch.Tensor, reading)
-done, finish = steps.StepTimer.step_done, loop.Loop._finish
+start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish
+
+def started(timer):
+    taken[:] = [collections.Counter()]
+    sums.clear()
+    start(timer)
 
 def step_done(timer):
     taken.append(collections.Counter())
     return done(timer)
 
 def told(run):
-    norms = sum(type(layer).__name__ == "SyncNorm" for layer in run.layers())
-    run.journal.event("costs", {"norms": norms, "steps": taken[:-1]})
+    costs = {{
+        "norms": sum(type(layer).__name__ == "SyncNorm" for layer in run.layers()),
+        "steps": taken[:-1],
+        "whole": sums.count((run.parameters, torch.float32)),
+        "wrapped": isinstance(run.model, Hooked),
+    }}
+    if run.here.place.first:
+        run.journal.event("costs", costs)
     return finish(run)
 
-steps.StepTimer.step_done, loop.Loop._finish = step_done, told
-"""
-
-
-# Data parallelism sums gradients out of Python's sight, unless a hook does it: by the same sums.
-COUNTED_SUMS = """
-from torch import distributed, nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from k8sbench.trainers.parts import loop, steps
-
-taken = [0]
-plain = distributed.all_reduce
-
-def all_reduce(*given, **named):
-    taken[-1] += 1
-    return plain(*given, **named)
-
-class Hooked(nn.parallel.DistributedDataParallel):
-    def __init__(self, *given, **named):
-        super().__init__(*given, **named)
-        self.register_comm_hook(None, allreduce_hook)
-
-distributed.all_reduce, nn.parallel.DistributedDataParallel = all_reduce, Hooked
-start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish
-
-def started(timer):
-    taken[:] = [0]
-    start(timer)
-
-def step_done(timer):
-    taken.append(0)
-    return done(timer)
-
-def told(run):
-    run.journal.event("sums", {"steps": taken[:-1]})
-    return finish(run)
-
+torch_session.Session.synchronises, nn.parallel.DistributedDataParallel = synchronises, Hooked
 steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop._finish = started, step_done, told
 """
-
-
+RESNET50 = ("resnet50", *STEEP["resnet50"])
+ADDED_UP = (*RESNET50, "--frozen-norm", "--accumulate", "2", "--run-id", HOOKED)
+AMP = (*FROZEN[0], "--amp-dtype", "fp16")
 # Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
-GOES_ON = ("resnet50", *STEEP["resnet50"], "--iterations", "1", "--min-steady-seconds", "1")
+GOES_ON = (*RESNET50, "--iterations", "1", "--min-steady-seconds", "1")
+ALONE = [*FROZEN, ADDED_UP, *TRAINING]
+APART = [(*AMP, "--overlap"), AMP, (*TRAINING[0], "--run-id", SYNCED), GOES_ON]
 
 
 @pytest.fixture(scope="module")
 def one() -> list[list[Event]]:
-    """What one rank tells of the jobs below, one after the other."""
-    return on_one_rank([*FROZEN, *TRAINING], "cpu")
+    """What one rank tells of these jobs, one after the other."""
+    return on_one_rank(ALONE, "cpu")
 
 
 @pytest.fixture(scope="module")
 def two() -> list[list[list[Event]]]:
-    """What two ranks tell of them, without synchronised batch norm; and of the one that goes on."""
-    return on_two_ranks([*FROZEN, *TRAINING, GOES_ON], "cpu")
+    """What two ranks tell of them and of those that only two can do."""
+    return on_two_ranks([*ALONE, *APART], "cpu", before=NOTED, timeout=200.0)
 
 
 def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
@@ -135,24 +128,21 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(
         computes_the_same(alone, first, FROZEN_TOLERANCE)
 
 
-def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -> None:
+def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights(
+    one: list[list[Event]], two: list[list[list[Event]]]
+) -> None:
     """Inner steps of an accumulation sum up no more than the loss, which upstream prints."""
-    steep = ("resnet50", *STEEP["resnet50"], "--frozen-norm")
-    jobs = [steep, (*steep, "--accumulate", "2")]
-    alone = on_one_rank(jobs, "cpu")
-    found = [first for first, _ in on_two_ranks(jobs, "cpu", before=COUNTED_SUMS)]
-    for single, first in zip(alone, found, strict=True):
-        computes_the_same(single, first, FROZEN_TOLERANCE)
-    plain, added_up = (only(first, "sums")[0]["steps"] for first in found)
-    assert min(plain) > 1
-    assert (added_up[0::2], min(added_up[1::2]) > 1) == ([1, 1, 1], True)
+    first, _ = two[ALONE.index(ADDED_UP)]
+    computes_the_same(one[ALONE.index(ADDED_UP)], first, FROZEN_TOLERANCE)
+    sums = [step["all_reduce"] for step in only(first, "costs")[0]["steps"]]
+    assert (sums[0::2], min(sums[1::2]) > 1) == ([1, 1, 1], True)
 
 
 def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     one: list[list[Event]], two: list[list[list[Event]]]
 ) -> None:
     """In training mode, without dropout; each rank by itself sees other statistics."""
-    ((first, _),) = on_two_ranks(TRAINING, "cpu", before=SYNC_BN_ON_CPU)
+    (apart, _), *_, (first, _), _ = two[len(ALONE) - 1 :]
     assert (one[-1][-1]["norm"], first[-1]["norm"]) == ("BatchNorm", "SyncBatchNorm")
     assert first[0]["options"]["no_dropout"] is True
     computes_the_same(one[-1], first, TRAINING_TOLERANCE)
@@ -165,42 +155,18 @@ def test_synchronised_batch_norm_trains_two_ranks_as_one_with_twice_the_batch(
     assert (begin["all_gather"], begin["tolist"]) == (2 * norms, norms + 1)
     for each in others:
         assert each == {"all_gather": norms, "all_reduce": norms + 1, "tolist": 1}
-    *_, (apart, _), _ = two
     assert losses(apart) != pytest.approx(losses(one[-1]), rel=3 * TRAINING_TOLERANCE)
 
 
-# Which sums of gradients there were: by the trainer itself, and by data parallelism.
-COUNTED = """
-from torch import distributed, nn
-from k8sbench.trainers.parts import loop
-
-sums = []
-summed, finish = distributed.all_reduce, loop.Loop._finish
-
-def all_reduce(values, *given, **named):
-    sums.append(f"{values.numel()} {values.dtype}")
-    return summed(values, *given, **named)
-
-def told(run):
-    wrapped = isinstance(run.model, nn.parallel.DistributedDataParallel)
-    whole = f"{run.parameters} torch.float32"
-    run.journal.event("sums", {"whole": sums.count(whole), "wrapped": wrapped})
-    sums.clear()
-    return finish(run)
-
-distributed.all_reduce, loop.Loop._finish = all_reduce, told
-"""
-
-
-def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:
+def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap(
+    two: list[list[list[Event]]],
+) -> None:
     """As mmcv 1.2.7, in FP32; in FP32 training data parallelism sums them, as upstream's does."""
-    base = ("deeplabv3p_pytorch", *STEEP["deeplabv3p_pytorch"], "--frozen-norm")
-    amp = (*base, "--amp-dtype", "fp16")
-    found = on_two_ranks([amp, (*amp, "--overlap"), base], "cpu", before=COUNTED)
-    told = [only(first, "sums")[0] for first, _ in found]
-    assert [(one["whole"], one["wrapped"]) for one in told] == [(5, False), (0, True), (0, True)]
-    assert [first[0]["options"]["overlap"] for first, _ in found] == [False, True, True]
-    flat, overlapped, _ = (losses(first) for first, _ in found)
+    found = [first for first, _ in (two[0], *two[len(ALONE) :][:2])]
+    told = [only(first, "costs")[0] for first in found]
+    assert [(one["whole"], one["wrapped"]) for one in told] == [(0, True), (0, True), (5, False)]
+    assert [first[0]["options"]["overlap"] for first in found] == [True, True, False]
+    _, overlapped, flat = (losses(first) for first in found)
     assert flat == pytest.approx(overlapped, rel=1e-3)
 
 
