@@ -130,15 +130,6 @@ def test_as_many_loader_processes_are_at_work_as_were_asked_for(
     assert seen == {2}
 
 
-def test_a_number_of_loader_processes_is_reported(
-    narrow: None, capfd: pytest.CaptureFixture[str]
-) -> None:
-    length = ("--batch-size", "2", "--warmup", "0", "--iterations", "1")
-    for given, told in (((), 8), (("--workers", "3"), 3), (("--preset", "smoke"), 1)):
-        found = run(capfd, "resnet50", *TINY["resnet50"], *length, *given)
-        assert found[0]["options"]["workers"] == told
-
-
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     trainer: str,
@@ -249,20 +240,6 @@ def test_products_are_exact_to_fp32() -> None:
     assert found["matmul"] < 1e-5
     assert found["convolution"] < 1e-5
     assert found["tf32"] is False
-
-
-def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from k8sbench.trainers.parts import loop
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
-
-    monkeypatch.setattr(loop, "refuse", refuse)
-    with pytest.raises(SystemExit, match="--batch-size must be at least 2"):
-        run(capfd, "deeplabv3p_pytorch", *TINY["deeplabv3p_pytorch"], "--batch-size", "1")
-    assert capfd.readouterr().out == ""
 
 
 def compiler_missing() -> str | None:
