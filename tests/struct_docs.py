@@ -1,10 +1,13 @@
-"""What a Struct's fields are, as its source says: the string below each field."""
+"""Generated parts of pages, and what a Struct's fields are: the string below each in its source."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import inspect
+import os
+import pathlib
+import re
 import sys
 from typing import Any
 
@@ -27,6 +30,18 @@ def descriptions(struct: type[Any]) -> dict[str, str]:
                     text = " ".join(str(below.value.value).split())
                 told[field.target.id] = text
     return told
+
+
+def assert_generated(page: pathlib.Path, name: str, table: str) -> None:
+    """Assert that a page has this text between its markers of this name, or write it there."""
+    text = page.read_text()
+    pattern = re.compile(rf"(<!-- {name} -->\n\n)(.*?)(\n\n<!-- {name}: end -->)", re.DOTALL)
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        text = pattern.sub(lambda m: m[1] + table + m[3], text)
+        page.write_text(text)
+    between = pattern.search(text)
+    assert between is not None
+    assert between[2] == table, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
 
 
 def summary(struct: type[Any]) -> str:

@@ -47,7 +47,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric of a GPU."""
+    """One metric of a GPU: where it comes from, how it is aggregated, and how it is shown."""
 
     id: str
     title: str
@@ -60,8 +60,33 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     """Likewise, by NVML's calls; ``nvmlDeviceGetUtilizationRates.gpu`` names a member."""
     over_time: OverTime = "mean"
     over_gpus: OverGpus = "mean"
+    """Runs of a row are then aggregated by their median, of a peak by the highest."""
+    of_whole_gpu: bool = False
+    """Whether an exporter repeats the whole GPU's value for each part of a divided one (MIG)."""
+    column: str | None = None
+    """Heading in the tables of results; None: it has no column."""
+    row_figure: str | None = None
+    """Id of the column's figure; None: the metric's own."""
+    live: tuple[str, int] | None = None
+    """Heading in ``top``, and how long its column is kept in a narrow terminal (0: always, else the
+    highest the longest); None: it has no column."""
+    is_plotted: bool = False
+    """Whether it is drawn over time."""
+    is_of_nodes: bool = False
+    """Whether ``nodes`` reports it for each GPU."""
+    is_wanted: bool = False
+    """Whether ``doctor`` warns where it is missing: judgements rest on it, and the exporters'
+    default counters lack it."""
     meaning: str
     """What a user learns from it: one sentence."""
+
+    def text(self, value: float) -> str:
+        """Write a value with its unit."""
+        if self.unit == "ratio":
+            return f"{value:.0%}"
+        if self.unit == "MiB":
+            return f"{value / 1024:.1f} GiB"
+        return f"{value:.0f} {self.unit}".rstrip()
 
 
 METRICS: tuple[GpuMetric, ...] = (
@@ -71,6 +96,9 @@ METRICS: tuple[GpuMetric, ...] = (
         unit="ratio",
         dcgm=(Field("DCGM_FI_DEV_GPU_UTIL", 0.01),),
         nvml=(Field("nvmlDeviceGetUtilizationRates.gpu", 0.01),),
+        column="GPU busy",
+        live=("UTIL", 0),
+        is_plotted=True,
         meaning="The share of time in which any kernel ran, however little of the GPU it used.",
     ),
     GpuMetric(
@@ -86,6 +114,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="SM active",
         unit="ratio",
         dcgm=(Field("DCGM_FI_PROF_SM_ACTIVE"),),
+        is_wanted=True,
         meaning="The share of time in which a multiprocessor had a warp, as the mean over all.",
     ),
     GpuMetric(
@@ -93,6 +122,9 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Tensor active",
         unit="ratio",
         dcgm=(Field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),),
+        column="tensor active",
+        live=("TENSOR", 7),
+        is_plotted=True,
         meaning="The share of cycles in which the tensor cores worked: what mixed precision is"
         " for.",
     ),
@@ -116,6 +148,9 @@ METRICS: tuple[GpuMetric, ...] = (
         ),
         over_time="peak",
         over_gpus="peak",
+        column="peak memory",
+        live=("MEMORY", 6),
+        is_plotted=True,
         meaning="The most device memory in use on any GPU, by all of its processes.",
     ),
     GpuMetric(
@@ -124,6 +159,11 @@ METRICS: tuple[GpuMetric, ...] = (
         unit="W",
         dcgm=(Field("DCGM_FI_DEV_POWER_USAGE"),),
         nvml=(Field("nvmlDeviceGetPowerUsage", 1e-3),),
+        of_whole_gpu=True,
+        column="power",
+        live=("POWER", 5),
+        is_plotted=True,
+        is_of_nodes=True,
         meaning="The power that one GPU draws; well below its limit it waits for something.",
     ),
     GpuMetric(
@@ -134,15 +174,10 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=(Field("nvmlDeviceGetTotalEnergyConsumption", 1e-3),),
         over_time="increase",
         over_gpus="sum",
+        of_whole_gpu=True,
+        column="energy per 1,000",
+        row_figure="energy_per_1000_samples",
         meaning="What all GPUs of the job took from the mains during the window.",
-    ),
-    GpuMetric(
-        id="sm_clock",
-        title="SM clock",
-        unit="MHz",
-        dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
-        nvml=(Field("nvmlDeviceGetClockInfo", takes=(1,)),),
-        meaning="The clock of the multiprocessors; throughput follows it.",
     ),
     GpuMetric(
         id="temperature",
@@ -152,7 +187,20 @@ METRICS: tuple[GpuMetric, ...] = (
         nvml=(Field("nvmlDeviceGetTemperature", takes=(0,)),),
         over_time="peak",
         over_gpus="peak",
+        live=("TEMP", 2),
+        is_of_nodes=True,
         meaning="The highest of any GPU; near its limit the driver lowers the clocks.",
+    ),
+    GpuMetric(
+        id="sm_clock",
+        title="SM clock",
+        unit="MHz",
+        dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
+        nvml=(Field("nvmlDeviceGetClockInfo", takes=(1,)),),
+        live=("CLOCK", 3),
+        is_plotted=True,
+        is_of_nodes=True,
+        meaning="The clock of the multiprocessors; throughput follows it.",
     ),
     GpuMetric(
         id="throttled",
@@ -167,6 +215,9 @@ METRICS: tuple[GpuMetric, ...] = (
             Field("nvmlDeviceGetCurrentClocksThrottleReasons"),
         ),
         over_time="share",
+        column="throttled",
+        is_of_nodes=True,
+        is_wanted=True,
         meaning="The share of time in which heat or a power brake held the clocks down. Its series"
         " holds NVML's bits of the clocks' event reasons.",
     ),
@@ -177,6 +228,7 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_DEV_XID_ERRORS"),),
         over_time="new",
         over_gpus="union",
+        is_of_nodes=True,
         meaning="The driver's error codes that appeared during the window.",
     ),
     GpuMetric(
@@ -186,6 +238,7 @@ METRICS: tuple[GpuMetric, ...] = (
         dcgm=(Field("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),),
         over_time="increase",
         over_gpus="sum",
+        is_of_nodes=True,
         meaning="The errors of memory during the window that ECC found and could not correct.",
     ),
     GpuMetric(
@@ -227,6 +280,8 @@ METRICS: tuple[GpuMetric, ...] = (
     ),
 )
 BY_ID = {metric.id: metric for metric in METRICS}
+ROW_FIGURES = {metric.row_figure or metric.id: metric for metric in METRICS if metric.column}
+"""Id of each figure that a row of results has → the metric that it is of."""
 
 
 OF_RANK = "of rank "

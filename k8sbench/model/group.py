@@ -21,19 +21,12 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.plan import RunPlan
 
-GPU_FIGURES = (
-    *("gpu_utilization", "tensor_active", "memory_used", "power"),
-    *("energy_per_1000_samples", "throttled"),
-)
-"""The GPU metrics that a row has."""
-
-
 SCRATCH = "from scratch"
 """In place of the file of start weights, where there is none."""
 
 
 def gpu_figure(measured: Measurement, name: str) -> float | None:
-    """Return one of :data:`GPU_FIGURES` of a run; None where it is not known."""
+    """Return one of :data:`.ROW_FIGURES` of a run; None where it is not known."""
     metrics = measured.gpu_metrics
     if metrics is None:
         return None
@@ -136,7 +129,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     data_fraction: float | None = None
     """Median over the counted runs of the share of their steps that they wait for data."""
     gpu: dict[str, float] = {}
-    """Median over the counted runs of each of :data:`GPU_FIGURES` that they have; of the memory
+    """Median over the counted runs of each of :data:`.ROW_FIGURES` that they have; of the memory
     used the most."""
     judgements: tuple[str, ...] = ()
     """What held the counted runs back, by their GPU metrics; equal sentences once."""

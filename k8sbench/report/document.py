@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
-    GPU_FIGURES,
     SCRATCH,
     Deviation,
     Group,
@@ -67,7 +67,7 @@ _OF_GROUP: dict[str, Field] = {
     "interval_high": lambda g: g.spread and g.spread.high,
     "interval_coverage": lambda g: g.spread and g.spread.coverage,
     "by_estimator": lambda g: g.by_estimator,
-    **{name: _gpu(name) for name in GPU_FIGURES},
+    **{name: _gpu(name) for name in ROW_FIGURES},
 }
 """Fields of a JSON row that are the group's own."""
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
@@ -162,7 +162,7 @@ def _missing(group: Group) -> dict[str, str]:
         **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
     }
     of_valid_runs = (
-        ("data_fraction", "time_to_train_s", "runs_at_target", "accuracy", *GPU_FIGURES)
+        ("data_fraction", "time_to_train_s", "runs_at_target", "accuracy", *ROW_FIGURES)
         if group.spread is None
         else ()
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
-from k8sbench.model.group import GPU_FIGURES, Group, Result, gpu_figure
+from k8sbench.model.gpu_metrics import ROW_FIGURES
+from k8sbench.model.group import Group, Result, gpu_figure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.report import numbers
@@ -18,16 +19,9 @@ from k8sbench.report.text_table import Column
 
 Cells = dict[str, Callable[[Result], Cell]]
 """Title of a column → its cell."""
-_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "GPU busy": ("gpu_utilization", numbers.percent),
-    "tensor active": ("tensor_active", numbers.percent),
-    "peak memory": ("memory_used", lambda mib: f"{mib / 1024:.1f} GiB"),
-    "power": ("power", lambda watts: f"{watts:.0f} W"),
-    "energy per 1,000": ("energy_per_1000_samples", lambda joules: f"{numbers.plain(joules)} J"),
-    "throttled": ("throttled", numbers.percent),
-}
-"""Title of a column → the figure, and how it is written."""
-TITLES = tuple(_FIGURES)
+_NAMES = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
+"""Heading of a column → id of its figure."""
+TITLES = tuple(_NAMES)
 
 
 def of_groups(results: Iterable[Result]) -> Cells:
@@ -58,7 +52,7 @@ def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
         if run.measurement is not None and run.plan.device != "cpu"
     ]
     figures = [
-        {name: value for name in GPU_FIGURES if (value := gpu_figure(found, name)) is not None}
+        {name: value for name in ROW_FIGURES if (value := gpu_figure(found, name)) is not None}
         for _, found in measured
     ]
     titles, rows = _shown(figures), []
@@ -80,21 +74,29 @@ def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
 def _shown(rows: Iterable[Container[str]]) -> list[str]:
     """Choose the columns, given the names of the figures that each row has."""
     found = list(rows)
-    return [title for title, (name, _) in _FIGURES.items() if any(name in row for row in found)]
+    return [title for title, name in _NAMES.items() if any(name in row for row in found)]
 
 
 def _cell(title: str, figures: Mapping[str, float], notes: tuple[str, ...] = ()) -> Cell:
-    name, write = _FIGURES[title]
-    return Cell(write(figures[name]) if name in figures else ABSENT, notes)
+    name = _NAMES[title]
+    return Cell(_text(name, figures[name]) if name in figures else ABSENT, notes)
+
+
+def _text(name: str, value: float) -> str:
+    metric = ROW_FIGURES[name]
+    if metric.unit == "ratio":
+        return numbers.percent(value)
+    # A figure per 1,000 samples may be small.
+    return metric.text(value) if name == metric.id else f"{numbers.plain(value)} {metric.unit}"
 
 
 def _lacking(figures: Container[str], why: Callable[[str], str]) -> tuple[str, ...]:
     titles: dict[str, list[str]] = {}
-    for title, (name, _) in _FIGURES.items():
+    for title, name in _NAMES.items():
         if name not in figures:
             titles.setdefault(why(name), []).append(title)
     return tuple(
-        text if len(its) == len(_FIGURES) else f"{', '.join(its)}: {text}"
+        text if len(its) == len(_NAMES) else f"{', '.join(its)}: {text}"
         for text, its in titles.items()
     )
 

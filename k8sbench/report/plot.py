@@ -21,7 +21,7 @@ from k8sbench.measure.run.gpu_series import SLACK, STALE
 from k8sbench.model import extras
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
-from k8sbench.model.gpu_metrics import BY_ID, Series
+from k8sbench.model.gpu_metrics import BY_ID, METRICS, Series
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.report import group_words, numbers
@@ -35,8 +35,6 @@ PANEL_INCHES = 0.9
 CURVES_INCHES = 3.2
 WIDTH_INCHES = 9.0
 METRIC_INCHES = 1.5
-PLOTTED = ("gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock")
-"""GPU metrics that are drawn over time."""
 NAMED_GPUS = 8
 """Of more GPUs than this the lines are not named."""
 NAMED_CURVES = 8
@@ -57,7 +55,7 @@ class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
     def panels(self) -> list[tuple[GpuHistory, str]]:
         """Name the metrics that are drawn."""
         known = {one.metric for one in self.series if one.at}
-        return [(self, metric) for metric in PLOTTED if metric in known]
+        return [(self, metric.id) for metric in METRICS if metric.is_plotted and metric.id in known]
 
 
 def draw(

@@ -35,8 +35,6 @@ _FIELDS: Mapping[str, tuple[str, int, Field]] = {
     for place, field in enumerate(metric.dcgm)
 }
 """Name of a field → metric, its place among that metric's fields, and the field."""
-OF_WHOLE_GPUS = frozenset({"power", "energy"})
-"""Metrics that a part of a divided GPU does not have: the exporter repeats the whole one's."""
 _OTHERS_SAMPLES = 2
 """Of another pod on a GPU: one sample may be from the moment at which it got or left it."""
 _CHANGES = 3
@@ -221,7 +219,7 @@ def _of_gpu(
     for row, whose in found:
         name = row.labels["__name__"]
         metric, place, field = _FIELDS[name]
-        if gpu.mig is not None and metric in OF_WHOLE_GPUS:
+        if gpu.mig is not None and BY_ID[metric].of_whole_gpu:
             missing[metric] = (
                 f"{name} is of a whole GPU, and the run had parts of divided ones (MIG)."
             )

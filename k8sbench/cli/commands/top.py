@@ -20,7 +20,7 @@ from k8sbench.cli.terminal.color import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import state_words
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model import times
-from k8sbench.model.gpu_metrics import BY_ID
+from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import Column, clean
 from k8sbench.runs.live_metrics import LiveMetrics, RunTop
@@ -35,10 +35,13 @@ class Shown(NamedTuple):
     cell: Callable[[GpuNow], str | None]
 
 
-def _of(metric: str, write: Callable[[float], str]) -> Callable[[GpuNow], str | None]:
+def _of(metric: GpuMetric) -> Callable[[GpuNow], str | None]:
     def cell(one: GpuNow) -> str | None:
-        sample = one.metrics.get(metric)
-        return None if sample is None else write(sample.value)
+        sample = one.metrics.get(metric.id)
+        if sample is None:
+            return None
+        # Sizes as kubectl writes them: 13.8Gi.
+        return metric.text(sample.value).replace(" ", "").replace("GiB", "Gi")
 
     return cell
 
@@ -66,23 +69,11 @@ def _age(one: GpuNow) -> str | None:
     return times.duration(round(min(ages))) if ages else None
 
 
-METRIC_COLUMNS: dict[str, tuple[str, int, Callable[[float], str]]] = {
-    "gpu_utilization": ("UTIL", 0, lambda value: f"{value:.0%}"),
-    "tensor_active": ("TENSOR", 7, lambda value: f"{value:.0%}"),
-    "memory_used": ("MEMORY", 6, lambda value: f"{value / 1024:.1f}Gi"),
-    "power": ("POWER", 5, lambda value: f"{value:.0f}W"),
-    "temperature": ("TEMP", 2, lambda value: f"{value:.0f}°C"),
-    "sm_clock": ("CLOCK", 3, lambda value: f"{value:.0f}MHz"),
-}
-"""Metric → title, how long it is kept, and how its value is written."""
 COLUMNS = (
     Shown("NODE", 4, _node),
     Shown("REPLICA", 0, _replica),
     Shown("GPU", 0, _number),
-    *(
-        Shown(title, keep, _of(metric, write))
-        for metric, (title, keep, write) in METRIC_COLUMNS.items()
-    ),
+    *(Shown(*metric.live, _of(metric)) for metric in METRICS if metric.live),
     Shown("AGE", 1, _age),
 )
 
@@ -194,7 +185,7 @@ def _notes(view: RunTop, advice: str | None) -> list[str]:
     if "*" in view.missing:
         return [f"No GPU metrics: {view.missing['*']}", *filter(None, [advice])]
     by_text: dict[str, list[str]] = {}
-    for metric in METRIC_COLUMNS:
-        if metric in view.missing:
-            by_text.setdefault(view.missing[metric], []).append(BY_ID[metric].title)
+    for metric in METRICS:
+        if metric.live and metric.id in view.missing:
+            by_text.setdefault(view.missing[metric.id], []).append(metric.title)
     return [f"{', '.join(titles)}: {text}" for text, titles in by_text.items()]

@@ -11,8 +11,6 @@ from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import COUNTERS, EXPORTER_SECONDS, METRICS, GpuMetric
 from k8sbench.model.kube import KubeObject
 
-NOTICED = ("sm_active", "throttled")
-"""Metrics that judgements rest on and that the default counters lack."""
 APPLY = "Have an administrator apply the Role and RoleBinding below"
 
 
@@ -64,7 +62,7 @@ def fields(facts: PreflightFacts) -> Iterator[CheckResult]:
         return
     missing = [metric for metric in METRICS if metric.dcgm and not _gives(source, metric)]
     names = ", ".join(metric.dcgm[0].name for metric in missing)
-    if any(metric.id in NOTICED for metric in missing):
+    if any(metric.is_wanted for metric in missing):
         yield warn(
             f"{source.name} lacks {names}.",
             "Have an administrator give the exporter the counters below"

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.group.candidates import Candidate, reported
-from k8sbench.model.group import GPU_FIGURES, SCRATCH, Spread, TrainingOfGroup, gpu_figure
+from k8sbench.model.gpu_metrics import ROW_FIGURES
+from k8sbench.model.group import SCRATCH, Spread, TrainingOfGroup, gpu_figure
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -173,10 +174,10 @@ def data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> floa
 def gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
     """The GPU metrics of a row, of the runs that have them."""
     figures: dict[str, float] = {}
-    for name in GPU_FIGURES:
+    for name, metric in ROW_FIGURES.items():
         values = [value for c in counted if (value := gpu_figure(c.measured, name)) is not None]
         if values:
-            figures[name] = (max if name == "memory_used" else statistics.median)(values)
+            figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
         elif counted:
             why, on_cpu = counted[0].measured.missing, counted[0].run.plan.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was queried"

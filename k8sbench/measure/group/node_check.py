@@ -27,6 +27,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model.counts import counted
+from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.group import Group
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -227,7 +228,7 @@ def _ratio(node: NodeFigures) -> float | None:
 
 FAULTS = ("gpu-throttled", "xid-error")
 """Ids of the reasons that are of the node's GPUs, whatever the throughput."""
-OF_GPUS = ("sm_clock", "power", "temperature", "throttled", "ecc_errors", "xid")
+OF_GPUS = tuple(metric.id for metric in METRICS if metric.is_of_nodes)
 """The metrics that are shown of a node's GPUs."""
 
 

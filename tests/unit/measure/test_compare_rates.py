@@ -7,15 +7,14 @@ from fixed seeds. ``make golden`` writes the tables of the page again.
 from __future__ import annotations
 
 import math
-import os
 import random
-import re
 import statistics
 
 import pytest
 
 from k8sbench.measure.group import compare, rank_test
 from k8sbench.measure.group.history import changes
+from tests import struct_docs
 from tests.tiers import ROOT
 
 PAGE = ROOT / "docs" / "compare.md"
@@ -127,7 +126,7 @@ def test_the_page_states_the_rates_of_comparisons_golden(
         for noise in NOISE:
             cells = (f"{100 * rates[runs, noise, s]:.1f} %" for s in (0.0, 0.05, 0.10))
             lines.append(f"| {runs} | {100 * noise:g} % | {' | '.join(cells)} |")
-    holds("rates", "\n".join(lines))
+    struct_docs.assert_generated(PAGE, "rates", "\n".join(lines))
 
 
 def test_several_sets_hold_down_what_sets_differ_by_golden() -> None:
@@ -143,7 +142,7 @@ def test_several_sets_hold_down_what_sets_differ_by_golden() -> None:
             lines.append(f"| {sets} | {100 * between:g} % | {cells} |")
     # One set says nothing of other sets: the limit alone holds its false alarms down.
     assert alarms_of_sets(1, 0.01, 0.0, seed=22) < 0.05 < alarms_of_sets(1, 0.02, 0.0, seed=22)
-    holds("sets", "\n".join(lines))
+    struct_docs.assert_generated(PAGE, "sets", "\n".join(lines))
 
 
 def test_the_page_states_the_rates_of_marked_changes_golden() -> None:
@@ -157,16 +156,4 @@ def test_the_page_states_the_rates_of_marked_changes_golden() -> None:
         cells = [alone, *(marked(noise, slower, 15, seed=12)[1] for slower in (0.03, 0.05))]
         assert cells[2] > 0.85
         lines.append(f"| {100 * noise:g} % | {' | '.join(f'{100 * c:.1f} %' for c in cells)} |")
-    holds("marks", "\n".join(lines))
-
-
-def holds(name: str, table: str) -> None:
-    """Assert that the page has this table between its marks, or write it."""
-    text = PAGE.read_text()
-    pattern = re.compile(rf"(<!-- {name} -->\n\n)(.*?)(\n\n<!-- {name}: end -->)", re.DOTALL)
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        text = pattern.sub(lambda m: m[1] + table + m[3], text)
-        PAGE.write_text(text)
-    found = pattern.search(text)
-    assert found is not None
-    assert found[2] == table, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+    struct_docs.assert_generated(PAGE, "marks", "\n".join(lines))
