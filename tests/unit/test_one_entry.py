@@ -1,19 +1,30 @@
-"""A benchmark is one file, a log family one module and its name, an output format one entry."""
+"""What is added without a change elsewhere: the recipes, each carried out on one copy."""
 
 from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
+import yaml
 
-from k8sbench.adapters.files import catalog
-from k8sbench.model import planning
 from tests.tiers import ROOT
-from tests.unit.model.specs import CLUSTER, SOURCE, a_request
+from tests.unit import recipes
+from tests.unit.measure.test_trainer_series import log, printed
+from tests.unit.recipes import Recipe, k8sbench, python
 
+METRIC = """    GpuMetric(
+        id="made_up",
+        title="Made up",
+        unit="W",
+        dcgm=(Field("DCGM_FI_DEV_MADE_UP"),),
+        column="made up",
+        live=("MADE", 1),
+        is_plotted=True,
+        is_of_nodes=True,
+        meaning="It is one of a test.",
+    ),
+"""
 FAMILY = '''
 """Prints "step 12: 340.5 a second"."""
 import re
@@ -30,29 +41,6 @@ FAMILY = Family(
     records=(RecordRule("a second", STEP, Shape(name="made-up", number="rate")),),
 )
 '''
-REGISTERING = """
-import sys
-from k8sbench.parse import families
-families.__path__.append(sys.argv[1])
-families.NAMES += ("made-up",)
-from k8sbench.cli.main import main
-sys.exit(main(sys.argv[2:]))
-"""
-
-
-def test_a_log_family_is_one_module_and_its_name(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "made_up.py").write_text(FAMILY)
-    log = tmp_path / "train.log"
-    log.write_text("".join(f"step {10 * n}: 340.5 a second\n" for n in range(1, 31)))
-    words = ("measure", str(log), "--format", "made-up", "--gpus", "1", "-o", "json")
-    script = [sys.executable, "-c", REGISTERING, str(tmp_path), *words]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 5), done.stderr
-    (found,) = json.loads(done.stdout)
-    assert found["format"] == "made-up"
-    assert found["records"] > 0
-
-
 BENCHMARK = """
 name: made-up
 title: A benchmark of this test
@@ -69,32 +57,119 @@ variants:
   window: {warmup: 1, iterations: 10, rule: ours, log_interval: {one_gpu: 1, many_gpus: 1}}
   cases: [1x1, 2x8]
 """
+KIND = """
+import msgspec
+from k8sbench.model.kinds import pytorch_job
 
-
-def test_a_benchmark_is_one_file(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "made-up.yaml").write_text(BENCHMARK)
-    assert catalog.names(tmp_path) == ["made-up"]
-    spec = catalog.find("made-up", tmp_path).spec
-    made = planning.make_plan(
-        spec,
-        SOURCE,
-        a_request(replicas=2, gpus=8),
-        CLUSTER,
-        run_id="r",
-        set_name="s",
-        repeat=1,
-        trainers_digest="t",
-    )
-    assert made.command[2] == "/opt/k8sbench/k8sbench/trainers/resnet50.py"
-
-
-FORMAT = """
-import sys
-from k8sbench.report import formats
-formats.FORMATS["made-up"] = formats.Format("flat", lambda flat: "+".join(flat[0]) + "\\n")
-from k8sbench.cli.main import main
-sys.exit(main(sys.argv[1:]))
+KIND = msgspec.structs.replace(pytorch_job.KIND, name="MadeUpJob", plural="madeupjobs")
 """
+CHECK = """def made_up(facts: Facts) -> Iterator[Result]:
+    yield warn(f"{facts.request.namespace} is made up.", None)
+
+
+"""
+FORMAT = """    "made-up": Format("flat", lambda flat: "+".join(flat[0]) + "\\n"),
+"""
+RECIPES: dict[str, Recipe] = {
+    "GPU metric": {
+        "k8sbench/model/gpu_metrics.py": (('    GpuMetric(\n        id="energy",\n', METRIC),)
+    },
+    "log family": {
+        "k8sbench/parse/families/made_up.py": FAMILY,
+        "k8sbench/parse/families/__init__.py": (('    "plsc",\n', '    "made-up",\n'),),
+    },
+    "benchmark": {"k8sbench/benchmarks/made-up.yaml": BENCHMARK},
+    "job kind": {
+        "k8sbench/model/kinds/made_up.py": KIND,
+        "k8sbench/model/kinds/__init__.py": (
+            ("from k8sbench.model.plan", "from k8sbench.model.kinds import made_up\n"),
+            ("        pytorch_job.KIND,\n", "        made_up.KIND,\n"),
+        ),
+    },
+    "check of doctor": {
+        "k8sbench/diagnose/preflight/cluster_checks.py": (("def queueing(", CHECK),),
+        "k8sbench/diagnose/preflight/checks.py": (
+            ('    Check("queueing"', '    Check("made-up", cluster_checks.made_up),\n'),
+        ),
+    },
+    "output format": {"k8sbench/report/formats.py": (('    "csv": ', FORMAT),)},
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return recipes.carried_out(tmp_path_factory.mktemp("tree"), *RECIPES.values())
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_at_most_three_files_know_what_is_added(name: str) -> None:
+    assert len(RECIPES[name]) <= 3
+    assert (
+        f"**A{'n' if name[0] == 'o' else ''} {name}.**" in (ROOT / "docs/changing.md").read_text()
+    )
+
+
+def test_a_gpu_metric_is_one_entry(tree: pathlib.Path) -> None:
+    file = log(tree / "train.log", printed(0, of=1, power=200.0, made_up=42.0))
+    words = ("measure", str(file), "--format", "k8sbench", "--record", "march", "-o", "json")
+    done = k8sbench(tree, *words)
+    assert done.returncode in (0, 5), done.stderr
+    ((found),) = json.loads(done.stdout)
+    figure = found["gpu_metrics"]["figures"]["made_up"]
+    assert (figure["value"], figure["unit"]) == (pytest.approx(42.0), "W")
+    (row,) = json.loads(k8sbench(tree, "results", "-o", "json").stdout)["rows"]
+    assert row["made_up"] == pytest.approx(42.0), row
+    wide = k8sbench(tree, "results", "-o", "wide").stdout
+    assert "MADE UP" in wide
+    assert "42 W" in wide
+    script = """
+from k8sbench.adapters.metrics import promql
+from k8sbench.cli.commands import top
+from k8sbench.measure.group.node_figures import OF_GPUS
+from k8sbench.render import counters
+assert "DCGM_FI_DEV_MADE_UP" in promql.fields()
+assert "DCGM_FI_DEV_MADE_UP, gauge, Made up" in counters.text()
+assert "MADE" in [column.title for column in top.COLUMNS]
+assert "made_up" in OF_GPUS
+"""
+    done = python(tree, "-c", script)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_log_family_is_one_module_and_its_name(
+    tree: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"step {10 * n}: 340.5 a second\n" for n in range(1, 31)))
+    words = ("measure", str(log), "--format", "made-up", "--gpus", "1", "-o", "json")
+    done = k8sbench(tree, *words)
+    assert done.returncode in (0, 5), done.stderr
+    (found,) = json.loads(done.stdout)
+    assert found["format"] == "made-up"
+    assert found["records"] > 0
+
+
+def test_a_benchmark_is_one_file(tree: pathlib.Path) -> None:
+    done = k8sbench(tree, "render", "made-up", "--case", "2x8")
+    assert done.returncode == 0, done.stderr
+    assert "/opt/k8sbench/k8sbench/trainers/resnet50.py" in done.stdout
+
+
+def test_a_job_kind_is_one_module_and_its_name(tree: pathlib.Path) -> None:
+    done = k8sbench(tree, "render", "resnet50", "--framework", "pytorch")
+    assert done.returncode == 0, done.stderr
+    *_, job = yaml.safe_load_all(done.stdout)
+    assert job["kind"] == "MadeUpJob"
+
+
+def test_a_check_of_doctor_is_a_function_and_its_line(tree: pathlib.Path) -> None:
+    script = """
+from tests.unit.doctor import clusters
+print(*(finding.sentence for finding in clusters.findings() if finding.id == "made-up"))
+"""
+    done = python(tree, "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(" is made up.\n")
 
 
 @pytest.mark.parametrize(
@@ -107,12 +182,10 @@ sys.exit(main(sys.argv[1:]))
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_an_output_format_is_one_entry(
-    tmp_path: pathlib.Path, words: tuple[str, ...], columns: str
+    tree: pathlib.Path, tmp_path: pathlib.Path, words: tuple[str, ...], columns: str
 ) -> None:
     log = ROOT / "tests" / "fixtures" / "logs" / "mmseg_evaluation.log"
     where = () if words[0] == "measure" else ("--store", str(tmp_path))
-    typed = (*(word.format(log=log) for word in words), *where, "-o", "made-up")
-    script = [sys.executable, "-c", FORMAT, *typed]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    done = k8sbench(tree, *(word.format(log=log) for word in words), *where, "-o", "made-up")
     assert done.returncode in (0, 5), done.stderr
     assert done.stdout.startswith(columns)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
 
-from tests.tiers import ROOT
+from tests.unit import recipes
+from tests.unit.recipes import Recipe, k8sbench
 
-RECIPE: dict[str, tuple[tuple[str, str], ...]] = {
+RECIPE: Recipe = {
     # What is asked for, and how it is typed.
     "k8sbench/model/request.py": (
         ("    gang: bool = False\n", "    patience: int | None = None\n"),
@@ -37,35 +34,12 @@ RECIPE: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
 }
-"""File → what is inserted before which line."""
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Copy the product, and add the option ``--patience`` to the copy."""
-    tree = tmp_path_factory.mktemp("tree")
-    for folder in ("k8sbench", "manifests"):
-        unwanted = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / folder, tree / folder, copy_function=os.link, ignore=unwanted)
-    for name, inserted in RECIPE.items():
-        text = (ROOT / name).read_text()
-        for before, added in inserted:
-            assert text.count(before) == 1, f"{name}: {before}"
-            text = text.replace(before, added + before)
-        (tree / name).unlink()
-        (tree / name).write_text(text)
-    return tree
-
-
-def k8sbench(tree: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "k8sbench", *words],
-        env=os.environ | {"PYTHONPATH": str(tree)},
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return recipes.carried_out(tmp_path_factory.mktemp("tree"), RECIPE)
 
 
 def test_at_most_five_files_know_an_option_that_reaches_the_manifest() -> None:
