@@ -195,7 +195,7 @@ class LogArchive(Protocol):
 
 
 class MetricSource(Protocol):
-    """Where series of GPU metrics come from.
+    """Where series of GPU metrics come from; one that keeps its samples itself only fetches.
 
     One thread calls :meth:`follow` and :meth:`release`, which return at once. Others call
     :meth:`settles_in` and :meth:`fetch`, several at a time, which may take a while.
@@ -203,17 +203,20 @@ class MetricSource(Protocol):
 
     name: SourceName
 
-    def follow(self, run: Run, nodes: Collection[str]) -> None:
+    def follow(self, run: Run, nodes: Collection[str]) -> None:  # noqa: ARG002
         """Take samples of a run's GPUs on these nodes from now on, where nobody else does.
 
         Idempotent; called again where more of its nodes are known.
         """
+        return
 
-    def release(self, run_id: str) -> None:
+    def release(self, run_id: str) -> None:  # noqa: ARG002
         """Take no more of them; what was taken is kept until it is fetched. Idempotent."""
+        return
 
-    def settles_in(self, wanted: Wanted) -> float:
+    def settles_in(self, wanted: Wanted) -> float:  # noqa: ARG002
         """Seconds after the window's end until its last sample can be fetched; 0 if at once."""
+        return 0.0
 
     def fetch(self, wanted: Wanted) -> Fetched:
         """Return the series of the run's GPUs.
@@ -223,6 +226,7 @@ class MetricSource(Protocol):
 
     def close(self) -> None:
         """Close connections and threads."""
+        return
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

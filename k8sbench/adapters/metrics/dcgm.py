@@ -26,6 +26,7 @@ from k8sbench.adapters.metrics.exporters import ExporterFault, Sample
 from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABELS
 from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
 from k8sbench.model.run import Run
+from k8sbench.ports import MetricSource
 
 INTERVAL = 15.0
 """Seconds between two requests to one exporter, which takes new values every 30 s."""
@@ -102,7 +103,7 @@ class NodeReadings:
                 yield Labelled(dict(labels), tuple(at[first:end]), tuple(values[first:end]))
 
 
-class DcgmSource:
+class DcgmSource(MetricSource):
     """GPU metrics read from DCGM exporters while runs are followed."""
 
     name: SourceName = "dcgm"
@@ -154,10 +155,6 @@ class DcgmSource:
             for node in self._nodes.values():
                 if run_id in node.users:
                     node.released.setdefault(run_id, self._clock())
-
-    def settles_in(self, wanted: Wanted) -> float:  # noqa: ARG002
-        """0: what was read is there."""
-        return 0.0
 
     def fetch(self, wanted: Wanted) -> Fetched:
         """Return what was read of the run's GPUs, or why that is nothing."""

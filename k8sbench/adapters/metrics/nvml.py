@@ -8,7 +8,6 @@ memory. Until a run is followed nothing is loaded and nothing started.
 from __future__ import annotations
 
 import contextlib
-import math
 import platform
 import threading
 import time
@@ -23,11 +22,12 @@ import msgspec
 from k8sbench.adapters.local.launch import MARK
 from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, Series, Shared, SourceName, Wanted
 from k8sbench.model.run import Run
+from k8sbench.ports import MetricSource
 
 EVERY = 1.0
 """Seconds between two samples."""
-MOST = 3600
-"""Samples of one GPU that are kept: an hour; then every second one, at twice the distance."""
+MOST = 86_400
+"""Samples of one metric of one GPU that are kept, the latest: those of a day."""
 FIRST_SECONDS = 10.0
 """For the first samples of a run, after it was followed: a driver may take seconds to start."""
 _METRICS = tuple(metric for metric in METRICS if metric.nvml)
@@ -36,7 +36,7 @@ _VERSIONED = {"nvmlDeviceGetMemoryInfo_v2": ("nvmlDeviceGetMemoryInfo", "nvmlMem
 _NOT_FOLLOWED = "NVML was not read: it is read only while k8sbench follows the run."
 
 
-class NvmlSource:
+class NvmlSource(MetricSource):
     """GPU metrics read from the driver of this machine while runs are followed."""
 
     name: SourceName = "nvml"
@@ -60,10 +60,6 @@ class NvmlSource:
         if (one := self._followed.get(run_id)) is not None:
             one.over.set()
 
-    def settles_in(self, wanted: Wanted) -> float:  # noqa: ARG002
-        """Return 0: what was read is there."""
-        return 0.0
-
     def fetch(self, wanted: Wanted) -> Fetched:
         """Return what was read since the window began, or why that is nothing."""
         # Imported when the first run is measured.
@@ -74,7 +70,7 @@ class NvmlSource:
             return Fetched(source=self.name, missing={"*": _NOT_FOLLOWED})
         one.has_begun.wait(FIRST_SECONDS)
         with one.lock:
-            series = [each for gpu in one.gpus for each in gpu.series(wanted.start, one.every)]
+            series = [each for gpu in one.gpus for each in gpu.series(wanted.start)]
             shared = [each for gpu in one.gpus for each in gpu.shared(wanted)]
             refused: dict[str, str] = {}
             for gpu in one.gpus:
@@ -102,7 +98,6 @@ class _Followed:
         """Set when there are samples, or ``why`` there are none."""
         self.why = ""
         self.gpus: list[_Readings] = []
-        self.every = EVERY
 
     def sample(self, folder: Callable[[str], Path]) -> None:
         """Read until the run is over."""
@@ -143,13 +138,8 @@ class _Followed:
                 at, values = time.time(), gpu.ask(nvml, self.run_id)
                 with self.lock:
                     gpu.keep(at, values)
-            if max((len(gpu.at) for gpu in self.gpus), default=0) > MOST:
-                with self.lock:
-                    self.every *= 2
-                    for gpu in self.gpus:
-                        gpu.thin()
             self.has_begun.set()
-            due = max(due + self.every, time.monotonic())
+            due = max(due + EVERY, time.monotonic())
 
 
 class _Readings:
@@ -157,9 +147,8 @@ class _Readings:
 
     def __init__(self, handle: Any, gpu: Gpu) -> None:
         self._handle, self._gpu = handle, gpu
-        self.at = array("d")
-        self._values = {metric.id: array("d") for metric in _METRICS}
-        """NaN where there was no answer."""
+        self._samples = {metric.id: (array("d"), array("d")) for metric in _METRICS}
+        """By metric: times and values."""
         self.refused: dict[str, str] = {}
         """By metric: what the driver said instead."""
         self._users: dict[int, str | None] = {}
@@ -167,11 +156,10 @@ class _Readings:
         self._others: dict[str, tuple[float, float]] = {}
         """Of those that are not the run's: when they were seen first and last."""
 
-    def ask(self, nvml: Any, run_id: str) -> list[float]:
+    def ask(self, nvml: Any, run_id: str) -> dict[str, float]:
         """Ask for all metrics; of each the first call counts that driver and GPU have."""
-        found = []
+        answers = {}
         for metric in _METRICS:
-            value = math.nan
             for field in metric.nvml:
                 call, _, member = field.name.partition(".")
                 name, version = _VERSIONED.get(call, (call, None))
@@ -187,40 +175,34 @@ class _Readings:
                         pid: known[pid] if pid in known else user(pid, run_id) for pid in pids
                     }
                     answer = len(pids)
-                value = field.factor * (getattr(answer, member) if member else answer)
+                value = getattr(answer, member) if member else answer
+                answers[metric.id] = field.factor * value
                 break
-            found.append(value)
-        return found
+        return answers
 
-    def keep(self, at: float, values: list[float]) -> None:
+    def keep(self, at: float, values: dict[str, float]) -> None:
         """Keep the answers, and who else was there."""
-        self.at.append(at)
-        for kept, value in zip(self._values.values(), values, strict=True):
-            kept.append(value)
+        for metric, value in values.items():
+            for kept, number in zip(self._samples[metric], (at, value), strict=True):
+                kept.append(number)
+                del kept[:-MOST]
         users = set(self._users.values())
         # In a container the numbers may be those of another namespace: then none is the run's.
         if "" in users:
             for other in filter(None, users):
                 self._others[other] = self._others.get(other, (at, at))[0], at
 
-    def thin(self) -> None:
-        """Drop every second sample."""
-        for each in (self.at, *self._values.values()):
-            del each[::2]
-
-    def series(self, start: float, every: float) -> Iterator[Series]:
+    def series(self, start: float) -> Iterator[Series]:
         """Yield the samples since then."""
-        first = bisect_left(self.at, start)
-        for metric, values in self._values.items():
-            known = [i for i in range(first, len(values)) if not math.isnan(values[i])]
-            if known:
+        for metric, (at, values) in self._samples.items():
+            if (first := bisect_left(at, start)) < len(at):
                 yield Series(
                     metric=metric,
                     gpu=self._gpu,
                     source=NvmlSource.name,
-                    at=tuple(self.at[i] for i in known),
-                    values=tuple(values[i] for i in known),
-                    every=every,
+                    at=tuple(at[first:]),
+                    values=tuple(values[first:]),
+                    every=EVERY,
                 )
 
     def shared(self, wanted: Wanted) -> Iterator[Shared]:

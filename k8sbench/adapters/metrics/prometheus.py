@@ -22,7 +22,7 @@ from k8sbench.adapters.metrics.attribution import Labelled, Target
 from k8sbench.adapters.metrics.discovery import Found
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
 from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SourceName, Wanted
-from k8sbench.model.run import Run
+from k8sbench.ports import MetricSource
 
 SECONDS = 30.0
 """For all queries of a fetch."""
@@ -60,7 +60,7 @@ class _Reached(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two scrapes of an exporter, or between its values, if that is less."""
 
 
-class PrometheusSource:
+class PrometheusSource(MetricSource):
     """GPU metrics that a Prometheus has scraped."""
 
     name: SourceName = "prometheus"
@@ -80,12 +80,6 @@ class PrometheusSource:
         self._reached: _Reached | str = ""
         """Or why there is none."""
         self._reached_at = -math.inf
-
-    def follow(self, run: Run, nodes: Collection[str]) -> None:
-        """Do nothing: Prometheus takes the samples."""
-
-    def release(self, run_id: str) -> None:
-        """Do nothing: Prometheus keeps them."""
 
     def nodes(self) -> Collection[str]:
         """Return the nodes of which it has GPU metrics now, without their domains."""

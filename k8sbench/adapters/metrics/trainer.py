@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from k8sbench.model.errors import StoreError
 from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
-from k8sbench.model.run import Run
+from k8sbench.ports import MetricSource
 
 NEEDLES = (b'K8SBENCH {"event": "gpu"', b'K8SBENCH {"event": "environment"')
 """Lines that hold neither are not read."""
 
 
-class TrainerSource:
+class TrainerSource(MetricSource):
     """The samples in the logs of a run; they are there when the run is measured."""
 
     name: SourceName = "trainer"
 
     def __init__(self, log_files: Callable[[str], Iterable[Path]]) -> None:
         self._log_files = log_files
-
-    def follow(self, run: Run, nodes: Collection[str]) -> None:
-        """Do nothing: the trainers take the samples."""
-
-    def release(self, run_id: str) -> None:
-        """Do nothing."""
-
-    def settles_in(self, wanted: Wanted) -> float:  # noqa: ARG002
-        """Return 0: the logs are complete."""
-        return 0.0
 
     def fetch(self, wanted: Wanted) -> Fetched:
         """Return the series of the whole run."""
@@ -49,6 +39,3 @@ class TrainerSource:
         except (OSError, StoreError) as wrong:
             return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {wrong}."})
         return found.fetched()
-
-    def close(self) -> None:
-        """Do nothing."""
