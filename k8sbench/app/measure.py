@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fnmatch
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from k8sbench.app import catalog, results
+from k8sbench.model import choices
 from k8sbench.model.errors import InputError, UsageError
+from k8sbench.model.imported import Origin, Shape, completed
 from k8sbench.model.spec import Framework
 from k8sbench.parse.families import NAMES
 
 if TYPE_CHECKING:
     from k8sbench.measure.run.expectation import Expectation
+    from k8sbench.model.measurement import Measurement
     from k8sbench.model.spec import Variant
-    from k8sbench.runs.measuring import Outcome
 
 PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
 """What may be asked for → what it is; the half types are kinds of AMP."""
 
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
+
+
+class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of logs besides what they state; None is "not known".
+
+    Each of the first four holds texts ``[PATH=]VALUE``: for all logs, or for a file, what is below
+    a folder, or what fits a pattern (``*gpu8*``). Of several that fit the last one holds.
+    """
+
+    gpus: tuple[str, ...] = ()
+    """Of the whole job."""
+    case: tuple[str, ...] = ()
+    """Nodes and GPUs of each: ``4x8``."""
+    batch_size: tuple[str, ...] = ()
+    """Samples per GPU and step."""
+    precision: tuple[str, ...] = ()
+    """Keys of :data:`PRECISIONS`."""
+    benchmark: str | None = None
+    """Name or file of the benchmark that they are of."""
+    family: str | None = None
+    """Log family, where no benchmark is meant; :data:`AUTO`: whichever it turns out to be of."""
+    framework: Framework | None = None
+    variant: str | None = None
+    gpu_model: str | None = None
+    """GPU of logs that do not state it."""
+    warmup: int | None = None
+    """Iterations left out."""
+    one_run: bool = False
+    """All logs are one run's: its ranks or its pieces."""
+    accept: tuple[str, ...] = ()
+    """Ids of reasons that do not reject."""
 
 
 class Candidate(NamedTuple):
@@ -32,61 +68,148 @@ class Candidate(NamedTuple):
     variant: Variant | None = None
 
 
-class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What logs are measured by; None is "not known"."""
+class GivenLogs(NamedTuple):
+    """The logs of a command, and what is said of them."""
 
-    benchmark: str | None = None
-    """Name or file of the benchmark that they are of."""
-    family: str | None = None
-    """Log family, where no benchmark is meant; :data:`AUTO`: whichever it turns out to be of."""
-    gpus: int | None = None
-    """Of the whole job."""
-    batch_size: int | None = None
-    """Samples per GPU and step."""
-    framework: Framework | None = None
-    variant: str | None = None
-    precision: str | None = None
-    """A key of :data:`PRECISIONS`."""
-    warmup: int | None = None
-    """Iterations left out."""
-    one_run: bool = False
-    """All logs are one run's: its ranks or its pieces."""
-    accept: tuple[str, ...] = ()
-    """Ids of reasons that do not reject."""
+    runs: list[dict[str, str | None]]
+    """The logs of each run: path → name; None: the path itself."""
+    failures: list[InputError]
+    """Of what cannot be found."""
+    candidates: Callable[[str], tuple[list[Candidate], Shape | None]]
+    """From a path to what the log may be, and to its case where that was given."""
 
 
-def measure(logs: Sequence[str], options: MeasureOptions) -> Outcome:
-    """Measure files, folders, or ``-``; what cannot be read is among the outcome's failures."""
-    from k8sbench.adapters.files import line_limit, log_files
-    from k8sbench.runs import measuring
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of several logs: nothing that could be measured is lost to one that could not."""
 
-    expected = [each.expected for each in candidates(options)]
-    files, failures = find(logs)
-    if options.one_run and failures:
-        # A run that lacks one of its files would be another run.
-        raise failures[0]
-    names = log_files.names(logs, files)
-    opened = line_limit.opened(names, declared=any(each.declared for each in expected))
-    found = measuring.measure_logs(opened, expected, one_run=options.one_run)
-    return msgspec.structs.replace(found, failures=(*failures, *found.failures))
+    measurements: tuple[Measurement, ...]
+    failures: tuple[InputError, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Whether any log was measured and is not to be trusted."""
+        return any(each.verdict == "rejected" for each in self.measurements)
 
 
-def find(logs: Sequence[str]) -> tuple[list[str], list[InputError]]:
-    """Expand folders; a path that leads nowhere must not cost the others their figures."""
+class _Rule(NamedTuple):
+    """One ``[PATH=]VALUE``."""
+
+    path: str | None
+    value: Any
+
+    def fits(self, file: str) -> bool:
+        """Whether it is about a file: itself, a folder above it, or the ends of their paths."""
+        if self.path is None or fnmatch.fnmatchcase(file, self.path):
+            return True
+        path, places = Path(self.path), (Path(file), *Path(file).parents)
+        return path in places or (path.name != "" and any(p.match(str(path)) for p in places))
+
+
+def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
+    """Measure files, folders, or ``-``; what cannot be read is among the failures."""
+    given = find(logs, options)
+    measurements: list[Measurement] = []
+    failures = given.failures
+    for files in given.runs:
+        try:
+            measurements.append(of_run(files, next(iter(files)), given, options)[0])
+        except InputError as error:
+            failures.append(error)
+    return Measured(measurements=tuple(measurements), failures=tuple(failures))
+
+
+def find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
+    """Expand folders, and read what is said of the logs.
+
+    A path that leads nowhere must not cost the others their figures, unless all are one run's: one
+    that lacks one of its files would be another run.
+    """
     from k8sbench.adapters.files import log_files
 
-    files: list[str] = []
+    files: dict[str, None] = {}
     failures: list[InputError] = []
     for path in logs:
         try:
-            files += [file for file in log_files.find([path]) if file not in files]
-        except InputError as unfound:
-            failures.append(unfound)
-    return files, failures
+            files |= dict.fromkeys(log_files.find([path]))
+        except InputError as error:
+            failures.append(error)
+    candidates = _candidates(options, [*files])
+    if failures and options.one_run:
+        raise failures[0]
+    names = log_files.names(logs, files)
+    runs = [names] if options.one_run else [{file: names[file]} for file in files]
+    return GivenLogs(runs, failures, candidates)
 
 
-def candidates(options: MeasureOptions) -> list[Candidate]:
-    """What the logs may be, as the options say; the first one that a log fits holds."""
+def of_run(
+    files: Mapping[str, str | None], first: str, given: GivenLogs, options: MeasureOptions
+) -> tuple[Measurement, Origin]:
+    """Measure the logs of one run, by path and name; ``first`` is the path of the first as given.
+
+    Raises :class:`InputError` where they cannot be measured.
+    """
+    from k8sbench.adapters.files import line_limit
+    from k8sbench.measure.run import measuring
+
+    candidates, shape = given.candidates(first)
+    model = options.gpu_model
+    expected = [msgspec.structs.replace(each.expected, gpu_model=model) for each in candidates]
+    opened = line_limit.opened(files, declared=any(each.declared for each in expected))
+    found = measuring.measure(opened, expected, alone=True)
+    chosen = _matching(candidates, found)
+    origin = Origin(
+        file=first,
+        spec=chosen.found.spec if chosen.found else None,
+        spec_digest=chosen.found.digest if chosen.found else "",
+        spec_source=chosen.found.source if chosen.found else "",
+        variant=chosen.variant,
+        shape=shape,
+        gpu_model=options.gpu_model,
+    )
+    return completed(found, origin), origin
+
+
+def _matching(candidates: Sequence[Candidate], found: Measurement) -> Candidate:
+    """The candidate that a log was measured by: of its format, else of its framework."""
+
+    def likeness(each: Candidate) -> tuple[bool, bool, bool]:
+        expected = each.expected
+        name = expected.format if isinstance(expected.format, str) else expected.format.name
+        own = found.environment.get("variant")
+        return name == found.format, expected.framework == found.framework, expected.variant == own
+
+    return max(candidates, key=likeness)
+
+
+def _candidates(
+    options: MeasureOptions, files: Sequence[str]
+) -> Callable[[str], tuple[list[Candidate], Shape | None]]:
+    """Make the function that says what a file may be, and its case where that was given."""
+    gpus = _rules("--gpus", options.gpus, _count, files)
+    shapes = _rules("--case", options.case, choices.parse_case, files)
+    batches = _rules("--batch-size", options.batch_size, _count, files)
+    precisions = _rules("--precision", options.precision, _precision, files)
+    made = functools.cache(functools.partial(_made, options))
+
+    def of(file: str) -> tuple[list[Candidate], Shape | None]:
+        shape, count = shapes(file), gpus(file)
+        if shape is not None and count not in {None, shape[0] * shape[1]}:
+            raise InputError(
+                f"--case {shape[0]}x{shape[1]} and --gpus {count} differ.",
+                "Give one of them.",
+                file=file,
+            )
+        count = count if shape is None else shape[0] * shape[1]
+        return made(count, batches(file), precisions(file)), shape
+
+    made(None, None, None)  # what is wrong with the options is said before anything is done
+    return of
+
+
+def _made(
+    options: MeasureOptions, gpus: int | None, batch_size: int | None, precision: str | None
+) -> list[Candidate]:
+    """What a log may be, as the options say; the first one that it fits holds."""
     from k8sbench.measure.run.expectation import Expectation, from_variant
 
     if (options.benchmark is None) == (options.family is None):
@@ -97,12 +220,11 @@ def candidates(options: MeasureOptions) -> list[Candidate]:
     if options.variant is not None and options.benchmark is None:
         raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
     results.check_accepted(options.accept, of_groups=False)
-    asked = options.precision
     given: dict[str, Any] = {
-        "gpus": options.gpus,
-        "batch_size": options.batch_size,
-        "precision": None if asked is None else PRECISIONS[asked],
-        "amp_dtype": asked if asked in {"fp16", "bf16"} else None,
+        "gpus": gpus,
+        "batch_size": batch_size,
+        "precision": None if precision is None else PRECISIONS[precision],
+        "amp_dtype": precision if precision in {"fp16", "bf16"} else None,
         "warmup": options.warmup,
         "accept": options.accept,
     }
@@ -125,3 +247,37 @@ def candidates(options: MeasureOptions) -> list[Candidate]:
         wanted = "/".join(part for part in (options.framework, name) if part)
         raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
     return [Candidate(from_variant(spec, each, **given), found, each) for each in variants]
+
+
+def _rules(
+    option: str, texts: Sequence[str], read: Callable[[str], Any], files: Sequence[str]
+) -> Callable[[str], Any]:
+    """Make the function from a file to what an option says of it; None: nothing."""
+    rules = []
+    for text in texts:
+        path, _, value = text.rpartition("=")
+        try:
+            rule = _Rule(path or None, read(value))
+        except ValueError as error:
+            raise UsageError(f"{option} {text!r}: {error}.", "Write [PATH=]VALUE.") from error
+        if files and not any(map(rule.fits, files)):
+            raise UsageError(
+                f"{option} {text!r}: no log is {path}, lies below it or fits it as a pattern.",
+                "Name a file or folder as the logs are named, or a pattern such as '*gpu8*'.",
+            )
+        rules.append(rule)
+    # What is said of some holds before what is said of all.
+    rules.sort(key=lambda rule: rule.path is not None)
+    return lambda file: next((rule.value for rule in reversed(rules) if rule.fits(file)), None)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:8]) >= 1 and len(text) < 8):
+        raise ValueError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def _precision(text: str) -> str:
+    if text not in PRECISIONS:
+        raise ValueError(f"{text!r} is none of {', '.join(PRECISIONS)}")
+    return text

@@ -121,12 +121,12 @@ def request_options(flags: Mapping[str, Flag], *, access: bool = True) -> Callab
         *(_ACCESS if access else ()),
     )
     names = {"benchmark", *flags, *(request.ACCESS_FLAGS if access else ())}
-    return functools.partial(_grouped, declared, "request", _request, names)
+    return functools.partial(grouped, declared, "request", _request, names)
 
 
 def access_options(function: F) -> F:
     """Add kubectl's options to a command; it receives them as ``access``."""
-    return _grouped(_ACCESS, "access", _access, request.ACCESS_FLAGS, function)
+    return grouped(_ACCESS, "access", _access, request.ACCESS_FLAGS, function)
 
 
 def since_option(what: str) -> Callable[[FC], FC]:
@@ -158,7 +158,7 @@ rows_option = format_option(
 """How a command prints the rows of the runs that it has closed."""
 
 
-def _grouped(
+def grouped(
     options: Iterable[Decorator],
     name: str,
     build: Callable[[dict[str, Any]], Any],

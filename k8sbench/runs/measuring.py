@@ -1,4 +1,4 @@
-"""Measuring: a finished run from its archived logs, or logs of any origin from their files.
+"""Measuring: a finished run from its archived logs.
 
 The logs come in opened (``k8sbench.adapters.files.log_files``); what is measured and how is
 :mod:`k8sbench.measure`'s.
@@ -14,7 +14,6 @@ import msgspec
 from k8sbench.diagnose.job.changes import JOB_CHANGED
 from k8sbench.measure import verdict
 from k8sbench.measure.run import completeness, expectation, measuring, reasons
-from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
 from k8sbench.model.kinds import kind_of
@@ -23,18 +22,6 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of several logs: nothing that could be measured is lost to one that could not."""
-
-    measurements: tuple[Measurement, ...]
-    failures: tuple[InputError, ...]
-
-    @property
-    def rejected(self) -> bool:
-        """Whether any log was measured and is not to be trusted."""
-        return any(each.verdict == "rejected" for each in self.measurements)
 
 
 def measure_run(
@@ -80,17 +67,3 @@ def measure_run(
 def _watched(log: Source, gaps: Sequence[LogGap]) -> completeness.Watched:
     own = [gap for gap in gaps if PurePath(log.name).stem == gap.replica]
     return completeness.Watched(log, own)
-
-
-def measure_logs(
-    logs: Sequence[Source], expected: Sequence[Expectation], *, one_run: bool = False
-) -> Outcome:
-    """Measure each log, or all of them as one run: its ranks' files, or its pieces in order."""
-    measurements: list[Measurement] = []
-    failures: list[InputError] = []
-    for group in [logs] if one_run else [[log] for log in logs]:
-        try:
-            measurements.append(measuring.measure(group, expected, alone=True))
-        except InputError as why:
-            failures.append(why)
-    return Outcome(measurements=tuple(measurements), failures=tuple(failures))

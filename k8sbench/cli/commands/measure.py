@@ -10,20 +10,18 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import AUTO, PRECISIONS, MeasureOptions
-from k8sbench.cli import imported
-from k8sbench.cli.options import accept_option, store_option
+from k8sbench.app.measure import MeasureOptions
+from k8sbench.cli.given_logs import log_options, told
+from k8sbench.cli.options import store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
-from k8sbench.parse.families import NAMES
 from k8sbench.report import formats, numbers
 from k8sbench.report.text_table import clean
 
@@ -35,31 +33,7 @@ WIDEST = 100
 
 
 @click.command()
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True)
-@click.option("--benchmark", metavar="NAME|FILE", help="Benchmark to which the logs belong.")
-@click.option(
-    "--format",
-    "family",
-    type=click.Choice([AUTO, *NAMES]),
-    help="Log family, without a benchmark and so without a plan to compare with. auto: "
-    "recognised in each log.",
-)
-@click.option("--gpus", type=click.IntRange(min=1), help="GPUs of the whole job.")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Samples per GPU and step.")
-@click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework.")
-@click.option("--variant", metavar="NAME", help="Variant of the benchmark.")
-@click.option(
-    "--precision", type=click.Choice(list(PRECISIONS)), help="Precision that was requested."
-)
-@click.option(
-    "--warmup",
-    metavar="ITERATIONS",
-    type=click.IntRange(min=0),
-    help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
-    "else 0.",
-)
-@click.option("--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts.")
-@accept_option
+@log_options
 @click.option(
     "--record",
     metavar="SET",
@@ -69,10 +43,10 @@ WIDEST = 100
 @format_option(*formats.offered("table", "flat", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
+    options: MeasureOptions,
     output_format: str,
     record: str | None,
     where: str | None,
-    **asked: Any,
 ) -> int:
     """Measure existing logs, from any source.
 
@@ -82,36 +56,21 @@ def command(
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
     """
-    options = MeasureOptions(**asked)
     if record is not None:
-        return _record(logs, options, record, where, output_format)
+        from k8sbench.app import importing
+
+        done = importing.import_logs(logs, options, output.note, set_name=record, where=where)
+        _write(done.measurements, output_format)
+        sys.stdout.flush()
+        return told(done)
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
     sys.stdout.flush()
-    for wrong in outcome.failures:
-        output.note(f"error: {wrong.message}" + (f"\n  {wrong.action}" if wrong.action else ""))
+    for error in outcome.failures:
+        output.note(f"error: {error.message}" + (f"\n  {error.action}" if error.action else ""))
     if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
-
-
-def _record(
-    logs: tuple[str, ...],
-    options: MeasureOptions,
-    set_name: str,
-    where: str | None,
-    output_format: str,
-) -> int:
-    """Import the logs, and print what they measure to."""
-    from k8sbench.app import importing
-
-    known = importing.of_measure(options)
-    done = importing.import_logs(
-        logs, msgspec.structs.replace(known, set_name=set_name, store=where), output.note
-    )
-    _write(done.measurements, output_format)
-    sys.stdout.flush()
-    return imported.told(done)
 
 
 def _write(found: Sequence[Measurement], output_format: str) -> None:
