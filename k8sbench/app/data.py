@@ -19,6 +19,7 @@ import msgspec
 from k8sbench.app import catalog, connections, targets
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
+from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.request import ClusterAccess
 from k8sbench.render.claims import Claim
@@ -35,7 +36,7 @@ PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
 PREFIX = "K8SBENCH "
 DAY_SECONDS = 86_400
-_LOOK_SECONDS = 0.2
+"""Time limit of a Job, unless another is given."""
 Action = Literal["make-sample", "check", "prepare"]
 
 
@@ -289,7 +290,7 @@ def _until(lines: Iterable[str], stop: Stop) -> Iterator[str]:
     threading.Thread(target=pump, daemon=True, name="data-lines").start()
     while stop.cause is None:
         try:
-            item = come.get(timeout=_LOOK_SECONDS)
+            item = come.get(timeout=LOOK_SECONDS)
         except queue.Empty:
             continue
         if item is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import connections
 from k8sbench.model.errors import BenchError
+from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.model.request import ClusterAccess
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 RENEW_SECONDS = 4.0
 """Between two renewals."""
-LOOK_SECONDS = 2.0
-"""Between two looks at a Lease that somebody else holds."""
 HELD_SECONDS = 10.0
 """After the last renewal: the collector stops before others may begin, 15 s after it."""
 
@@ -65,7 +64,7 @@ class Leadership:
                 with contextlib.closing(api):
                     api.retry_s = REQUEST_SECONDS
                     self._renew(Lease(api, self.name, holder))
-            self._stopped.wait(LOOK_SECONDS)
+            self._stopped.wait(SERVER_SECONDS)
 
     def _renew(self, lease: Lease) -> None:
         while not self._stopped.is_set():
@@ -78,7 +77,7 @@ class Leadership:
                 self._renewed_at = began if is_ours else None
                 waits = f"{lease.other or 'another one'} holds Lease {self.name}"
                 self._say("" if is_ours else waits)
-            self._stopped.wait(RENEW_SECONDS if self.is_held else LOOK_SECONDS)
+            self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
         if self.is_held:
             self._renewed_at = None
             with contextlib.suppress(BenchError):  # it expires

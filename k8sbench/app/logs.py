@@ -17,6 +17,7 @@ from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, NotFound, Unreachable
 from k8sbench.model.kinds import kind_of
+from k8sbench.model.limits import FILE_SECONDS, SERVER_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-POLL_SECONDS = 0.5
-COLLECTOR_SECONDS = 2.0
-"""Between two questions to a collector for what is new."""
 AWAY_SECONDS = 120.0
 """For which one that was read may be away: it may be upgraded, or moved to another node."""
 
@@ -180,7 +178,7 @@ class _Reader:
                 self._emit(list(tails.values()), to_end=is_last)
                 if is_last:
                     break
-                time.sleep(COLLECTOR_SECONDS)
+                time.sleep(SERVER_SECONDS)
                 run = self._answered(state)
         if not tails:
             self.note(f"Run {run.run_id} has no logs there.")
@@ -200,7 +198,7 @@ class _Reader:
                     tried = times.duration(AWAY_SECONDS)
                     self.note(f"warning: {error.message} Trying again for {tried}.")
                 is_noted = True
-                time.sleep(COLLECTOR_SECONDS)
+                time.sleep(SERVER_SECONDS)
 
     def _open(
         self, stack: contextlib.ExitStack, tails: dict[Path, LogTail], paths: Sequence[Path]
@@ -245,7 +243,7 @@ class _Reader:
                 self._emit(list(tails.values()), to_end=is_last)
                 if is_last:
                     break
-                time.sleep(POLL_SECONDS)
+                time.sleep(FILE_SECONDS)
                 run = context.find(store, run.run_id)
         pruned = None
         others = [] if tails or not run.is_imported else store.log_files(run.run_id)

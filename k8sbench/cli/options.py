@@ -27,6 +27,7 @@ FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 Decorator = Callable[[Any], Any]
 
 LONGEST_SECONDS = 366 * 86400.0
+"""Of any length of time that is typed: a year."""
 TRAINING_HEADING = "Training to an accuracy"
 TYPED = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 

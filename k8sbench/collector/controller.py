@@ -22,11 +22,11 @@ from k8sbench.app.serve import Look
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.runs.context import Reporter, Stop
 
-LOOK_SECONDS = 0.25
 SETTINGS_SECONDS = 5.0
 """Between two looks at the file of settings."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0

@@ -36,6 +36,7 @@ PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
 """For which collecting may be busy with one thing, such as a list of a slow API server."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
+"""For the server to listen, and to end."""
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 

@@ -18,6 +18,7 @@ from k8sbench.render import role
 ANSWER_SECONDS = 4.0
 """For all answers of one endpoint."""
 LOOK_BACK_SECONDS = 300.0
+"""How much of the time until now shows how often a GPU is scraped."""
 _USER = re.compile(r'User "(?P<user>[^"]+)" cannot')
 
 

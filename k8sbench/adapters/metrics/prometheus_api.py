@@ -30,6 +30,7 @@ LARGEST = 64 * 1024 * 1024
 AGAIN_SECONDS = 4.0
 """For which a server that starts or is busy is asked again."""
 _PAUSE = 0.5
+"""Before it is asked again."""
 _SHOWN = 200
 """Letters of a server's own message that a reason repeats."""
 

@@ -26,6 +26,7 @@ DATABASE = "k8sbench.db"
 BUSY_SECONDS = 30.0
 """How long to wait for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
+"""For a connection to a PostgreSQL server."""
 POOL_SIZE = 5
 """Connections to PostgreSQL that a process keeps; as many more for a moment."""
 RECYCLE_SECONDS = 1800

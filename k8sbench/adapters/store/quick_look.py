@@ -16,6 +16,7 @@ DATABASE = "k8sbench.db"
 MOST = 1000
 """Names; a shell shows no more."""
 WAIT_SECONDS = 0.2
+"""For another process's transaction: who completes a word waits for the shell."""
 _QUERIES = {
     "runs": "SELECT run_id FROM runs ORDER BY created_at DESC, run_id LIMIT ?",
     "sets": "SELECT set_name FROM runs GROUP BY set_name ORDER BY max(created_at) DESC LIMIT ?",

@@ -39,9 +39,11 @@ __all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "WatchStream"]
 
 FIELD_MANAGER = "k8sbench"
 RETRY_SECONDS = 30.0
+"""How long a request is repeated, unless its caller says otherwise: an API server restarts."""
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+"""Before a request is repeated; twice as long each time."""
 LAST_SECONDS = 1.0
 """For an answer when it is time to give up."""
 ABSENT_SECONDS = 1.0

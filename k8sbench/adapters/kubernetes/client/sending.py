@@ -27,6 +27,7 @@ from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import BenchError
 
 CONNECT_SECONDS = 5.0
+"""For a connection to a server that is expected to be there."""
 READ_SECONDS = 30.0
 """Until the first byte of an answer. A busy server lets requests wait in its queues."""
 WHOLE_SECONDS = 120.0

@@ -42,6 +42,7 @@ ended, and the API server needs about as long to report that."""
 FETCHES_PER_SECOND = 50.0
 """Requests that are repeated, at most: of thousands of logs each is requested less often."""
 LOOK_SECONDS = 0.5
+"""Until a log that had nothing new is requested again."""
 STREAM_FETCHES = 5
 """Fetches without anything new until the stream of a container that ended is closed. The kubelet
 detects that end within a second; until then the stream may hold what the node has rotated away."""

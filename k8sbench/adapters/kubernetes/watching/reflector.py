@@ -23,9 +23,11 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.kube import KubeObject
 
 WATCH_SECONDS = 50.0
+"""For one watch, which is then opened again."""
 SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+"""Before a watch that failed is opened again; twice as long each time."""
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
 
 
