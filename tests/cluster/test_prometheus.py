@@ -116,16 +116,6 @@ def test_an_address_that_the_chart_publishes_comes_first(namespace: Namespace, u
         )
 
 
-def test_an_address_within_the_cluster_is_reached_through_its_api_server(
-    namespace: Namespace, user: Path
-) -> None:
-    publish(namespace, f"https://prometheus-k8s.{namespace.name}.svc:9090/prom")
-    with found_by(user) as source:
-        assert f"Prometheus {namespace.name}/https:prometheus-k8s:9090 cannot be asked" in why(
-            source
-        )
-
-
 def test_who_may_list_services_finds_it(namespace: Namespace) -> None:
     service(namespace)
     until(lambda: is_the_only_one(namespace), "the end of other namespaces")

@@ -252,12 +252,6 @@ def test_without_labels_and_without_a_log_there_is_a_reason(start: Start) -> Non
     }
 
 
-def test_a_log_that_names_other_gpus_is_a_reason(start: Start) -> None:
-    server = start(unlabelled(UUIDS[0]))
-    why = fetch(server.url, wanted(uuids=["GPU-elsewhere"])).missing["*"]
-    assert "none has a UUID that the run's log names" in why
-
-
 def test_metrics_of_other_nodes_alone_are_a_reason(start: Start) -> None:
     nodes = [f"far-{number}" for number in range(5)]
     server = start(*chain.from_iterable(gpus("x", node=node) for node in nodes))

@@ -122,29 +122,6 @@ def test_an_exporter_that_ends_leaves_a_hole_and_goes_on_elsewhere(
     assert found.warnings == ()
 
 
-def test_an_exporter_that_hangs_has_no_samples_for_that_time(start: Start, expose: Expose) -> None:
-    exporter = exposed(expose(), Gpus())
-    began = time.time()
-    server = start(scrape=scraping(exporter))
-    left, came_back = away(server, began, exporter.hold, exporter.go_on)
-    # A scrape has the stamp of its beginning.
-    assert not [at for at in samples(server, began) if left + 0.3 < at < came_back - 0.3]
-
-
-def test_a_counter_that_begins_anew_is_seen_to(start: Start, expose: Expose) -> None:
-    gpus = Gpus()
-    gpus.values = {UTILIZATION: 90.0, ENERGY: 9e6}
-    exporter = exposed(expose(), gpus)
-    began = time.time()
-    server = start(scrape=scraping(exporter))
-    until(server, began, 3)
-    gpus.values[ENERGY] = 4e3
-    until(server, began, len(samples(server, began)) + 3)
-    (energy,) = of(fetch(server.url, since(began)), "energy")
-    assert {*energy.values} == {9e3, 4.0}
-    assert energy.values == tuple(sorted(energy.values, reverse=True))
-
-
 def test_a_prometheus_that_is_restarted_keeps_what_it_had(start: Start, expose: Expose) -> None:
     exporter = exposed(expose(), Gpus())
     began = time.time()

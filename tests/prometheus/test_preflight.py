@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from k8sbench.adapters.metrics import preflight
 from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 from tests.harness.prometheus import wait
@@ -44,14 +42,3 @@ def test_that_it_names_pods_is_seen_from_labels_that_are_for_sure_theirs(
 
 def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:
     assert seen(start().url).fields == ()
-
-
-def test_one_that_is_not_there_has_a_reason() -> None:
-    found = preflight.prometheus("http://127.0.0.1:9", None)
-    assert "connection refused" in found.fault
-
-
-@pytest.mark.parametrize("url", ["http://a:b@prometheus.test", "ftp://prometheus.test"])
-def test_an_address_that_cannot_be_used_has_a_reason(url: str) -> None:
-    found = preflight.prometheus(url, None)
-    assert "The address of Prometheus cannot be used" in found.fault

@@ -81,15 +81,6 @@ def test_an_older_name_of_a_field_counts_where_there_is_no_newer_one(start: Star
     assert {*second.values} == {128.0}
 
 
-def test_a_hole_stays_a_hole(start: Start) -> None:
-    hole = (START + 200, START + 400)
-    stored = [point for point in points() if not hole[0] < point[0] < hole[1]]
-    server = start(Samples("DCGM_FI_DEV_GPU_UTIL", OURS, stored))
-    (series,) = fetch(server.url).series
-    assert not [at for at in series.at if hole[0] < at < hole[1]]
-    assert len(series.at) == len([at for at, _ in stored if START <= at <= END])
-
-
 def test_a_counter_is_given_as_it_stood_resets_included(start: Start) -> None:
     stored = [
         (at, 5e6 + 4e3 * (at - START) if at < START + 300 else 4e3 * (at - START - 300))
@@ -156,15 +147,6 @@ def test_the_codes_of_errors_are_one_series_although_their_labels_change(start: 
     (series,) = fetch(server.url).series
     assert len(series.at) == 41
     assert (series.values[0], series.values[-1]) == (0.0, 79.0)
-
-
-def test_no_sample_within_the_window_is_a_reason(start: Start) -> None:
-    server = start(utilization(OURS))
-    late = wanted(start=END + 1000, end=END + 1600)
-    assert fetch(server.url, late).missing["*"] == (
-        f"Prometheus at {server.url} had no GPU metrics in the run's window:"
-        " it scrapes no DCGM exporter."
-    )
 
 
 def test_a_run_without_a_window_has_a_reason(start: Start) -> None:

@@ -61,14 +61,6 @@ def test_thirty_logs_of_six_cases_are_one_table(logs: Path, capsys: Captured) ->
         assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5]
 
 
-def test_repeats_are_numbered_in_the_order_of_the_logs(logs: Path, capsys: Captured) -> None:
-    imported("logs", *foreign.OF, "--set", "march")
-    capsys.readouterr()
-    for row in rows(capsys):
-        rates = [member["rate"] for member in row["members"]]
-        assert rates == sorted(rates)  # as their numbers in their names
-
-
 def test_again_is_harmless(logs: Path, capsys: Captured) -> None:
     imported("logs", *foreign.OF, "--set", "march")
     before = runs()
@@ -216,13 +208,6 @@ def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, capsys: 
     assert runs() == []
 
 
-def test_a_path_that_leads_nowhere_is_said_before_anything_else(
-    place: Path, capsys: Captured
-) -> None:
-    assert imported("gone", *foreign.OF, "--gpus", "gone=8") == 2
-    assert "gone: does not exist" in capsys.readouterr().err
-
-
 # What is said of the logs besides what they state
 
 
@@ -295,14 +280,6 @@ def test_a_plan_needs_batch_and_precision(place: Path, capsys: Captured, missing
     at = MMSEG.index(missing)
     assert imported("n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8") == 2
     assert f"Give it with {missing}" in capsys.readouterr().err
-
-
-def test_a_log_that_states_its_gpu_is_not_given_another(place: Path, capsys: Captured) -> None:
-    log = str(FIXTURES / "paddleseg.log")
-    words = ["--format", "paddleseg", "--gpus", "1", "--precision", "fp32", "--set", "s"]
-    code = imported(log, *words, "--gpu-model", "Tesla T4")
-    err = capsys.readouterr().err
-    assert (code, "states the GPU" in err) == (2, True)
 
 
 def test_the_family_is_recognised(place: Path, capsys: Captured) -> None:
