@@ -117,10 +117,11 @@ def _doubles(
     taken: Sequence[_Taken], known: Sequence[Run], contents: dict[str, Run]
 ) -> list[InputError]:
     """Name each log that is the same as an earlier one, or as that of another run."""
-    of_runs = dict(contents)
-    for run in known:
-        if run.measurement is not None and run.measurement.log_digest is not None:
-            of_runs.setdefault(run.measurement.log_digest, run)
+    of_runs = {
+        run.measurement.log_digest: run
+        for run in reversed(known)
+        if run.measurement is not None and run.measurement.log_digest is not None
+    } | contents
     seen: dict[str, str] = {}
     found = []
     for one in taken:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -28,6 +28,7 @@ from k8sbench.report.text_table import clean
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement, Throughput
 
+_Column = Callable[["Measurement"], object]
 WIDEST = 100
 """Columns of a report on a wide terminal, and of every report in a pipe."""
 
@@ -77,7 +78,7 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
     width = max(min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST), 40)
     view: formats.View = {
         "table": lambda: "\n".join(_report(each, width) for each in found),
-        "flat": lambda: ([title for title, _ in CSV], [[get(m) for _, get in CSV] for m in found]),
+        "flat": lambda: ([*CSV], [[column(m) for column in CSV.values()] for m in found]),
         "document": lambda: found,
     }
     output.write(formats.written(output_format, view))
@@ -198,40 +199,28 @@ def _number(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-CSV = (
-    ("files", lambda m: " ".join(m.files)),
-    ("format", lambda m: m.format),
-    ("impl", lambda m: m.impl),
-    ("framework", lambda m: m.framework),
-    ("gpus", lambda m: m.gpus),
-    ("device", lambda m: m.device),
-    ("preset", _preset),
-    ("precision", lambda m: m.precision),
-    ("precision_effective", lambda m: m.precision_effective),
-    ("batch_size_per_gpu", lambda m: m.batch_size_per_gpu),
-    ("warmup_iterations", lambda m: m.warmup_iterations),
-    ("iterations", lambda m: m.iterations),
-    ("records", lambda m: m.records),
-    ("time_weighted", lambda m: m.throughput and m.throughput.time_weighted),
-    ("time_weighted_steady", lambda m: m.throughput and m.throughput.time_weighted_steady),
-    ("median", lambda m: m.throughput and m.throughput.median),
-    ("arithmetic", lambda m: m.throughput and m.throughput.arithmetic),
-    ("timestamps", lambda m: m.throughput and m.throughput.timestamps),
-    ("printed_steps", lambda m: m.throughput and m.throughput.printed_steps),
-    ("unit", lambda m: (f := _figures(m)) and f.unit),
-    ("final_loss", lambda m: m.final_loss),
-    ("accuracy_metric", lambda m: m.accuracy and m.accuracy.metric),
-    ("accuracy_best", lambda m: m.accuracy and m.accuracy.best),
-    ("accuracy_final", lambda m: m.accuracy and m.accuracy.final),
-    ("accuracy_unit", lambda m: m.accuracy and m.accuracy.unit),
-    ("time_to_train_s", lambda m: m.time_to_train_s),
-    ("train_wall_s", lambda m: m.train_wall_s),
-    ("target", lambda m: m.target),
-    ("restarts", lambda m: m.restarts),
-    ("data_digest", lambda m: m.data_digest),
-    ("weights_digest", lambda m: m.weights_digest),
-    ("gpu_model", lambda m: m.gpu_model),
-    ("verdict", lambda m: m.verdict),
-    ("reasons", lambda m: " ".join(r.id for r in m.reasons)),
-)
+def _of(*names: str, part: str | None = None, prefix: str = "") -> dict[str, _Column]:
+    """Columns of fields of a measurement, or of a part of it that may be None."""
+
+    def column(name: str) -> _Column:
+        return lambda m: getattr(getattr(m, part) if part else m, name, None)
+
+    return {prefix + name: column(name) for name in names}
+
+
+CSV: dict[str, _Column] = {
+    "files": lambda m: " ".join(m.files),
+    **_of("format", "impl", "framework", "gpus", "device"),
+    "preset": _preset,
+    **_of("precision", "precision_effective", "batch_size_per_gpu"),
+    **_of("warmup_iterations", "iterations", "records"),
+    **_of("time_weighted", "time_weighted_steady", "median", "arithmetic", part="throughput"),
+    **_of("timestamps", "printed_steps", part="throughput"),
+    "unit": lambda m: (figures := _figures(m)) and figures.unit,
+    **_of("final_loss"),
+    **_of("metric", "best", "final", "unit", part="accuracy", prefix="accuracy_"),
+    **_of("time_to_train_s", "train_wall_s", "target", "restarts"),
+    **_of("data_digest", "weights_digest", "gpu_model", "verdict"),
+    "reasons": lambda m: " ".join(reason.id for reason in m.reasons),
+}
 """Columns of ``-o csv``; figures of rejected logs stay out of it."""

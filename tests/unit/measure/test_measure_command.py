@@ -233,7 +233,7 @@ def test_cpu_and_smoke_stand_in_every_form(logs: Path, capsys: pytest.CaptureFix
 def test_csv_has_one_row_per_log(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert measured("good.log", "short.log", *BASE, "-o", "csv") == 5
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(rows[0]) == [title for title, _ in CSV]
+    assert list(rows[0]) == [*CSV]
     assert float(rows[0]["time_weighted"]) == pytest.approx(8.0)
     assert (rows[1]["time_weighted"], rows[1]["verdict"]) == ("", "rejected")
     assert "too-few-records" in rows[1]["reasons"].split()
