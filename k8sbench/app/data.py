@@ -242,7 +242,7 @@ def _on_claim(task: Task, stop: Stop, watched: _Watched) -> None:
         else:
             note(f"Job {where} is at work already; following it.")
         try:
-            for line in _until(_lines(api, job.name, note), stop):
+            for line in _until(data_jobs.follow(api, job.name, note), stop):
                 watched.line(line)
         except (JobFailed, TimedOut):
             data_jobs.remove(api, job.name)
@@ -262,16 +262,6 @@ def _pool(task: Task, api: Api) -> NodePool | None:
 
     published = functools.partial(targets.cluster_pools, api)
     return pools.load(task.pools_file, published=published).pool(task.node_pool)
-
-
-def _lines(api: Api, name: str, note: Callable[[str], None]) -> Iterator[str]:
-    from k8sbench.adapters.kubernetes import data_jobs
-
-    for line in data_jobs.follow(api, name):
-        if isinstance(line, data_jobs.Note):
-            note(line.text)
-        else:
-            yield line
 
 
 def _until(lines: Iterable[str], stop: Stop) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
@@ -17,25 +17,18 @@ from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.diagnose.job import single_pod
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of
+from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.render.data_job import CONTAINER, LABEL, WORDS_ANNOTATION
 from k8sbench.render.job import DIGEST_ANNOTATION
 
 GOING_SECONDS = 60.0
 """How long a Job of the same name that has ended may take to go."""
-WATCH_SECONDS = 5
-"""After which what was seen is looked at anew, whatever has changed."""
 SILENCE_SECONDS = 300.0
 """Without a line, after which a log is asked for anew."""
 AWAY_SECONDS = 300.0
 """How long the API server may be away while a Job is followed."""
 
 _CONFLICT, _GONE = 409, 404
-
-
-class Note(NamedTuple):
-    """What the user should know of a Job that is followed."""
-
-    text: str
 
 
 def check_claim(api: Api, name: str, *, writes: bool) -> None:
@@ -132,14 +125,22 @@ def _own_sources(api: Api, job: KubeObject) -> None:
             raise
 
 
-def follow(api: Api, name: str) -> Iterator[str | Note]:
+def follow(api: Api, name: str, note: Callable[[str], None]) -> Iterator[str]:
     """Yield what the program prints until the Job has ended; raises where it did not succeed.
 
     Exit codes 2 and 3 are the program's own: it has printed why, and they are no error here.
+    ``note`` is told what the Job waits for.
     """
     told: str | None = None
     marks: dict[str, Mark | None] = {}
     away_since: float | None = None
+
+    def say(text: str) -> None:
+        nonlocal told
+        if text != told:
+            told = text
+            note(text)
+
     while True:
         try:
             job = api.find(kinds.path("Job", api.place.namespace, name))
@@ -159,31 +160,23 @@ def follow(api: Api, name: str) -> Iterator[str | Note]:
                     # Its node may be lost: then another pod takes its place.
                     if fault.status in {None, 401, 403}:
                         raise
-                    unread = f"The log of {name_of(pod)} cannot be read now: {fault.message}."
-                    if unread != told:
-                        told = unread
-                        yield Note(unread)
+                    say(f"The log of {name_of(pod)} cannot be read now: {fault.message}.")
             condition = single_pod.ended(job)
             if condition is not None:
                 _check_end(name, condition, pod)
                 return
             if pod is None or not _has_log(pod):
                 why = _trouble(api, job, pod)
-                if why is not None and str(why) != told:
-                    told = str(why)
-                    yield Note(told)
-            _wait(api, job)
+                if why is not None:
+                    say(str(why))
         except ApiFault as fault:
-            now = time.monotonic()
-            if not (fault.passes or fault.status == 410):
+            away_since = away_since or time.monotonic()
+            is_over = time.monotonic() - away_since > AWAY_SECONDS
+            if is_over or not (fault.passes or fault.status == 410):
                 raise api.explained(fault, f"Job {name} be followed") from fault
-            if away_since is None:
-                away_since = now
-                if fault.status != 410:
-                    yield Note(f"The API server does not answer ({fault.message}); retrying.")
-            elif now - away_since > AWAY_SECONDS:
-                raise api.explained(fault, f"Job {name} be followed") from fault
-            api.pause(1.0)
+            if fault.status != 410:
+                say(f"The API server does not answer ({fault.message}); retrying.")
+        api.pause(SERVER_SECONDS)
 
 
 def remove(api: Api, name: str) -> None:
@@ -261,21 +254,6 @@ def _trouble(api: Api, job: KubeObject, pod: KubeObject | None) -> BenchError | 
     if why.unrecoverable:
         raise error
     return error
-
-
-def _wait(api: Api, job: KubeObject) -> None:
-    """Return when the Job's status has changed, or after a while.
-
-    It changes when its pod is created, runs or ends; what else a pod waits for is looked at anew.
-    """
-    watch = api.watch(
-        kinds.path("Job", api.place.namespace),
-        fields=f"metadata.name={name_of(job)}",
-        resource_version=job["metadata"]["resourceVersion"],
-        timeout_s=WATCH_SECONDS,
-    )
-    with contextlib.closing(watch) as changes:
-        next((change for change in changes if change["type"] != "BOOKMARK"), None)
 
 
 def _check_end(name: str, condition: KubeObject, pod: KubeObject | None) -> None:
