@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,7 +22,6 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics.dcgm import DcgmSource
-from k8sbench.app import metric_sources
 from k8sbench.cli.main import main
 from k8sbench.model.gpu_metrics import Fetched, Wanted
 from k8sbench.model.kube import RUN_LABEL
@@ -321,27 +319,6 @@ def test_a_run_that_nobody_followed_says_so(site: Site, opened: Open) -> None:
     assert "while k8sbench follows the run" in why(opened(), site.wanted(site.run()))
 
 
-def test_doctor_says_what_the_exporters_give(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
-    site.exporter()
-    where = ("--kubeconfig", str(site.namespace.cluster.kubeconfig), "-n", site.namespace.name)
-    main(["doctor", *where, "--prometheus=none", "-o", "json"])
-    lines = {one["id"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
-    found = lines["gpu-metrics"]
-    assert (found["level"], "prometheus" in lines) == ("ok", False)
-    assert found["message"].startswith(
-        f"1 DCGM exporter, read directly: DCGM exporter {site.namespace.name}/"
-    )
-    assert found["message"].endswith(
-        "memory_used, power, energy, sm_clock, temperature, xid, every 30 s."
-    )
-    lacking = lines["gpu-metrics-fields"]
-    assert "lacks DCGM_FI_PROF_SM_ACTIVE, DCGM_FI_DEV_CLOCKS_EVENT_REASONS" in lacking["message"]
-    assert "kind: ConfigMap" in lacking["manifest"]
-    assert lines["gpu-metrics-pods"]["level"] == "ok"
-
-
 def test_doctor_prints_the_role_binding_that_is_missing(
     site: Site, user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,18 +337,3 @@ def test_doctor_prints_the_role_binding_that_is_missing(
 def _doctor(user: Path, capsys: pytest.CaptureFixture[str]) -> str:
     main(["doctor", "--kubeconfig", str(user), "-o", "json"])
     return capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("asked", "names"),
-    [("auto", ["trainer", "prometheus", "dcgm"]), ("none", ["trainer", "dcgm"])],
-)
-def test_commands_have_it_beside_prometheus(
-    site: Site, opened: Open, asked: str, names: list[str]
-) -> None:
-    api = api_of(opened())
-    with metric_sources.opened(asked, api, Mock()) as sources:
-        assert [source.name for source in sources] == names
-    assert not api.sender.requests
-    with metric_sources.opened(asked, None, Mock()) as sources:
-        assert "dcgm" not in [source.name for source in sources]

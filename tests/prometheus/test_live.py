@@ -136,20 +136,3 @@ def test_a_prometheus_that_is_restarted_keeps_what_it_had(start: Start, expose: 
     server.start()
     assert source.fetch(window).series[0].at[: len(before)] == before
     source.close()
-
-
-def test_an_exporter_that_stamps_its_values_with_another_time_has_none_in_the_window(
-    start: Start, expose: Expose
-) -> None:
-    gpus = Gpus()
-    gpus.at = time.time() - 600
-    exporter = exposed(expose(), gpus)
-    began = time.time()
-    server = start(scrape=scraping(exporter))
-    wait(lambda: exporter.scrapes > 3, "it is scraped")
-    found = fetch(server.url, since(began))
-    assert found.series == ()
-    assert [*found.missing] == ["*"]
-    # Prometheus may stamp them itself.
-    honest = start(scrape=scraping(exporter, honor_timestamps=False))
-    until(honest, began, 3)

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.measure.run import gpu_metrics, gpu_series
@@ -570,8 +569,3 @@ def test_no_judgement_is_given_where_nothing_shows_it() -> None:
     found = completed(of(hole))
     assert found.gpu_metrics is not None
     assert found.gpu_metrics.judgement is None
-
-
-def test_the_completed_measurement_survives_its_json() -> None:
-    found = completed(of(series("power", [200] * 10)))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Measurement) == found
