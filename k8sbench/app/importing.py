@@ -83,13 +83,13 @@ def import_logs(
                 copies: dict[str, str | None] = {
                     intake.path_of(incoming, number, file): file.name for file in files
                 }
-                found, origin = measure.of_run(copies, next(iter(names)), given, options)
+                measured, origin = measure.of_run(copies, next(iter(names)), given, options)
             except InputError as error:
                 failures.append(error)
                 continue
-            name = origin.spec.name if origin.spec else found.format
+            name = origin.spec.name if origin.spec else measured.format
             run_id = imported.run_id(name, set_name, [file.sha256 for file in files])
-            taken.append(_Taken(number, run_id, files, found, origin))
+            taken.append(_Taken(number, run_id, files, measured, origin))
         known = store.runs(RunFilter())
         doubles = _doubles(taken, known, intake.known_digests(store, known))
         failures += doubles
@@ -98,7 +98,7 @@ def import_logs(
             added, there = _planned(store, taken, set_name, context.now(), failures)
             if failures and not skip_unreadable:
                 added, there = [], []
-        runs = [(one.number, run, one.files) for one, run in added]
+        runs = [(log.number, run, log.files) for log, run in added]
         for finding in intake.add(store, incoming, runs) if runs else ():
             note(f"{finding.path}: {finding.message}")
         recorded = [store.run(run.run_id) for _, run in added]
@@ -109,7 +109,7 @@ def import_logs(
             there=tuple(there),
             failures=tuple(failures),
             rows=results.rows(store, present, note, accept=options.accept) if present else None,
-            measurements=tuple(one.measured for one in taken),
+            measurements=tuple(log.measured for log in taken),
         )
 
 
@@ -123,30 +123,30 @@ def _doubles(
         if run.measurement is not None and run.measurement.log_digest is not None
     } | contents
     seen: dict[str, str] = {}
-    found = []
-    for one in taken:
-        digests = [file.sha256 for file in one.files]
-        if one.measured.log_digest is not None:
-            digests.append(one.measured.log_digest)
-        first = next((seen[each] for each in digests if each in seen), None)
-        other = next((of_runs[each] for each in digests if each in of_runs), None)
+    doubles = []
+    for log in taken:
+        digests = [file.sha256 for file in log.files]
+        if log.measured.log_digest is not None:
+            digests.append(log.measured.log_digest)
+        first = next((seen[digest] for digest in digests if digest in seen), None)
+        other = next((of_runs[digest] for digest in digests if digest in of_runs), None)
         if first is not None:
-            found.append(
+            doubles.append(
                 InputError(
-                    f"is the same log as {first}.", "Give each log once.", file=one.origin.file
+                    f"is the same log as {first}.", "Give each log once.", file=log.origin.file
                 )
             )
-        elif other is not None and other.run_id != one.run_id:
-            found.append(
+        elif other is not None and other.run_id != log.run_id:
+            doubles.append(
                 InputError(
                     f"is the log of run {other.run_id} of set {other.plan.set_name}.",
                     f"A log counts once. Leave it out, or remove {_removed(other)}",
-                    file=one.origin.file,
+                    file=log.origin.file,
                 )
             )
-        for each in digests:
-            seen.setdefault(each, one.origin.file)
-    return found
+        for digest in digests:
+            seen.setdefault(digest, log.origin.file)
+    return doubles
 
 
 def _planned(
@@ -159,19 +159,19 @@ def _planned(
     """Make the runs that are to be added, and find those that are there already."""
     added, there, numbers = list[tuple[_Taken, Run]](), list[Run](), dict[str, int]()
     ids = set(store.ids())
-    for one in taken:
-        run_id = one.run_id
+    for log in taken:
+        run_id = log.run_id
         # Seconds that differ by a millionth keep the order in which the logs were named.
-        at = now + one.number / 1e6
+        at = now + log.number / 1e6
         try:
             plan = imported.plan(
-                one.measured, one.origin, run_id=run_id, set_name=set_name, repeat=1
+                log.measured, log.origin, run_id=run_id, set_name=set_name, repeat=1
             )
             if run_id in ids:
-                there.append(_same(store.run(run_id), plan, one.origin))
+                there.append(_same(store.run(run_id), plan, log.origin))
                 continue
-        except InputError as wrong:
-            failures.append(wrong)
+        except InputError as error:
+            failures.append(error)
             continue
         key = case_key(plan)
         numbers[key] = repeat = numbers.get(key, store.next_repeat(set_name, key) - 1) + 1
@@ -181,9 +181,9 @@ def _planned(
             owner=None,
             history=imported.history(at),
             artifacts=None,
-            measurement=one.measured,
+            measurement=log.measured,
         )
-        added.append((one, run))
+        added.append((log, run))
     return added, there
 
 

@@ -64,7 +64,7 @@ class Candidate(NamedTuple):
     """What a log may be, and the catalog's entry that says so; None: its format alone is known."""
 
     expected: Expectation
-    found: catalog.LoadedSpec | None = None
+    loaded: catalog.LoadedSpec | None = None
     variant: Variant | None = None
 
 
@@ -88,7 +88,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rejected(self) -> bool:
         """Whether any log was measured and is not to be trusted."""
-        return any(each.verdict == "rejected" for each in self.measurements)
+        return any(measurement.verdict == "rejected" for measurement in self.measurements)
 
 
 class _Rule(NamedTuple):
@@ -153,30 +153,36 @@ def of_run(
 
     candidates, shape = given.candidates(first)
     model = options.gpu_model
-    expected = [msgspec.structs.replace(each.expected, gpu_model=model) for each in candidates]
-    opened = line_limit.opened(files, declared=any(each.declared for each in expected))
-    found = measuring.measure(opened, expected, alone=True)
-    chosen = _matching(candidates, found)
+    expected = [
+        msgspec.structs.replace(candidate.expected, gpu_model=model) for candidate in candidates
+    ]
+    opened = line_limit.opened(files, declared=any(log.declared for log in expected))
+    measurement = measuring.measure(opened, expected, alone=True)
+    chosen = _matching(candidates, measurement)
     origin = Origin(
         file=first,
-        spec=chosen.found.spec if chosen.found else None,
-        spec_digest=chosen.found.digest if chosen.found else "",
-        spec_source=chosen.found.source if chosen.found else "",
+        spec=chosen.loaded.spec if chosen.loaded else None,
+        spec_digest=chosen.loaded.digest if chosen.loaded else "",
+        spec_source=chosen.loaded.source if chosen.loaded else "",
         variant=chosen.variant,
         shape=shape,
         gpu_model=options.gpu_model,
     )
-    return completed(found, origin), origin
+    return completed(measurement, origin), origin
 
 
-def _matching(candidates: Sequence[Candidate], found: Measurement) -> Candidate:
+def _matching(candidates: Sequence[Candidate], measurement: Measurement) -> Candidate:
     """The candidate that a log was measured by: of its format, else of its framework."""
 
-    def likeness(each: Candidate) -> tuple[bool, bool, bool]:
-        expected = each.expected
+    def likeness(candidate: Candidate) -> tuple[bool, bool, bool]:
+        expected = candidate.expected
         name = expected.format if isinstance(expected.format, str) else expected.format.name
-        own = found.environment.get("variant")
-        return name == found.format, expected.framework == found.framework, expected.variant == own
+        own = measurement.environment.get("variant")
+        return (
+            name == measurement.format,
+            expected.framework == measurement.framework,
+            expected.variant == own,
+        )
 
     return max(candidates, key=likeness)
 
@@ -233,8 +239,8 @@ def _made(
         families = NAMES if options.family == AUTO else [options.family]
         given |= {"framework": options.framework, "by_user": True}
         return [Candidate(Expectation(format=family, **given)) for family in families]
-    found, name = catalog.benchmark(options.benchmark), options.variant
-    spec = found.spec
+    loaded, name = catalog.benchmark(options.benchmark), options.variant
+    spec = loaded.spec
     frameworks = [options.framework] if options.framework else list(spec.frameworks)
     variants = [
         variant
@@ -243,10 +249,12 @@ def _made(
         if variant.name == name or (name is None and variant == spec.default_variant(framework))
     ]
     if not variants:
-        existing = ", ".join(f"{each.framework}/{each.name}" for each in spec.variants)
+        existing = ", ".join(f"{variant.framework}/{variant.name}" for variant in spec.variants)
         wanted = "/".join(part for part in (options.framework, name) if part)
         raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
-    return [Candidate(from_variant(spec, each, **given), found, each) for each in variants]
+    return [
+        Candidate(from_variant(spec, variant, **given), loaded, variant) for variant in variants
+    ]
 
 
 def _rules(

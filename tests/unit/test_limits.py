@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests import struct_docs
 from tests.tiers import ROOT
 
-NAME = re.compile(r"SECONDS$|_S$|EVERY$|INTERVAL$|PAUSE$")
+NAME = re.compile(r"SECONDS$|_S$|EVERY$|PAUSE$")
 
 
 class Limit(NamedTuple):

@@ -104,7 +104,7 @@ def attribute(
     own, exporters = _pods(wanted), _exporters(rows)
     workloads = [_workload(row.labels, own, exporters, targets) for row in rows]
     keys = [_key(row.labels) for row in rows]
-    has: dict[_Key, set[_Pod]] = {(one, ""): set() for one in wanted.uuids}
+    has: dict[_Key, set[_Pod]] = {(uuid, ""): set() for uuid in wanted.uuids}
     for key, pod in zip(keys, workloads, strict=True):
         if pod in own and pod is not None:
             has.setdefault(key, set()).add(pod)
@@ -121,7 +121,7 @@ def attribute(
         if not has[key]:
             # The run's log says that it is ours, and the exporter names one pod of several.
             ours[key].append((row, 2))
-    gpus = {key: _gpu(found, key, has[key], wanted) for key, found in ours.items()}
+    gpus = {key: _gpu(rows_of_gpu, key, has[key], wanted) for key, rows_of_gpu in ours.items()}
     shared = []
     for key, gpu in gpus.items():
         beside = {pod for pod, samples in others[key].items() if samples >= _OTHERS_SAMPLES}
@@ -131,12 +131,12 @@ def attribute(
     series: list[Series] = []
     missing = {metric.id: _why_none(metric) for metric in METRICS} if gpus else {}
     for key, gpu in gpus.items():
-        found, lacks = _of_gpu(ours[key], gpu, source)
-        series += found
+        added, lacks = _of_gpu(ours[key], gpu, source)
+        series += added
         missing |= lacks
     # Of a metric that some GPUs have there are series; which lack it is seen from those.
-    for one in series:
-        missing.pop(one.metric, None)
+    for known in series:
+        missing.pop(known.metric, None)
     series.sort(key=_place)
     return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
 
@@ -151,11 +151,11 @@ def _style(labels: Mapping[str, str]) -> tuple[str, str] | None:
 
 def _exporters(rows: Iterable[Labelled]) -> set[_Pod]:
     """Return exporters' own pods, as far as they are seen beside those of workloads."""
-    found = set()
+    exporters = set()
     for row in rows:
         if _style(row.labels) in POD_LABELS[:-1] and row.labels.get("pod"):
-            found.add((row.labels.get("namespace", ""), row.labels["pod"]))
-    return found
+            exporters.add((row.labels.get("namespace", ""), row.labels["pod"]))
+    return exporters
 
 
 def _workload(
@@ -172,9 +172,9 @@ def _workload(
     if style != POD_LABELS[-1] or pod in own:
         return pod
     scraped = [
-        (one.namespace, one.pod)
-        for one in targets
-        if (one.job, one.instance) == (labels.get("job", ""), labels.get("instance", ""))
+        (target.namespace, target.pod)
+        for target in targets
+        if (target.job, target.instance) == (labels.get("job", ""), labels.get("instance", ""))
     ]
     return None if pod in exporters or pod in scraped or not scraped else pod
 
@@ -188,11 +188,11 @@ def _key(labels: Mapping[str, str]) -> _Key:
 
 
 def _gpu(
-    found: Sequence[tuple[Labelled, int]], key: _Key, pods: Collection[_Pod], wanted: Wanted
+    rows: Sequence[tuple[Labelled, int]], key: _Key, pods: Collection[_Pod], wanted: Wanted
 ) -> Gpu:
     # All series of a GPU have these labels, but an exporter of another version may lack some.
     labels: dict[str, str] = {}
-    for row, _ in found:
+    for row, _ in rows:
         labels |= {name: value for name, value in row.labels.items() if value}
     node = host(labels)
     pod = min((name for _, name in pods), default=None)
@@ -211,12 +211,12 @@ def _gpu(
 
 
 def _of_gpu(
-    found: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
+    rows: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
 ) -> tuple[list[Series], dict[str, str]]:
     """Return a GPU's series, of each metric the best, and which metrics it does not have."""
     by_metric: dict[str, list[tuple[tuple[int, int, int, str], Labelled]]] = defaultdict(list)
     missing: dict[str, str] = {}
-    for row, whose in found:
+    for row, whose in rows:
         name = row.labels["__name__"]
         metric, place, field = _FIELDS[name]
         if gpu.mig is not None and BY_ID[metric].of_whole_gpu:
@@ -238,11 +238,11 @@ def _of_gpu(
         by_metric[metric].append((rank, Labelled(row.labels, at, values)))
     series = []
     for metric, candidates in by_metric.items():
-        candidates.sort(key=lambda one: one[0])
+        candidates.sort(key=lambda candidate: candidate[0])
         at, values = _joined([row for _, row in candidates])
         series.append(Series(metric=metric, gpu=gpu, source=source, at=at, values=values))
     every = _interval(series)
-    return [msgspec.structs.replace(one, every=every) for one in series], missing
+    return [msgspec.structs.replace(known, every=every) for known in series], missing
 
 
 def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -267,17 +267,19 @@ def _interval(series: Iterable[Series]) -> float | None:
 
     It may be longer than that of the scrapes, which then repeat a value.
     """
-    found = []
-    for one in series:
+    intervals = []
+    for samples in series:
         changed = [
             at
-            for at, value, before in zip(one.at[1:], one.values[1:], one.values, strict=False)
+            for at, value, before in zip(
+                samples.at[1:], samples.values[1:], samples.values, strict=False
+            )
             if value != before
         ]
         if len(changed) > _CHANGES:
             gaps = [later - at for at, later in itertools.pairwise(changed)]
-            found.append(statistics.median(gaps))
-    return min(found, default=None)
+            intervals.append(statistics.median(gaps))
+    return min(intervals, default=None)
 
 
 def _why_none(metric: GpuMetric) -> str:

@@ -1,7 +1,7 @@
 """The port ``MetricSource`` over DCGM exporters themselves, where no Prometheus scrapes them.
 
 Exporters keep nothing: those of the nodes that hold pods of a run are read while it is followed,
-each once in :data:`INTERVAL` seconds, however many runs are there. Each node has a thread, so that
+each once in :data:`INTERVAL_SECONDS`, however many runs are there. Each node has a thread, so that
 an exporter that hangs holds up no other. What was read is kept in memory until some time after the
 run was released.
 """
@@ -28,7 +28,7 @@ from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource
 
-INTERVAL = 15.0
+INTERVAL_SECONDS = 15.0
 """Seconds between two requests to one exporter, which takes new values every 30 s."""
 ANSWER_SECONDS = 5.0
 """For one answer."""
@@ -72,9 +72,9 @@ class NodeReadings:
         self.series: dict[frozenset[tuple[str, str]], tuple[array[float], array[float]]] = {}
         self.faults: deque[_Fault] = deque(maxlen=MOST)
 
-    def take(self, at: float, exporter: str, found: Iterable[Sample]) -> None:
+    def take(self, at: float, exporter: str, samples: Iterable[Sample]) -> None:
         """Keep the values of one answer."""
-        for labels, value in found:
+        for labels, value in samples:
             kept = {name: text for name, text in labels.items() if name in _LABELS}
             key = frozenset({**kept, "job": "", "instance": exporter}.items())
             stamps, values = self.series.setdefault(key, (array("d"), array("d")))
@@ -114,7 +114,7 @@ class DcgmSource(MetricSource):
         *,
         scraped: Callable[[], Collection[str]] = tuple,
         clock: Callable[[], float] = time.time,
-        interval: float = INTERVAL,
+        interval: float = INTERVAL_SECONDS,
     ) -> None:
         self._api, self._scraped = api, scraped
         """``scraped``: the nodes of which Prometheus has GPU metrics, without their domains."""
@@ -168,9 +168,9 @@ class DcgmSource(MetricSource):
             rows = [row for node in nodes.values() for row in node.clipped(wanted)]
             targets = {_target(pod) for node in nodes.values() for pod in node.exporters}
             notes = tuple(_notes(nodes, wanted))
-        found = attribution.attribute(rows, wanted, self.name, targets)
-        if found.series:
-            return msgspec.structs.replace(found, warnings=notes)
+        fetched = attribution.attribute(rows, wanted, self.name, targets)
+        if fetched.series:
+            return msgspec.structs.replace(fetched, warnings=notes)
         why = notes[0] if notes else NOT_READ
         if rows:
             why = (
@@ -212,7 +212,7 @@ class DcgmSource(MetricSource):
     def _read(self, node: NodeReadings, pod: KubeObject) -> None:
         at, called = self._clock(), exporters.called(pod)
         try:
-            found = exporters.scrape(self._api, pod, ANSWER_SECONDS)
+            samples = exporters.scrape(self._api, pod, ANSWER_SECONDS)
         except ExporterFault as fault:
             with self._lock:
                 node.faults.append(_Fault(at, called, str(fault)))
@@ -220,17 +220,17 @@ class DcgmSource(MetricSource):
                     self._found = None  # it may have been replaced by another, of another name
             return
         with self._lock:
-            node.take(at, called, found)
+            node.take(at, called, samples)
 
     def _beside(self, name: str) -> tuple[Sequence[KubeObject], str]:
         """Return the exporters of a node, or why there are none; looks once for all nodes."""
         with self._finding:
-            found = self._found
-            if found is None or time.monotonic() > self._found_at + FIND_SECONDS:
-                found = self._found = exporters.find(self._api)
+            listed = self._found
+            if listed is None or time.monotonic() > self._found_at + FIND_SECONDS:
+                listed = self._found = exporters.find(self._api)
                 self._found_at = time.monotonic()
-        there = [pod for pod in found.pods if pod["spec"]["nodeName"] == name]
-        return there, "" if there else found.why or f"There is no DCGM exporter on {name}."
+        there = [pod for pod in listed.pods if pod["spec"]["nodeName"] == name]
+        return there, "" if there else listed.why or f"There is no DCGM exporter on {name}."
 
 
 def _target(pod: KubeObject) -> Target:

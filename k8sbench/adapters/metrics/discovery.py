@@ -59,10 +59,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def named(url: str, api: Api | None) -> Found:
     """Reach an address; one that is known only in the cluster through its API server."""
-    wrong = wrong_address(url)
-    if wrong is not None:
+    refusal = wrong_address(url)
+    if refusal is not None:
         # Not shown: it may hold what nobody is to see.
-        return Found(why=f"The address of Prometheus cannot be used: {wrong}.")
+        return Found(why=f"The address of Prometheus cannot be used: {refusal}.")
     parts = urlsplit(url)
     inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
     if api is None or inside is None or api.place.context is None:
@@ -83,16 +83,16 @@ def in_cluster(api: Api) -> Found:
         if published:
             return named(published, api)
         services, _ = api.list(kinds.path("Service"), keep=_kept, retry_s=0)
-        found = candidates(services)[:MOST]
+        likely = candidates(services)[:MOST]
     except ApiFault as fault:
         if fault.status != 403:
             return Found(why=f"No Prometheus can be looked for: {fault.message.rstrip('.')}.")
-        found = list(WELL_KNOWN)
-    why = "" if found else "The cluster has no service that is known as a Prometheus."
-    return Found(ways=tuple(proxied(api, space, service) for space, service in found), why=why)
+        likely = list(WELL_KNOWN)
+    why = "" if likely else "The cluster has no service that is known as a Prometheus."
+    return Found(ways=tuple(proxied(api, space, service) for space, service in likely), why=why)
 
 
-def first(found: Found, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
+def first(places: Found, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
     """Return the answer of the first that has GPU metrics, else of the first that answers.
 
     Raises :class:`PrometheusFault`; of several that of a refusal, which says more than that there
@@ -100,7 +100,7 @@ def first(found: Found, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
     """
     answers: list[T] = []
     faults: list[PrometheusFault] = []
-    for way in found.ways:
+    for way in places.ways:
         try:
             answers.append(ask(way))
         except PrometheusFault as fault:
@@ -110,20 +110,20 @@ def first(found: Found, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
                 return answers[-1]
     if answers:
         return answers[0]
-    raise next((one for one in faults if one.is_refusal), None) or (
-        faults[0] if faults else PrometheusFault(found.why)
+    raise next((fault for fault in faults if fault.is_refusal), None) or (
+        faults[0] if faults else PrometheusFault(places.why)
     )
 
 
 def candidates(services: Iterable[KubeObject]) -> list[tuple[str, str]]:
     """Return namespace and service of what looks like a Prometheus, the likeliest first."""
-    found = []
+    likely = []
     for service in services:
         place, port = _likeness(service), _port(service["spec"].get("ports") or ())
         if place is not None and port is not None:
             about = service["metadata"]
-            found.append((place, about["namespace"], f"{port[0]}{about['name']}:{port[1]}"))
-    return [(namespace, name) for _, namespace, name in sorted(found)]
+            likely.append((place, about["namespace"], f"{port[0]}{about['name']}:{port[1]}"))
+    return [(namespace, name) for _, namespace, name in sorted(likely)]
 
 
 def _published(api: Api) -> str:

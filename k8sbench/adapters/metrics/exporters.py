@@ -63,15 +63,15 @@ def find(api: Api) -> Found:
     refusal, seen, refused = "", [], []
     for namespace in dict.fromkeys((None, api.place.namespace, *NAMESPACES)):
         try:
-            found = _listed(api, namespace)
+            pods = _listed(api, namespace)
         except ApiFault as fault:
             if fault.status != 403:
                 raise
             refusal = refusal or fault.message
             refused.append(namespace or "all")
             continue
-        if found or namespace is None:
-            return Found(pods=found, why="" if found else "The cluster has no DCGM exporter.")
+        if pods or namespace is None:
+            return Found(pods=pods, why="" if pods else "The cluster has no DCGM exporter.")
         seen.append(namespace)
     return Found(
         why="You may not list the pods of all namespaces to find DCGM exporters: there is none in"
@@ -122,11 +122,11 @@ def read(text: str) -> Iterator[Sample]:
 
 
 def _listed(api: Api, namespace: str | None) -> tuple[KubeObject, ...]:
-    path, found = kinds.path("Pod", namespace), dict[str, KubeObject]()
+    path, pods = kinds.path("Pod", namespace), dict[str, KubeObject]()
     for selector in SELECTORS:
         listed, _ = api.list(path, labels=selector, fields=RUNNING, keep=_kept, retry_s=0)
-        found |= {called(pod): pod for pod in listed}
-    return tuple(found.values())
+        pods |= {called(pod): pod for pod in listed}
+    return tuple(pods.values())
 
 
 def _kept(pod: KubeObject) -> KubeObject:
@@ -137,7 +137,8 @@ def _kept(pod: KubeObject) -> KubeObject:
         "spec": {
             "nodeName": spec.get("nodeName"),
             "containers": [
-                {key: each[key] for key in keys if key in each} for each in spec["containers"]
+                {key: container[key] for key in keys if key in container}
+                for container in spec["containers"]
             ],
         },
     }
@@ -145,8 +146,8 @@ def _kept(pod: KubeObject) -> KubeObject:
 
 def _port(pod: KubeObject) -> tuple[str, int]:
     """Return the scheme that the proxy is to use, and the port by its number."""
-    for each in pod["spec"]["containers"]:
-        for port in each.get("ports") or ():
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
             if (name := port.get("name")) in _PORT_NAMES:
                 return "https:" if name.startswith("https") else "", port["containerPort"]
     return "", PORT

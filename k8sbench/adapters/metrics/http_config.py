@@ -112,10 +112,10 @@ def read(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
         where = "" if mark is None else f", line {mark.line + 1}"
         raise ConfigFault(f"{path} ({VARIABLE}) is not YAML{where}.") from None
     try:
-        found = msgspec.convert(given or {}, HttpConfig)
+        config = msgspec.convert(given or {}, HttpConfig)
     except msgspec.ValidationError as error:
         raise ConfigFault(f"{path} ({VARIABLE}) is not an HTTP configuration: {error}.") from None
-    return found, folder
+    return config, folder
 
 
 def _secret(folder: Path, given: str | None, file: str | None) -> str:

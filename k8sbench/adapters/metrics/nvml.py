@@ -49,36 +49,36 @@ class NvmlSource(MetricSource):
     def follow(self, run: Run, nodes: Collection[str]) -> None:  # noqa: ARG002
         """Ask the driver of the run's GPUs from now on, in a thread."""
         if run.run_id not in self._followed:
-            one = self._followed[run.run_id] = _Followed(run.run_id)
+            followed = self._followed[run.run_id] = _Followed(run.run_id)
             # A daemon: a driver that hangs must not keep the program.
-            work = threading.Thread(target=one.sample, args=(self._folder,), daemon=True)
+            work = threading.Thread(target=followed.sample, args=(self._folder,), daemon=True)
             work.name = self.name
             work.start()
 
     def release(self, run_id: str) -> None:
         """Ask no more for this run."""
-        if (one := self._followed.get(run_id)) is not None:
-            one.over.set()
+        if (followed := self._followed.get(run_id)) is not None:
+            followed.over.set()
 
     def fetch(self, wanted: Wanted) -> Fetched:
         """Return what was read since the window began, or why that is nothing."""
         # Imported when the first run is measured.
         from k8sbench.measure.run.trainer_series import of_nvml
 
-        one = self._followed.get(wanted.run_id)
-        if one is None:
+        followed = self._followed.get(wanted.run_id)
+        if followed is None:
             return Fetched(source=self.name, missing={"*": _NOT_FOLLOWED})
-        one.has_begun.wait(FIRST_SECONDS)
-        with one.lock:
-            series = [each for gpu in one.gpus for each in gpu.series(wanted.start)]
-            shared = [each for gpu in one.gpus for each in gpu.shared(wanted)]
+        followed.has_begun.wait(FIRST_SECONDS)
+        with followed.lock:
+            series = [item for gpu in followed.gpus for item in gpu.series(wanted.start)]
+            shared = [item for gpu in followed.gpus for item in gpu.shared(wanted)]
             refused: dict[str, str] = {}
-            for gpu in one.gpus:
+            for gpu in followed.gpus:
                 refused |= gpu.refused
-            why = one.why or "No sample was taken within the window."
-        found = of_nvml(self.name, series, why)
-        missing = {name: refused.get(name, why) for name, why in found.missing.items()}
-        return msgspec.structs.replace(found, missing=missing, shared=tuple(shared))
+            why = followed.why or "No sample was taken within the window."
+        fetched = of_nvml(self.name, series, why)
+        missing = {name: refused.get(name, why) for name, why in fetched.missing.items()}
+        return msgspec.structs.replace(fetched, missing=missing, shared=tuple(shared))
 
     def close(self) -> None:
         """End the threads."""
@@ -126,8 +126,8 @@ class _Followed:
                 self._sample(pynvml)
             finally:
                 pynvml.nvmlShutdown()
-        except Exception as wrong:  # the run goes on, whatever becomes of its GPU metrics
-            self.why = f"{wrong}."
+        except Exception as error:  # the run goes on, whatever becomes of its GPU metrics
+            self.why = f"{error}."
         finally:
             self.has_begun.set()
 
@@ -166,11 +166,11 @@ class _Readings:
                 takes = field.takes if version is None else (getattr(nvml, version),)
                 try:
                     answer = getattr(nvml, name)(self._handle, *takes)
-                except nvml.NVMLError as wrong:
-                    self.refused[metric.id] = f"The driver answers: {wrong}."
+                except nvml.NVMLError as error:
+                    self.refused[metric.id] = f"The driver answers: {error}."
                     continue
                 if isinstance(answer, list):
-                    known, pids = self._users, [each.pid for each in answer]
+                    known, pids = self._users, [process.pid for process in answer]
                     self._users = {
                         pid: known[pid] if pid in known else user(pid, run_id) for pid in pids
                     }
@@ -221,9 +221,9 @@ def user(pid: int, run_id: str) -> str | None:
 
     try:
         process = psutil.Process(pid)
-        for each in (process, *process.parents()):
+        for ancestor in (process, *process.parents()):
             with contextlib.suppress(psutil.AccessDenied):  # another user's
-                if mark := each.environ().get(MARK):
+                if mark := ancestor.environ().get(MARK):
                     run = mark.partition("/")[0]
                     return "" if run == run_id else f"run {run}"
         return f"{process.name()} (process {pid})"

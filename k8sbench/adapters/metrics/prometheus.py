@@ -117,10 +117,10 @@ class PrometheusSource(MetricSource):
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         rows = self._samples(window, deadline)
         targets = self._targets(window, attribution.unsure(rows, wanted), deadline)
-        found = attribution.attribute(rows, wanted, self.name, targets)
+        fetched = attribution.attribute(rows, wanted, self.name, targets)
         nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
         return msgspec.structs.replace(
-            found, missing=found.missing or nothing, warnings=(*window.warnings,)
+            fetched, missing=fetched.missing or nothing, warnings=(*window.warnings,)
         )
 
     def _known(self, deadline: float) -> _Reached:
@@ -184,7 +184,7 @@ class PrometheusSource(MetricSource):
         return window
 
     def _samples(self, window: _Window, deadline: float) -> list[Labelled]:
-        found: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
+        samples: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
         for label, known in window.uuids.items():
             for uuids in promql.batches(known):
                 at, seconds = window.end - window.seconds, PIECE_SECONDS
@@ -194,7 +194,7 @@ class PrometheusSource(MetricSource):
                     query = promql.samples(label, uuids, end - at + 0.001)
                     rows = self._ask(window, query, end, deadline)
                     for row in rows:
-                        stamps, values = found.setdefault(frozenset(row.metric.items()), ([], []))
+                        stamps, values = samples.setdefault(frozenset(row.metric.items()), ([], []))
                         window.take(row, stamps, values)
                     sizes = [len(row.values) for row in rows]
                     at = end
@@ -204,7 +204,7 @@ class PrometheusSource(MetricSource):
         # One scrape stamps all its samples alike: the stamps are kept once.
         same: dict[tuple[float, ...], tuple[float, ...]] = {}
         series = []
-        for labels, (stamps, values) in found.items():
+        for labels, (stamps, values) in samples.items():
             key = tuple(stamps)
             series.append(Labelled(dict(labels), same.setdefault(key, key), values))
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))

@@ -190,17 +190,17 @@ def whole(answer: LineStream, until: float) -> bytes:
 
     Raises :class:`ApiFault` where the monotonic time is past ``until``.
     """
-    found: list[bytes] = []
+    received: list[bytes] = []
     size = 0
     with contextlib.closing(answer.chunks()) as chunks:
         for chunk in chunks:
-            found.append(chunk)
+            received.append(chunk)
             size += len(chunk)
             if time.monotonic() > until:
                 raise ApiFault(None, "", "its answer did not end in time")
             if size > LARGEST:
                 raise ApiFault(413, "", f"its answer is larger than {LARGEST >> 20} MiB")
-    return b"".join(found)
+    return b"".join(received)
 
 
 def wrong_address(url: str) -> str | None:

@@ -34,15 +34,15 @@ HOST_LABELS = ("hostname", "Hostname")
 
 def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
     """Which GPUs pods had, by any style of labels, or which of these GPUs are known."""
-    found = []
+    selectors = []
     if namespace is not None and pods:
         for space, pod in POD_LABELS:
-            found.append(_named(ANY_FIELD, {space: [namespace], pod: pods}))
+            selectors.append(_named(ANY_FIELD, {space: [namespace], pod: pods}))
     if uuids:
-        found += [_named(ANY_FIELD, {label: uuids}) for label in UUID_LABELS]
+        selectors += [_named(ANY_FIELD, {label: uuids}) for label in UUID_LABELS]
     span = _span(seconds)
-    each = " or ".join(f"last_over_time({one}{span})" for one in found)
-    return f"group by ({', '.join(UUID_LABELS)}) ({each})"
+    latest = " or ".join(f"last_over_time({selector}{span})" for selector in selectors)
+    return f"group by ({', '.join(UUID_LABELS)}) ({latest})"
 
 
 def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
@@ -52,8 +52,8 @@ def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
 
 def nodes(seconds: float) -> str:
     """Of which nodes there are GPU metrics at all."""
-    found = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
-    return f"count by ({', '.join(HOST_LABELS)}) ({found})"
+    latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
+    return f"count by ({', '.join(HOST_LABELS)}) ({latest})"
 
 
 def known_nodes(seconds: float) -> str:
@@ -77,14 +77,14 @@ def scrapes(field: str, seconds: float) -> str:
 
 def with_pods() -> str:
     """How many series name a workload's pod for sure."""
-    found = " or ".join(f'{{__name__=~"{ANY_FIELD}",{pod}!=""}}' for _, pod in POD_LABELS[:-1])
-    return f"count({found})"
+    selectors = " or ".join(f'{{__name__=~"{ANY_FIELD}",{pod}!=""}}' for _, pod in POD_LABELS[:-1])
+    return f"count({selectors})"
 
 
 def targets(instances: Sequence[str], seconds: float) -> str:
     """Which pods are behind the addresses that are scraped, by Prometheus' own labels."""
-    found = f"last_over_time({_selector('up', (), {'instance': instances})}{_span(seconds)})"
-    return f"group by (job, instance, namespace, pod) ({found})"
+    latest = f"last_over_time({_selector('up', (), {'instance': instances})}{_span(seconds)})"
+    return f"group by (job, instance, namespace, pod) ({latest})"
 
 
 def batches(names: Iterable[str]) -> list[Sequence[str]]:

@@ -27,7 +27,7 @@ class TrainerSource(MetricSource):
         from k8sbench.measure.run.trainer_series import TrainerSeries
         from k8sbench.parse.families import FAMILIES
 
-        found = TrainerSeries()
+        series = TrainerSeries()
         reader = FAMILIES["k8sbench"].reader()
         try:
             for path in self._log_files(wanted.run_id):
@@ -35,7 +35,7 @@ class TrainerSource(MetricSource):
                     for number, line in enumerate(log, 1):
                         if any(needle in line for needle in NEEDLES):
                             for item in reader.read(number, line.decode(errors="replace"), ""):
-                                found.take(item, path.name)
-        except (OSError, StoreError) as wrong:
-            return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {wrong}."})
-        return found.fetched()
+                                series.take(item, path.name)
+        except (OSError, StoreError) as error:
+            return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {error}."})
+        return series.fetched()

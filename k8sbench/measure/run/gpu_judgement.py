@@ -52,7 +52,7 @@ class Job(NamedTuple):
 
 
 def reasons(
-    found: Measurement,
+    measurement: Measurement,
     plan: RunPlan | Job,
     chosen: Mapping[str, Chosen],
     gpus: Sequence[Gpu],
@@ -61,7 +61,7 @@ def reasons(
     """What the metrics say against the figures; of several of one id the first."""
     throttled = chosen.get("throttled")
     if throttled is not None:
-        held = [i for i, one in throttled.by_gpu.items() if one.value >= THROTTLED_SHARE]
+        held = [i for i, of_gpu in throttled.by_gpu.items() if of_gpu.value >= THROTTLED_SHARE]
         if held:
             bits = functools.reduce(operator.or_, throttled.figure.codes)
             worst = max(throttled.by_gpu[i].value for i in held)
@@ -70,41 +70,41 @@ def reasons(
     yield from _shared(chosen.get("processes"), gpus, fetched)
     xid = chosen.get("xid")
     if xid is not None and xid.figure.codes:
-        where = [i for i, one in xid.by_gpu.items() if one.codes]
+        where = [i for i, of_gpu in xid.by_gpu.items() if of_gpu.codes]
         codes = ", ".join(map(str, xid.figure.codes))
         text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
         yield reason("xid-error", text, _evidence("xid", xid, where))
-    yield from _at_odds(found, plan, chosen, gpus)
+    yield from _at_odds(measurement, plan, chosen, gpus)
 
 
 def _shared(
     processes: Chosen | None, gpus: Sequence[Gpu], fetched: Sequence[Fetched]
 ) -> Iterator[Reason]:
-    others = [(one.source, each) for one in fetched for each in one.shared]
+    others = [(answer.source, shared) for answer in fetched for shared in answer.shared]
     if others:
         source, first = others[0]
-        names = ", ".join(dict.fromkeys(each.other for _, each in others[:NAMED]))
+        names = ", ".join(dict.fromkeys(shared.other for _, shared in others[:NAMED]))
         place = Place(file="gpu/fetched.json", line=1, text=f"{source}: {first.other}")
         text = f"{names} used {gpu_name(first.gpu)}, too, which was the run's."
         yield reason("gpu-shared", text, [place])
         return
-    used = [i for i, one in processes.by_gpu.items() if one.value > 1] if processes else []
+    used = [i for i, of_gpu in processes.by_gpu.items() if of_gpu.value > 1] if processes else []
     if processes is not None and used:
         text = f"{processes.figure.value:.0f} processes computed at once on {_names(gpus, used)}."
         yield reason("gpu-shared", text, _evidence("processes", processes, used))
 
 
 def _at_odds(
-    found: Measurement, plan: RunPlan | Job, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
+    measurement: Measurement, plan: RunPlan | Job, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
 ) -> Iterator[Reason]:
     active: dict[int, list[tuple[float, str]]] = {}
     for name in ACTIVITY:
-        for i, one in chosen[name].by_gpu.items() if name in chosen else ():
-            if one.coverage >= COVERED:
-                active.setdefault(i, []).append((one.value, name))
+        for i, of_gpu in chosen[name].by_gpu.items() if name in chosen else ():
+            if of_gpu.coverage >= COVERED:
+                active.setdefault(i, []).append((of_gpu.value, name))
     idle = [i for i, values in active.items() if max(values)[0] <= 0]
     busy = [i for i, values in active.items() if max(values)[0] >= BUSY]
-    if idle and (found.throughput or found.unverified) and plan.preset != "smoke":
+    if idle and (measurement.throughput or measurement.unverified) and plan.preset != "smoke":
         name = active[idle[0]][0][1]
         text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
         yield reason("metrics-at-odds", text, _evidence(name, chosen[name], idle))
@@ -117,32 +117,33 @@ def _at_odds(
         text = f"{len(busy)} GPUs worked for the run's pods; its plan has {plan.world_size}."
         yield reason("metrics-at-odds", text, _evidence(name, chosen[name], busy))
         return
+    logged = measurement.gpu_model
     for i, gpu in enumerate(gpus):
-        if gpu.model and found.gpu_model and not _same_model(gpu.model, found.gpu_model):
-            text = f"By the metrics {gpu_name(gpu)} is a {gpu.model}; by the log {found.gpu_model}."
+        if gpu.model and logged and not _same_model(gpu.model, logged):
+            text = f"By the metrics {gpu_name(gpu)} is a {gpu.model}; by the log {logged}."
             name = next(name for name in chosen if i in chosen[name].by_gpu)
             yield reason("metrics-at-odds", text, _evidence(name, chosen[name], [i]))
             return
 
 
-def _same_model(one: str, other: str) -> bool:
+def _same_model(name: str, other: str) -> bool:
     """Whether two names may be of one model: one may name its memory, or its part (MIG), too."""
-    first, second = sorted(map(plain_name, (one, other)), key=len)
+    first, second = sorted(map(plain_name, (name, other)), key=len)
     return second.startswith(first)
 
 
 def judgement(
-    found: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
+    measurement: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
 ) -> str | None:
     """Say in a sentence what held the throughput back, with the figures that show it."""
-    known = {name: one.value for name, one in figures.items() if one.coverage >= COVERED}
-    waiting, busy = found.data_fraction, known.get("gpu_utilization")
+    known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
+    waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
     if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
         return (
             f"Input-bound: the GPUs were busy {busy:.0%} of the time while the loader took"
             f" {waiting:.0%} of each step."
         ).replace("%", " %")
-    link = _busiest_link(found, known) if plan.world_size > 1 else None
+    link = _busiest_link(measurement, known) if plan.world_size > 1 else None
     if link is not None and link[1] >= LINK_BOUND:
         name, share, rate = link
         text = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}, {share:.0%} of what it carries."
@@ -150,20 +151,20 @@ def judgement(
     if (dram := known.get("dram_active", 0.0)) >= DRAM_BOUND:
         text = f"Memory-bandwidth-bound: device memory was busy {dram:.0%} of the time."
         return text.replace("%", " %")
-    watts, limit = known.get("power"), _number(found, "power_limit_w")
+    watts, limit = known.get("power"), _number(measurement, "power_limit_w")
     if watts is not None and limit and watts >= POWER_BOUND * limit:
         text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W"
-        clock, most = known.get("sm_clock"), _number(found, "clock_sm_max_mhz")
+        clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
         return f"{text}, at {clock:.0f} of {most:.0f} MHz." if clock and most else f"{text}."
     return None
 
 
 def _busiest_link(
-    found: Measurement, known: Mapping[str, float]
+    measurement: Measurement, known: Mapping[str, float]
 ) -> tuple[str, float, float] | None:
     """Return the link between GPUs, how much of it is used, and the bytes/s of one direction."""
-    links = _number(found, "nvlinks")
-    generation, width = _number(found, "pcie_generation"), _number(found, "pcie_width")
+    links = _number(measurement, "nvlinks")
+    generation, width = _number(measurement, "pcie_generation"), _number(measurement, "pcie_width")
     lane = PCIE_LANE_BYTES.get(int(generation or 0))
     most = {"nvlink": (links or 0) * NVLINK_BYTES, "pcie": (lane or 0) * (width or 0)}
     rates = {
@@ -175,12 +176,12 @@ def _busiest_link(
         for name in most
         if most[name]
     ]
-    return max(shares, key=lambda each: each[1], default=None)
+    return max(shares, key=lambda link: link[1], default=None)
 
 
-def _number(found: Measurement, name: str) -> float | None:
+def _number(measurement: Measurement, name: str) -> float | None:
     try:
-        return float(str(found.environment.get(name)))
+        return float(str(measurement.environment.get(name)))
     except ValueError:
         return None
 
@@ -199,14 +200,14 @@ def _names(gpus: Sequence[Gpu], chosen: Collection[int]) -> str:
     return f"{shown} and {counted(more, 'more GPU')}" if more > 0 else shown
 
 
-def _evidence(name: str, one: Chosen, chosen: Collection[int]) -> list[Place]:
+def _evidence(name: str, metric: Chosen, chosen: Collection[int]) -> list[Place]:
     """Point at the series in the run's artifacts."""
     return [
         Place(
-            file=f"gpu/{one.figure.source}.jsonl",
-            line=one.lines[i],
-            text=f"{name}: {one.by_gpu[i].value:.6g} {one.figure.unit}".strip(),
+            file=f"gpu/{metric.figure.source}.jsonl",
+            line=metric.lines[i],
+            text=f"{name}: {metric.by_gpu[i].value:.6g} {metric.figure.unit}".strip(),
         )
         for i in sorted(chosen)
-        if i in one.lines
+        if i in metric.lines
     ]

@@ -39,10 +39,10 @@ def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
     """Take the latest samples, in the order of pods and GPUs."""
     ranked = preferred(fetched)
     gpus = Gpus(ranked)
-    found: dict[int, dict[str, LatestSample]] = {}
-    for one in ranked:
-        for series in one.series:
-            metrics = found.setdefault(gpus.place(series.gpu), {})
+    by_gpu: dict[int, dict[str, LatestSample]] = {}
+    for answer in ranked:
+        for series in answer.series:
+            metrics = by_gpu.setdefault(gpus.place(series.gpu), {})
             samples = zip(reversed(series.at), reversed(series.values), strict=True)
             for at, value in samples:
                 if abs(value) < NO_FIGURE:
@@ -51,33 +51,33 @@ def latest(fetched: Sequence[Fetched], now: float) -> tuple[GpuNow, ...]:
                         metrics[series.metric] = LatestSample(
                             value=value,
                             unit=BY_ID[series.metric].unit,
-                            source=one.source,
+                            source=answer.source,
                             at=at,
                             age=max(0.0, now - at),
                         )
                     break
     made = (
-        GpuNow(gpu=gpus.all[i], metrics={m.id: each[m.id] for m in METRICS if m.id in each})
-        for i, each in found.items()
+        GpuNow(gpu=gpus.all[i], metrics={m.id: samples[m.id] for m in METRICS if m.id in samples})
+        for i, samples in by_gpu.items()
     )
-    return tuple(sorted(made, key=lambda one: _order(one.gpu)))
+    return tuple(sorted(made, key=lambda now: _order(now.gpu)))
 
 
 def missing(fetched: Sequence[Fetched], gpus: Sequence[GpuNow]) -> dict[str, str]:
     """Say why there are metrics that no GPU has; key ``*``: why there is none of any metric."""
-    if not any(one.metrics for one in gpus):
-        return {"*": joined({one.source: _why(one, "*") for one in fetched})}
-    known = {name for one in gpus for name in one.metrics}
+    if not any(gpu.metrics for gpu in gpus):
+        return {"*": joined({answer.source: _why(answer, "*") for answer in fetched})}
+    known = {name for gpu in gpus for name in gpu.metrics}
     return {
-        metric.id: joined({one.source: _why(one, metric.id) for one in fetched})
+        metric.id: joined({answer.source: _why(answer, metric.id) for answer in fetched})
         for metric in METRICS
         if metric.id not in known
     }
 
 
-def _why(one: Fetched, metric: str) -> str:
-    said = one.missing.get(metric) or one.missing.get("*")
-    if said is None and any(series.metric == metric and series.at for series in one.series):
+def _why(answer: Fetched, metric: str) -> str:
+    said = answer.missing.get(metric) or answer.missing.get("*")
+    if said is None and any(series.metric == metric and series.at for series in answer.series):
         return "The GPU does not support it."
     return said or "It has no sample of it."
 

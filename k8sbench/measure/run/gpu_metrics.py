@@ -34,7 +34,7 @@ _K = TypeVar("_K")
 
 
 def completed(
-    found: Measurement,
+    measurement: Measurement,
     plan: RunPlan | Job,
     wanted: Wanted,
     fetched: Sequence[Fetched],
@@ -44,23 +44,27 @@ def completed(
     """Add what the sources had to a measurement, and judge it anew by that."""
     ranked = preferred(fetched)
     gpus = Gpus(ranked)
-    missing = {path: why for path, why in found.missing.items() if path.partition(".")[0] != PATH}
+    missing = {
+        path: why for path, why in measurement.missing.items() if path.partition(".")[0] != PATH
+    }
     chosen: dict[str, Chosen] = {}
     for metric in METRICS:
-        one = _chosen(metric, gpus, wanted, ranked, plan.world_size)
-        if isinstance(one, Chosen):
-            chosen[metric.id] = one
+        choice = _chosen(metric, gpus, wanted, ranked, plan.world_size)
+        if isinstance(choice, Chosen):
+            chosen[metric.id] = choice
         else:
-            missing[f"{PATH}.{metric.id}"] = one
+            missing[f"{PATH}.{metric.id}"] = choice
     if not chosen:
-        why = joined({one.source: one.missing.get("*", "") for one in fetched})
+        why = joined({answer.source: answer.missing.get("*", "") for answer in fetched})
         longest = why or joined({"": next(iter(missing.values()), "")})
         kept = {path: why for path, why in missing.items() if not path.startswith(f"{PATH}.")}
         return msgspec.structs.replace(
-            found, gpu_metrics=None, missing=kept | {PATH: longest or "No source has any series."}
+            measurement,
+            gpu_metrics=None,
+            missing=kept | {PATH: longest or "No source has any series."},
         )
-    figures = {name: one.figure for name, one in chosen.items()}
-    energy = _energy_per_1000(found, plan, figures)
+    figures = {name: choice.figure for name, choice in chosen.items()}
+    energy = _energy_per_1000(measurement, plan, figures)
     if energy is None:
         missing[f"{PATH}.energy_per_1000_samples"] = "It needs a throughput, and power or energy."
     metrics = GpuMetrics(
@@ -73,14 +77,14 @@ def completed(
             for i, gpu in enumerate(gpus.all)
         ),
         energy_per_1000_samples=energy,
-        judgement=gpu_judgement.judgement(found, plan, figures),
+        judgement=gpu_judgement.judgement(measurement, plan, figures),
     )
-    new = list(gpu_judgement.reasons(found, plan, chosen, gpus.all, fetched))
+    new = list(gpu_judgement.reasons(measurement, plan, chosen, gpus.all, fetched))
     # What the whole steady part shows takes the place of what the end of the log did.
-    ids = {each.id for each in new}
-    kept_reasons = [each for each in found.reasons if each.id not in ids]
-    found = msgspec.structs.replace(found, gpu_metrics=metrics, missing=missing)
-    return verdict.of_measurement(found, [*kept_reasons, *verdict.accepted(new, accept)], ())
+    ids = {reason.id for reason in new}
+    kept_reasons = [reason for reason in measurement.reasons if reason.id not in ids]
+    measurement = msgspec.structs.replace(measurement, gpu_metrics=metrics, missing=missing)
+    return verdict.of_measurement(measurement, [*kept_reasons, *verdict.accepted(new, accept)], ())
 
 
 def _chosen(
@@ -89,11 +93,13 @@ def _chosen(
     """Take a metric from the source that covers it best, or say why no source gives it."""
     best: tuple[tuple[float, int], Chosen] | None = None
     why: dict[str, str] = {}
-    for one in ranked:
+    for answer in ranked:
         by_gpu: dict[int, OverTime] = {}
         lines: dict[int, int] = {}
-        failed = one.missing.get(metric.id) or one.missing.get("*") or "It has no series of it."
-        for line, series in enumerate(one.series, 1):
+        failed = (
+            answer.missing.get(metric.id) or answer.missing.get("*") or "It has no series of it."
+        )
+        for line, series in enumerate(answer.series, 1):
             if series.metric != metric.id:
                 continue
             place = gpus.place(series.gpu)
@@ -105,38 +111,40 @@ def _chosen(
         if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
             failed = f"It is known of {len(by_gpu)} of {planned} GPUs."
         elif by_gpu:
-            figure = _figure(metric, one.source, by_gpu, planned)
-            rank = (round(figure.coverage, 2), -PREFERRED.index(one.source))
+            figure = _figure(metric, answer.source, by_gpu, planned)
+            rank = (round(figure.coverage, 2), -PREFERRED.index(answer.source))
             if best is None or rank > best[0]:
                 best = rank, Chosen(figure=figure, by_gpu=by_gpu, lines=lines)
             continue
-        why[one.source] = failed
+        why[answer.source] = failed
     return best[1] if best else joined(why) or "No source has it."
 
 
 def _figure(
     metric: GpuMetric, source: SourceName, by_gpu: Mapping[int, OverTime], planned: int
 ) -> GpuFigure:
-    codes = sorted({code for one in by_gpu.values() for code in one.codes})
+    codes = sorted({code for of_gpu in by_gpu.values() for code in of_gpu.codes})
     if metric.over_gpus == "union":
         value = float(len(codes))
     else:
-        value = _OVER_GPUS[metric.over_gpus]([one.value for one in by_gpu.values()])
+        value = _OVER_GPUS[metric.over_gpus]([of_gpu.value for of_gpu in by_gpu.values()])
     return GpuFigure(
         value=value,
         unit=metric.unit,
         source=source,
-        coverage=sum(one.coverage for one in by_gpu.values()) / max(planned, len(by_gpu)),
-        samples=sum(one.samples for one in by_gpu.values()),
+        coverage=sum(of_gpu.coverage for of_gpu in by_gpu.values()) / max(planned, len(by_gpu)),
+        samples=sum(of_gpu.samples for of_gpu in by_gpu.values()),
         codes=tuple(codes),
     )
 
 
 def _energy_per_1000(
-    found: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
+    measurement: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
 ) -> float | None:
-    rate: float | None = getattr(found.throughput or found.unverified, found.estimator, None)
-    steady = found.steady
+    rate: float | None = getattr(
+        measurement.throughput or measurement.unverified, measurement.estimator, None
+    )
+    steady = measurement.steady
     if not rate or steady is None:
         return None
     if "energy" in figures:
@@ -150,7 +158,7 @@ def _energy_per_1000(
 
 def preferred(fetched: Iterable[Fetched]) -> list[Fetched]:
     """Sort what sources had: the source that counts at a tie first."""
-    return sorted(fetched, key=lambda one: PREFERRED.index(one.source))
+    return sorted(fetched, key=lambda answer: PREFERRED.index(answer.source))
 
 
 def joined(why: Mapping[str, str]) -> str:
@@ -170,7 +178,7 @@ class Gpus:
     def __init__(self, fetched: Iterable[Fetched]) -> None:
         self.all: list[Gpu] = []
         self._places: dict[tuple[str | None, ...], int] = {}
-        distinct = dict.fromkeys(series.gpu for one in fetched for series in one.series)
+        distinct = dict.fromkeys(series.gpu for answer in fetched for series in answer.series)
         for gpu in distinct:
             if gpu.rank is None:
                 self.place(gpu)
@@ -196,8 +204,8 @@ class Gpus:
     def place(self, gpu: Gpu) -> int:
         """Return the GPU's place in the list; adds what this source knows of it."""
         keys = list(_keys(gpu))
-        found = (self._places[key] for key in keys if key in self._places)
-        place = next((each for each in found if self._may_be(each, gpu)), None)
+        places = (self._places[key] for key in keys if key in self._places)
+        place = next((place for place in places if self._may_be(place, gpu)), None)
         if place is None:
             place = len(self.all)
             self.all.append(gpu)

@@ -125,7 +125,7 @@ def _value(
         return float(len(codes)), tuple(sorted(codes))
     if metric.over_time == "share":
         bits = [int(value) & THROTTLED for value in values]
-        held = sum(weight for weight, each in zip(weights, bits, strict=True) if each)
-        codes = {bit for bit in HELD_DOWN if any(bit & each for each in bits)}
+        held = sum(weight for weight, set_bits in zip(weights, bits, strict=True) if set_bits)
+        codes = {bit for bit in HELD_DOWN if any(bit & set_bits for set_bits in bits)}
         return held / sum(weights), tuple(sorted(codes))
     return sum(map(float.__mul__, map(float, values), weights)) / sum(weights), ()
