@@ -1,16 +1,15 @@
 """``data``: which sets there are; drawn, prepared and checked in a folder here or on a claim.
 
 All work is done by the trainers' own program, as a process beside us or as a Job of Kubernetes;
-what it prints comes back as :class:`Said`, line by line.
+each line that it prints is passed on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import queue
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,11 +18,11 @@ import msgspec
 from k8sbench.app import catalog, connections, targets
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
-from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.request import ClusterAccess
 from k8sbench.render.claims import Claim
 from k8sbench.render.data_job import DataJob
+from k8sbench.runs.gathering import in_thread
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -34,29 +33,10 @@ __all__ = ["ClusterAccess", "ConvertedWeights", "KnownDataSet"]
 
 PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
-PREFIX = "K8SBENCH "
 DAY_SECONDS = 86_400
-"""Time limit of a Job, unless another is given."""
+_LOOK_SECONDS = 0.2
 Action = Literal["make-sample", "check", "prepare"]
-
-
-class Said(msgspec.Struct, frozen=True):
-    """One line of the program; see ``k8sbench/trainers/prepare/said.py``."""
-
-    event: str
-    """``note``, ``progress``, ``missing``, ``failed`` or ``end``."""
-    text: str = ""
-    action: str = ""
-    step: str = ""
-    done: int = 0
-    total: int | None = None
-    unit: str = "bytes"
-    problems: int | None = None
-    code: int = 3
-    """Of ``failed``: 2 where the input is wrong."""
-
-
-Tell = Callable[[Said], None]
+Tell = Callable[[str], None]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,69 +108,35 @@ def listed() -> DataSetList:
 
 
 def run(task: Task, stop: Stop, tell: Tell) -> int:
-    """Carry a task out; returns 0 where all is there and 2 where something is missing.
+    """Carry a task out, and tell what its program prints; returns the program's exit code.
 
-    Raises :class:`Interrupted`, and another :class:`BenchError` where it failed.
+    It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where the
+    task could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
+    the program did not come to its end.
     """
     data_set(task.data_set)
-    watched = _Watched(tell)
     with stop:
         if task.place.startswith("pvc:"):
-            _on_claim(task, stop, watched)
-        else:
-            _here(task, stop, watched)
-    return watched.code()
+            return _on_claim(task, stop, tell)
+        return _here(task, stop, tell)
 
 
 def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
     """Convert published weights to a file of start weights; raises :class:`InputError`."""
     from k8sbench.adapters.local import program
 
+    lines = [""]
     with stop, program.running(CONVERTER, (source, target)) as process:
-        assert process.stdout is not None
-        lines = ["", *_until(process.stdout, stop)]
-        if stop.cause is not None:
-            raise Interrupted(f"{stop.cause}; nothing was written.")
-        code = process.wait()
+        code = _until(in_thread(lambda: program.read(process, lines.append), "data"), stop)
+    if code is None:
+        raise Interrupted(f"{stop.cause}; nothing was written.")
     if code:
         why = lines[-1].strip().removeprefix("k8sbench: error: ")
         raise InputError(f"{source} is not converted: {why}.", "docs/data.md says what is taken.")
     return msgspec.json.decode(lines[-1], type=ConvertedWeights)
 
 
-class _Watched:
-    """Reads what the program prints, and remembers how it ended."""
-
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self._last: Said | None = None
-
-    def line(self, text: str) -> None:
-        """Take one line; what is none of the program's events is shown as it is."""
-        said = Said(event="note", text=text.rstrip())
-        if text.startswith(PREFIX):
-            with contextlib.suppress(msgspec.MsgspecError):
-                said = msgspec.json.decode(text.removeprefix(PREFIX), type=Said)
-        self.take(said)
-
-    def take(self, said: Said) -> None:
-        """Take one event."""
-        if said.event in {"failed", "end"}:
-            self._last = said
-        else:
-            self._tell(said)
-
-    def code(self) -> int:
-        """Return the exit code; raises what the program said that it failed by."""
-        if self._last is None:
-            raise JobFailed("The program ended without a result.", "The lines above say why.")
-        if self._last.event == "failed":
-            kind = UsageError if self._last.code == UsageError.exit_code else JobFailed
-            raise kind(self._last.text, self._last.action)
-        return 2 if self._last.problems else 0
-
-
-def _here(task: Task, stop: Stop, watched: _Watched) -> None:
+def _here(task: Task, stop: Stop, tell: Tell) -> int:
     from k8sbench.adapters.local import program
 
     if task.secret is not None:
@@ -200,28 +146,25 @@ def _here(task: Task, stop: Stop, watched: _Watched) -> None:
         )
     words = (task.action, task.data_set, str(Path(task.place).absolute()), *task.words)
     with program.running(PROGRAM, words) as process:
-        assert process.stdout is not None
-        for line in _until(process.stdout, stop):
-            watched.line(line)
-        if stop.cause is not None:
-            raise Interrupted(
-                f"{stop.cause}; the program on this machine was ended.",
-                "The same command continues with what is there.",
-            )
+        code = _until(in_thread(lambda: program.read(process, tell), "data"), stop)
+    if code is None:
+        raise Interrupted(
+            f"{stop.cause}; the program on this machine was ended.",
+            "The same command continues with what is there.",
+        )
+    if code not in {0, 2, 3}:
+        raise JobFailed(f"The program ended with exit code {code}.", "The lines above say why.")
+    return code
 
 
-def _on_claim(task: Task, stop: Stop, watched: _Watched) -> None:
+def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
     from k8sbench.adapters.files import templates, trainer_sources
     from k8sbench.adapters.kubernetes import data_jobs
     from k8sbench.render import data_job
 
-    def note(text: str) -> None:
-        watched.take(Said(event="note", text=text))
-
     claim = Claim.parse(task.place, f"{task.place!r} names no claim.")
-    api = connections.connect(task.access)
-    with contextlib.closing(api):
-        connections.note_silence(api, note)
+    with contextlib.closing(connections.connect(task.access)) as api:
+        connections.note_silence(api, tell)
         job = DataJob(
             action=task.action,
             data_set=task.data_set,
@@ -238,21 +181,21 @@ def _on_claim(task: Task, stop: Stop, watched: _Watched) -> None:
         data_jobs.check_claim(api, claim.name, writes=task.action != "check")
         where = f"{job.name} in namespace {api.place.namespace}"
         if data_jobs.start(api, objects):
-            note(f"Created Job {where}, image {job.image}.")
+            tell(f"Created Job {where}, image {job.image}.")
         else:
-            note(f"Job {where} is at work already; following it.")
+            tell(f"Job {where} is at work already; following it.")
         try:
-            for line in _until(data_jobs.follow(api, job.name, note), stop):
-                watched.line(line)
+            code = _until(in_thread(lambda: data_jobs.follow(api, job.name, tell), "data"), stop)
         except (JobFailed, TimedOut):
             data_jobs.remove(api, job.name)
             raise
-        if stop.cause is not None:
+        if code is None:
             raise Interrupted(
                 f"{stop.cause}; the Job {where} goes on.",
                 "To follow it again, give the same command.",
             )
         data_jobs.remove(api, job.name)
+    return code
 
 
 def _pool(task: Task, api: Api) -> NodePool | None:
@@ -264,27 +207,9 @@ def _pool(task: Task, api: Api) -> NodePool | None:
     return pools.load(task.pools_file, published=published).pool(task.node_pool)
 
 
-def _until(lines: Iterable[str], stop: Stop) -> Iterator[str]:
-    """Yield lines as they come, until they end or a stop is asked for, whichever is first."""
-    come: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
-
-    def pump() -> None:
-        try:
-            for line in lines:
-                come.put(line)
-        except BaseException as error:
-            come.put(error)
-        else:
-            come.put(None)
-
-    threading.Thread(target=pump, daemon=True, name="data-lines").start()
+def _until(code: Future[int], stop: Stop) -> int | None:
+    """Wait for an exit code; None: a stop was asked for before there was one."""
     while stop.cause is None:
-        try:
-            item = come.get(timeout=LOOK_SECONDS)
-        except queue.Empty:
-            continue
-        if item is None:
-            return
-        if isinstance(item, BaseException):
-            raise item
-        yield item
+        with contextlib.suppress(TimeoutError):
+            return code.result(_LOOK_SECONDS)
+    return None

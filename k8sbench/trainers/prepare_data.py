@@ -1,9 +1,8 @@
 """Prepares, checks and draws data sets in folders, on this machine or in a container.
 
 ``prepare`` fetches, unpacks and checks, ``check`` says what is missing, by name, ``make-sample``
-draws a small set. All may be killed at any point and run again. What is printed is described in
-:mod:`~k8sbench.trainers.prepare.said`. Exit codes: 0 all is there, 2 something is missing or the
-input is wrong, 3 it could not be completed now.
+draws a small set. All may be killed at any point and run again. Exit codes: 0 all is there, 2
+something is missing or the input is wrong, 3 it could not be completed now.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ import re
 import shutil
 import signal
 import sys
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
-from k8sbench.trainers.prepare.fetching import GIVEN, SECRET, URL, Source, fetch
+from k8sbench.trainers.prepare.fetching import GIVEN, NO_ROOM, SECRET, URL, Source, fetch
 from k8sbench.trainers.prepare.holding import held
-from k8sbench.trainers.prepare.said import EXIT_FAILED, EXIT_INPUT, Failed, say
+from k8sbench.trainers.prepare.messages import EXIT_INPUT, MISSING, Failed, say
 from k8sbench.trainers.prepare.unpacking import unpack
 
 STATE = ".k8sbench-prepare"
@@ -37,7 +34,7 @@ TOP = {
     "kinetics": frozenset({"labels", "images", SAMPLE}),
     "faces": frozenset(),  # the list names pictures anywhere below the folder
 }
-LIFE_SECONDS = 10.0
+UNPACKED = ".unpacked"  # ends the name of the mark of an archive that is
 LENGTHS = {"md5": 32, "sha256": 64}
 _NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
 
@@ -48,16 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         return int(given.run(given))
-    except Failed as failed:
-        say("failed", text=failed.text, action=failed.action, code=failed.code)
-        return failed.code
+    except Failed as error:
+        failed = error
     except OSError as error:
         action = "The same command continues with what is there."
-        if error.errno in {28, 122}:
+        if error.errno in NO_ROOM:
             action = f"Make room or enlarge the volume. {action}"
-        why = f"{error.filename or given.folder}: {error.strerror}."
-        say("failed", text=why, action=action, code=EXIT_FAILED)
-        return EXIT_FAILED
+        failed = Failed(f"{error.filename or given.folder}: {error.strerror}.", action)
+    say(f"error: {failed.text}")
+    say(failed.action)
+    return failed.code
 
 
 def _parser() -> Parser:
@@ -65,7 +62,7 @@ def _parser() -> Parser:
     commands = made.add_subparsers(required=True)
     for name, run in (("prepare", _prepare), ("check", _check), ("make-sample", _make_sample)):
         command = commands.add_parser(name)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, deep=False)
         command.add_argument("name", choices=sorted(TOP))
         command.add_argument("folder", type=Path)
         if name == "prepare":
@@ -87,27 +84,28 @@ def _prepare(given: argparse.Namespace) -> int:
     state.mkdir(parents=True, exist_ok=True)
     with held(state / "lock"):
         if next(_missing(given.name, folder), None) is None:
-            say("note", text="All is there: nothing is fetched.")
-            return _tell(given.name, folder, deep=False)
-        finished = state / "finished.json"
-        done: list[str] = json.loads(finished.read_text()) if finished.exists() else []
-        for source in _sources(given):
-            archive = state / f"archive-{source.name}"
-            if source.key not in done:
-                fetch(source, archive)
-                unpack(archive, folder, TOP[given.name], state)
-                done.append(source.key)
-                new = state / "finished.new"
-                new.write_text(json.dumps(done))
-                new.replace(finished)
-            archive.unlink(missing_ok=True)
-        if given.name == "cityscapes":
-            labels.make_train_ids(folder, state)
-        code = _tell(given.name, folder, deep=False)
-        finished.unlink(missing_ok=True)
-    if code == 0:
-        shutil.rmtree(state, ignore_errors=True)
+            say("All is there: nothing is fetched.")
+        else:
+            _fill(given, folder, state)
+        code = _check(given)
+        for mark in state.glob(f"*{UNPACKED}"):
+            mark.unlink()
+        if code == 0:
+            shutil.rmtree(state, ignore_errors=True)
     return code
+
+
+def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
+    for source in _sources(given):
+        archive, mark = state / source.key / source.name, state / f"{source.key}{UNPACKED}"
+        archive.parent.mkdir(exist_ok=True)
+        if not mark.exists():
+            fetch(source, archive)
+            unpack(archive, folder, TOP[given.name], state)
+            mark.touch()
+        archive.unlink(missing_ok=True)
+    if given.name == "cityscapes":
+        labels.make_train_ids(folder, state)
 
 
 def _sources(given: argparse.Namespace) -> list[Source]:
@@ -137,26 +135,11 @@ def _sources(given: argparse.Namespace) -> list[Source]:
 
 
 def _check(given: argparse.Namespace) -> int:
-    return _tell(given.name, given.folder, deep=given.deep)
-
-
-def _tell(name: str, folder: Path, *, deep: bool) -> int:
-    count, over = 0, threading.Event()
-    threading.Thread(target=_show_life, args=(name, over), daemon=True).start()
-    for sentence in _missing(name, folder, deep=deep):
-        say("missing", text=sentence)
-        count += 1
-    over.set()
-    say("end", problems=count)
-    return EXIT_INPUT if count else 0
-
-
-def _show_life(name: str, over: threading.Event) -> None:
-    """Print how long it takes: nothing else is printed while all is right."""
-    began = time.monotonic()
-    while not over.wait(LIFE_SECONDS):
-        done = int(time.monotonic() - began)
-        say("progress", step=f"check {name}", done=done, total=None, unit="seconds")
+    problems = 0
+    for sentence in _missing(given.name, given.folder, deep=given.deep):
+        say(f"{MISSING}{sentence}")
+        problems += 1
+    return EXIT_INPUT if problems else 0
 
 
 def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
@@ -205,8 +188,8 @@ def _make_sample(given: argparse.Namespace) -> int:
         seed=given.seed,
     )
     (folder / SAMPLE).write_text(json.dumps({"set": given.name, "files": _files(folder)}))
-    say("note", text=f"{_files(folder)} files were drawn into {folder}.")
-    return _tell(given.name, folder, deep=False)
+    say(f"{_files(folder)} files were drawn into {folder}.")
+    return _check(given)
 
 
 if __name__ == "__main__":

@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.resume import Mark, Resume
 from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.diagnose.job import single_pod
-from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable, UsageError
+from k8sbench.model.errors import JobFailed, TimedOut, Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of
-from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.render.data_job import CONTAINER, LABEL, WORDS_ANNOTATION
-from k8sbench.render.job import DIGEST_ANNOTATION
 
 GOING_SECONDS = 60.0
 """How long a Job of the same name that has ended may take to go."""
+LOOK_SECONDS = 2.0
+"""Between two looks at a Job whose log does not arrive."""
 SILENCE_SECONDS = 300.0
 """Without a line, after which a log is asked for anew."""
 AWAY_SECONDS = 300.0
 """How long the API server may be away while a Job is followed."""
 
-_CONFLICT, _GONE = 409, 404
+Tell = Callable[[str], None]
+_CONFLICT, _NOT_FOUND = 409, 404
 
 
 def check_claim(api: Api, name: str, *, writes: bool) -> None:
@@ -36,8 +36,6 @@ def check_claim(api: Api, name: str, *, writes: bool) -> None:
     namespace = api.place.namespace
     try:
         claim = api.find(kinds.path("PersistentVolumeClaim", namespace, name))
-        if claim is not None and "spec" not in claim:
-            raise ApiFault(None, faults.NOT_KUBERNETES, "its answer is not an object of its API")
     except ApiFault as fault:
         raise api.explained(fault, f"claim {name} be read") from fault
     if claim is None:
@@ -60,52 +58,57 @@ def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> bool:
     sources, job = manifests
     name = job["metadata"]["name"]
     try:
-        found = _standing(api, name)
-        is_new = found is None
-        if found is None:
-            _provide(api, sources)
+        standing = _standing(api, name)
+        is_new = standing is None
+        if standing is None:
             try:
-                found = api.create(kinds.path("Job", api.place.namespace), job)
+                standing = api.create(kinds.path("Job", api.place.namespace), job)
             except ApiFault as fault:
-                found = _standing(api, name) if fault.status == _CONFLICT else None
-                if found is None:
-                    with contextlib.suppress(ApiFault, _Gone):
-                        _delete(api, "ConfigMap", name)
+                standing = _standing(api, name) if fault.status == _CONFLICT else None
+                if standing is None:
                     raise
                 is_new = False  # another process was first
-        _check_same(found, job)
-        _own_sources(api, found)
+        _check_same(standing, job)
+        try:
+            _provide(api, sources, standing)
+        except ApiFault:
+            if is_new:
+                remove(api, name)
+            raise
     except ApiFault as fault:
         raise api.explained(fault, f"Job {name} be created") from fault
     return is_new
 
 
-def _provide(api: Api, sources: Mapping[str, Any]) -> None:
-    """Create the ConfigMap; one that no Job owns yet may be of a process that is at this, too."""
-    name = name_of(sources)
-    found = api.find(kinds.path("ConfigMap", api.place.namespace, name))
-    if found is not None and not found["metadata"].get("ownerReferences"):
-        same = annotations_of(found).get(DIGEST_ANNOTATION)
-        if same == annotations_of(sources)[DIGEST_ANNOTATION]:
+def _provide(api: Api, sources: Mapping[str, Any], job: KubeObject) -> None:
+    """Create the ConfigMap, which goes with its Job; the Job's pod waits for it."""
+    uid = job["metadata"]["uid"]
+    home = kinds.path("ConfigMap", api.place.namespace)
+    standing = api.find(path := f"{home}/{name_of(job)}")
+    if standing is not None:
+        owners = standing["metadata"].get("ownerReferences") or ()
+        if any(owner["uid"] == uid for owner in owners):
             return
-    with contextlib.suppress(_Gone):
-        _delete(api, "ConfigMap", name)
+        api.delete(path, uid=standing["metadata"]["uid"])  # of an earlier Job of the name
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job), "uid": uid}
     try:
-        api.create(kinds.path("ConfigMap", api.place.namespace), sources)
+        api.create(
+            home, {**sources, "metadata": {**sources["metadata"], "ownerReferences": [owner]}}
+        )
     except ApiFault as fault:
-        if fault.status != _CONFLICT:
+        if fault.status != _CONFLICT:  # of another process that is at this, too
             raise
 
 
-def _check_same(found: KubeObject, job: Mapping[str, Any]) -> None:
+def _check_same(standing: KubeObject, job: Mapping[str, Any]) -> None:
     """Reject a Job of the name that is not ours, or does something else."""
-    name, namespace = name_of(found), found["metadata"]["namespace"]
-    if labels_of(found).get(LABEL) != name:
+    name, namespace = name_of(standing), standing["metadata"]["namespace"]
+    if labels_of(standing).get(LABEL) != name:
         raise UsageError(
             f"There is a Job {name} in {namespace} that is not k8sbench's.",
             "Use another namespace or another folder.",
         )
-    if annotations_of(found).get(WORDS_ANNOTATION) != annotations_of(job)[WORDS_ANNOTATION]:
+    if annotations_of(standing).get(WORDS_ANNOTATION) != annotations_of(job)[WORDS_ANNOTATION]:
         raise UsageError(
             f"The Job {name} is at work on this folder with other options or another k8sbench.",
             "Give the same ones to follow it, or end it with"
@@ -113,100 +116,15 @@ def _check_same(found: KubeObject, job: Mapping[str, Any]) -> None:
         )
 
 
-def _own_sources(api: Api, job: KubeObject) -> None:
-    """Have the ConfigMap go with the Job, also where who made it was killed before that."""
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job)}
-    owner["uid"] = job["metadata"]["uid"]
-    patch = {"metadata": {"ownerReferences": [owner]}}
-    try:
-        api.patch(kinds.path("ConfigMap", api.place.namespace, name_of(job)), patch)
-    except ApiFault as fault:
-        if fault.status != _GONE:  # whoever makes it anew says whose it is
-            raise
-
-
-def follow(api: Api, name: str, note: Callable[[str], None]) -> Iterator[str]:
-    """Yield what the program prints until the Job has ended; raises where it did not succeed.
-
-    Exit codes 2 and 3 are the program's own: it has printed why, and they are no error here.
-    ``note`` is told what the Job waits for.
-    """
-    told: str | None = None
-    marks: dict[str, Mark | None] = {}
-    away_since: float | None = None
-
-    def say(text: str) -> None:
-        nonlocal told
-        if text != told:
-            told = text
-            note(text)
-
-    while True:
-        try:
-            job = api.find(kinds.path("Job", api.place.namespace, name))
-            if job is None:
-                raise JobFailed(
-                    f"The Job {name} was deleted before its end was seen.",
-                    "The same command creates it again and continues with what is there.",
-                )
-            path = kinds.path("Pod", api.place.namespace)
-            pods, _ = api.list(path, labels=f"{LABEL}={name}")
-            away_since = None
-            pod = max(pods, key=lambda one: str(one["metadata"]["creationTimestamp"]), default=None)
-            if pod is not None and _has_log(pod):
-                try:
-                    yield from _log(api, pod, marks)
-                except ApiFault as fault:
-                    # Its node may be lost: then another pod takes its place.
-                    if fault.status in {None, 401, 403}:
-                        raise
-                    say(f"The log of {name_of(pod)} cannot be read now: {fault.message}.")
-            condition = single_pod.ended(job)
-            if condition is not None:
-                _check_end(name, condition, pod)
-                return
-            if pod is None or not _has_log(pod):
-                why = _trouble(api, job, pod)
-                if why is not None:
-                    say(str(why))
-        except ApiFault as fault:
-            away_since = away_since or time.monotonic()
-            is_over = time.monotonic() - away_since > AWAY_SECONDS
-            if is_over or not (fault.passes or fault.status == 410):
-                raise api.explained(fault, f"Job {name} be followed") from fault
-            if fault.status != 410:
-                say(f"The API server does not answer ({fault.message}); retrying.")
-        api.pause(SERVER_SECONDS)
-
-
-def remove(api: Api, name: str) -> None:
-    """Delete a Job whose end was seen, and with it its pods and its ConfigMap."""
-    with contextlib.suppress(_Gone, ApiFault):  # else its time to live ends it
-        _delete(api, "Job", name)
-
-
-class _Gone(Exception):
-    """There is nothing of ours to delete."""
-
-
-def _delete(api: Api, kind: str, name: str) -> None:
-    path = kinds.path(kind, api.place.namespace, name)
-    found = api.find(path)
-    if found is None or labels_of(found).get(LABEL) != name:
-        raise _Gone
-    api.delete(path, uid=found["metadata"]["uid"])
-
-
 def _standing(api: Api, name: str) -> KubeObject | None:
     """Return the Job of a name that goes on; one that has ended is deleted, and waited for."""
     path = kinds.path("Job", api.place.namespace, name)
     until = time.monotonic() + GOING_SECONDS
-    while (found := api.find(path)) is not None:
-        is_ours = labels_of(found).get(LABEL) == name
-        if "deletionTimestamp" not in found["metadata"]:
-            if not is_ours or single_pod.ended(found) is None:
-                return found
-            api.delete(path, uid=found["metadata"]["uid"])
+    while (job := api.find(path)) is not None:
+        if "deletionTimestamp" not in job["metadata"]:
+            if labels_of(job).get(LABEL) != name or single_pod.ended(job) is None:
+                return job
+            api.delete(path, uid=job["metadata"]["uid"])
         if time.monotonic() > until:
             raise Unreachable(
                 f"The earlier Job {name} does not go.",
@@ -216,19 +134,66 @@ def _standing(api: Api, name: str) -> KubeObject | None:
     return None
 
 
+def remove(api: Api, name: str) -> None:
+    """Delete a Job whose end was seen, and with it its pods and its ConfigMap."""
+    with contextlib.suppress(ApiFault):  # else its time to live ends it
+        api.delete(kinds.path("Job", api.place.namespace, name))
+
+
+def follow(api: Api, name: str, tell: Tell) -> int:
+    """Tell what the program prints until the Job has ended; returns the program's exit code.
+
+    Raises :class:`JobFailed` and :class:`TimedOut` where the program did not come to its end.
+    """
+    api.retry_s = AWAY_SECONDS
+    told: str | None = None
+    marks: dict[str, Mark | None] = {}
+    path, pods_path = (kinds.path(kind, api.place.namespace) for kind in ("Job", "Pod"))
+    while True:
+        try:
+            job = api.get(f"{path}/{name}", retry_s=AWAY_SECONDS)
+            labels = f"{LABEL}={name}"
+            pods, _ = api.list(pods_path, labels=labels, retry_s=AWAY_SECONDS)
+            pod = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
+            has_log = pod is not None and _has_log(pod)
+            trouble = None if has_log else _trouble(api, job, pod)
+        except ApiFault as fault:
+            if fault.status == _NOT_FOUND:
+                raise JobFailed(
+                    f"The Job {name} was deleted before its end was seen.",
+                    "The same command creates it again and continues with what is there.",
+                ) from None
+            raise api.explained(fault, f"Job {name} be followed") from fault
+        if pod is not None and has_log:
+            try:
+                _tell_log(api, pod, marks, tell)
+            except ApiFault as fault:
+                # Its node may be lost: then another pod takes its place.
+                if fault.status in {401, 403}:
+                    raise api.explained(fault, f"Job {name} be followed") from fault
+                trouble = f"The log of {name_of(pod)} cannot be read now: {fault.message}."
+        condition = single_pod.ended(job)
+        if condition is not None:
+            return _exit_code(name, condition, pod)
+        if trouble is not None and trouble != told:
+            told = trouble
+            tell(trouble)
+        api.pause(LOOK_SECONDS)
+
+
 def _has_log(pod: KubeObject) -> bool:
     """Whether its container runs or has ended."""
     return any("running" in state or "terminated" in state for state in _states(pod))
 
 
 def _states(pod: KubeObject) -> Iterator[Mapping[str, Any]]:
-    for one in (pod.get("status") or {}).get("containerStatuses") or ():
-        if one["name"] == CONTAINER:
-            yield one.get("state") or {}
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        if status["name"] == CONTAINER:
+            yield status.get("state") or {}
 
 
-def _log(api: Api, pod: KubeObject, marks: dict[str, Mark | None]) -> Iterator[str]:
-    """Yield the lines of a pod that are new, as they come, until its container ends."""
+def _tell_log(api: Api, pod: KubeObject, marks: dict[str, Mark | None], tell: Tell) -> None:
+    """Tell the lines of a pod that are new, as they come, until its container ends."""
     uid = pod["metadata"]["uid"]
     text, resume = LogText(), Resume(marks.get(uid), now=int(time.time() * 1_000_000))
     path = kinds.path("Pod", api.place.namespace, name_of(pod), "log")
@@ -238,38 +203,40 @@ def _log(api: Api, pod: KubeObject, marks: dict[str, Mark | None]) -> Iterator[s
         for chunk in itertools.chain(served.chunks(), [None]):
             for line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
                 marks[uid] = resume.mark
-                yield line.text
+                tell(line.text)
 
 
-def _trouble(api: Api, job: KubeObject, pod: KubeObject | None) -> BenchError | None:
+def _trouble(api: Api, job: KubeObject, pod: KubeObject | None) -> str | None:
     """Say what the pod waits for; raises what no waiting changes."""
     events: list[KubeObject] = []
-    for one in filter(None, (job, pod)):
-        fields = f"involvedObject.uid={one['metadata']['uid']}"
+    for involved in filter(None, (job, pod)):
+        fields = f"involvedObject.uid={involved['metadata']['uid']}"
         events += api.list(kinds.path("Event", api.place.namespace), fields=fields)[0]
-    why = single_pod.waits_for(job, pod, events, container=CONTAINER, now=api.time())
-    if why is None:
+    diagnosis = single_pod.waits_for(job, pod, events, container=CONTAINER, now=api.time())
+    if diagnosis is None:
         return None
-    error = JobFailed(why.sentence, why.action)
-    if why.unrecoverable:
+    error = JobFailed(diagnosis.sentence, diagnosis.action)
+    if diagnosis.unrecoverable:
         raise error
-    return error
+    return str(error)
 
 
-def _check_end(name: str, condition: KubeObject, pod: KubeObject | None) -> None:
+def _exit_code(name: str, condition: KubeObject, pod: KubeObject | None) -> int:
+    """Return the exit code of a Job's program; raises where something else ended it."""
     if condition["type"] == "Complete":
-        return
+        return 0
     if condition.get("reason") == "DeadlineExceeded":
         raise TimedOut(
             f"The Job {name} took longer than it may.",
             "The same command continues with what is there; --timeout gives it more time.",
         )
     ends = [state["terminated"] for state in _states(pod or {}) if "terminated" in state]
-    if ends and ends[0]["exitCode"] in {2, 3}:
-        return
+    code = ends[0]["exitCode"] if ends else None
+    if code in {2, 3}:
+        return int(code)
     why = str(condition.get("message") or condition.get("reason")).rstrip(".")
     if ends:
-        why = f"its program ended with exit code {ends[0]['exitCode']} ({ends[0].get('reason')})"
+        why = f"its program ended with exit code {code} ({ends[0].get('reason')})"
     raise JobFailed(
         f"The Job {name} failed: {why}.",
         "The lines above are its log; the same command continues with what is there.",

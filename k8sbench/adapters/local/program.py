@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 END_SECONDS = 10.0
@@ -14,9 +14,7 @@ END_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def running(
-    module: str, words: Sequence[str], environ: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+def running(module: str, words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     """Start ``python -m module``; stdout and stderr are one stream. It ends with the block.
 
     It has a session of its own: Ctrl-C is ours to pass on.
@@ -31,7 +29,7 @@ def running(
         text=True,
         errors="replace",
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path, **(environ or {})},
+        env={**os.environ, "PYTHONPATH": path},
     ) as process:
         try:
             yield process
@@ -42,3 +40,11 @@ def running(
                     process.wait(END_SECONDS)
                 except subprocess.TimeoutExpired:
                     process.kill()
+
+
+def read(process: subprocess.Popen[str], tell: Callable[[str], None]) -> int:
+    """Tell each line that a program prints until it ends; returns its exit code."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        tell(line.rstrip("\n"))
+    return process.wait()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-import time
 from typing import Any
 
 import click
 
 from k8sbench.app import data
-from k8sbench.app.data import Said, Task
+from k8sbench.app.data import Task
 from k8sbench.cli.options import access_options, duration_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
@@ -29,9 +27,8 @@ COLUMNS = (
     Column("VALIDATION", right=True),
     Column("SOURCE"),
 )
-GB = 1e9
-LINE_SECONDS = 10.0
-"""Between two lines of progress of one step, where nothing is drawn."""
+MISSING = "missing: "
+"""How the program begins a line about something that is not there."""
 _place = click.option(
     "--data", "place", required=True, metavar="PATH|pvc:NAME[/SUB]", help="Where the data set is."
 )
@@ -162,64 +159,20 @@ def _run(action: Any, words: list[str], access: ClusterAccess, **given: Any) -> 
     task = Task(
         action=action, data_set=name, place=place, words=tuple(words), access=access, **known
     )
-    drawn = _Drawn()
-    try:
-        code = data.run(task, SignalStop(), drawn)
-    finally:
-        drawn.end()
+    missing: list[str] = []
+
+    def tell(line: str) -> None:
+        """Show a line of the program; what is missing is the data, and goes to stdout."""
+        if line.startswith(MISSING):
+            missing.append(clean(line.removeprefix(MISSING)))
+            output.write(f"{missing[-1]}\n")
+        else:
+            output.note(clean(line))
+
+    code = data.run(task, SignalStop(), tell)
     if code == 0:
         output.note(f"{name}: all is there, in {place}.")
-    else:
+    elif missing:
         source = data_set(name).source
         output.note(f"{name}: something is missing or broken in {place}. {source}")
     return code
-
-
-class _Drawn:
-    """Shows what the program prints: one line that changes on a terminal, else a line at times.
-
-    What is missing is the data, and goes to stdout.
-    """
-
-    def __init__(self) -> None:
-        self._is_drawn = False
-        self._step, self._told_at = "", 0.0
-
-    def __call__(self, said: Said) -> None:
-        if said.event == "progress":
-            self._progress(said)
-            return
-        self.end()
-        if said.event == "missing":
-            output.write(f"{clean(said.text)}\n")
-        else:
-            output.note(clean(said.text))
-
-    def end(self) -> None:
-        """Leave the line that changes."""
-        if self._is_drawn:
-            output.note("")
-        self._is_drawn = False
-
-    def _progress(self, said: Said) -> None:
-        line = f"{clean(said.step)}: {_amount(said)}"
-        if sys.stderr.isatty():
-            output.write(f"\r\x1b[K{line}", sys.stderr)
-            self._is_drawn = True
-            return
-        now = time.monotonic()
-        is_whole = said.total is not None and said.done >= said.total
-        if said.step != self._step or now - self._told_at >= LINE_SECONDS or is_whole:
-            self._step, self._told_at = said.step, now
-            output.note(line)
-
-
-def _amount(said: Said) -> str:
-    scale, digits, unit = 1.0, 0, said.unit
-    if unit == "bytes":
-        is_large = max(said.done, said.total or 0) >= GB
-        scale, digits, unit = (GB, 2, "GB") if is_large else (1e6, 1, "MB")
-    done = f"{said.done / scale:,.{digits}f}"
-    if not said.total:
-        return f"{done} {unit}"
-    return f"{done} of {said.total / scale:,.{digits}f} {unit} ({said.done / said.total:.0%})"

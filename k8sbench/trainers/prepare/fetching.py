@@ -7,9 +7,9 @@ that it redirects to, nor into any line that is printed.
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import http.client
-import json
 import os
 import random
 import shutil
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from k8sbench.trainers.prepare.said import EXIT_INPUT, Failed, Progress, say, size
+from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress, say, size
 
 USER, PASSWORD, HEADER, URL = (
     f"K8SBENCH_DATA_{name}" for name in ("USERNAME", "PASSWORD", "HEADER", "URL")
@@ -32,6 +32,7 @@ SECRET = "K8SBENCH_DATA_SECRET"  # the name of the Secret that they are from
 TRIES = 8  # in a row that bring nothing
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 ANSWER_SECONDS = 60.0
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _BLOCK = 1 << 20
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 
@@ -57,8 +58,8 @@ class Source:
 
     @property
     def key(self) -> str:
-        """What tells it from others, in the notes of what was unpacked."""
-        return hashlib.sha256(f"{self.shown} {self.checksum}".encode()).hexdigest()
+        """What tells it from others: files that belong to it have it in their names."""
+        return hashlib.sha256(f"{self.shown} {self.checksum}".encode()).hexdigest()[:12]
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -83,12 +84,12 @@ def fetch(source: Source, target: Path, pause: Callable[[float], None] = time.sl
     _check_url(source.url)
     if target.exists():
         return
-    partial, about = (target.with_name(target.name + end) for end in (".partial", ".about"))
+    partial, tag = (target.with_name(target.name + end) for end in (".partial", ".tag"))
     failures = 0
     while True:
         before = _length(partial)
         try:
-            _request(source, partial, about)
+            _request(source, partial, tag)
             break
         except urllib.error.HTTPError as error:
             wait = _retry_after(error)
@@ -97,10 +98,8 @@ def fetch(source: Source, target: Path, pause: Callable[[float], None] = time.sl
             if error.code not in _PASSING:
                 raise _refused(source, error.code, why) from None
         except (OSError, http.client.HTTPException, _Cut) as error:
-            if isinstance(error, OSError) and error.filename is not None:
+            if isinstance(error, OSError) and (error.filename or error.errno in NO_ROOM):
                 raise  # of our own file
-            if isinstance(error, OSError) and error.errno in {28, 122}:
-                raise
             wait, why = 0.0, f"{source.shown}: {getattr(error, 'reason', None) or error}"
         failures = 1 if _length(partial) > before else failures + 1
         if failures >= TRIES:
@@ -109,30 +108,27 @@ def fetch(source: Source, target: Path, pause: Callable[[float], None] = time.sl
                 "What was fetched is kept: the same command goes on with it.",
             )
         wait = max(wait, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1)))
-        say("note", text=f"{why}; trying again in {wait:.0f} s.")
+        say(f"{why}; trying again in {wait:.0f} s.")
         pause(wait * random.uniform(0.8, 1.2))
     _verify(source, partial)
     partial.replace(target)
-    about.unlink(missing_ok=True)
+    tag.unlink(missing_ok=True)
 
 
 class _Cut(Exception):
     """The connection ended before the file did."""
 
 
-def _request(source: Source, partial: Path, about: Path) -> None:
-    """Ask once for what is missing, and append it."""
+def _request(source: Source, partial: Path, tag: Path) -> None:
+    """Ask once for what is missing, and append it; the file's ETag is kept in `tag`."""
     begin = _length(partial)
-    known = json.loads(about.read_text()) if about.exists() else {}
-    if known.get("key") != source.key:
-        begin = 0
     request = urllib.request.Request(source.url, headers={"User-Agent": "k8sbench"})  # noqa: S310
     for name, value in _credentials(source.environ).items():
         request.add_unredirected_header(name, value)
     if begin:
         request.add_header("Range", f"bytes={begin}-")
-        if known.get("tag"):
-            request.add_header("If-Range", known["tag"])
+        if tag.exists() and (known := tag.read_text()):
+            request.add_header("If-Range", known)
     opener = urllib.request.build_opener(_Redirects)
     try:
         answer = opener.open(request, timeout=ANSWER_SECONDS)
@@ -153,9 +149,8 @@ def _request(source: Source, partial: Path, about: Path) -> None:
         begin = begin if goes_on else 0
         length = answer.headers.get("Content-Length")
         total = begin + int(length) if length is not None and length.isdecimal() else None
-        tag = answer.headers.get("ETag", "")
-        strong = "" if tag.startswith("W/") else tag
-        about.write_text(json.dumps({"key": source.key, "tag": strong}))
+        sent = answer.headers.get("ETag", "")
+        tag.write_text("" if sent.startswith("W/") else sent)
         if total is not None:
             need_room(partial.parent, total - begin, f"fetch the rest of {source.name}")
         progress = Progress(f"fetch {source.name}", total, done=begin)
@@ -182,7 +177,7 @@ def need_room(folder: Path, count: int, doing: str) -> None:
 def _verify(source: Source, path: Path) -> None:
     """Compare the checksum; a file that has another one is deleted."""
     if source.algorithm is None or source.checksum is None:
-        say("note", text=f"No checksum was given for {source.name}: nothing tells if it is right.")
+        say(f"No checksum was given for {source.name}: nothing tells if it is right.")
         return
     digest = hashlib.new(source.algorithm, usedforsecurity=False)
     progress = Progress(f"verify {source.name}", _length(path))

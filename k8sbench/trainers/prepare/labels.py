@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from k8sbench.trainers.prepare.said import EXIT_INPUT, Failed, Progress
+from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress
 
 # The label ids that are evaluated, in the order of their train ids: road, sidewalk, building, wall,
 # fence, pole, traffic light, traffic sign, vegetation, terrain, sky, person, rider, car, truck,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import lzma
-import shutil
 import tarfile
 import zipfile
 import zlib
@@ -17,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from k8sbench.trainers.prepare.fetching import need_room
-from k8sbench.trainers.prepare.said import EXIT_INPUT, Failed, Progress, say
+from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress, say
 
 _BLOCK = 1 << 20
 NAMED = 5  # of what is left out
@@ -34,8 +32,6 @@ def unpack(archive: Path, folder: Path, wanted: frozenset[str], state: Path) -> 
     """
     try:
         with _opened(archive) as (members, read, total):
-            if total is not None and total > shutil.disk_usage(folder).free:
-                need_room(folder, total - _unpacked(folder, state), f"unpack {archive.name}")
             progress = Progress(f"unpack {archive.name}", total)
             _write_all(members, read, folder, wanted, state, progress)
     except _DAMAGED as error:
@@ -80,7 +76,7 @@ def _write_all(
     progress.say()
     if left_out:
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
-        say("note", text=f"Left out of the archive: {', '.join(left_out[:NAMED])}{more}.")
+        say(f"Left out of the archive: {', '.join(left_out[:NAMED])}{more}.")
 
 
 def _placed(path: str, wanted: frozenset[str]) -> PurePosixPath | None:
@@ -125,9 +121,3 @@ def _of_tar(tar: tarfile.TarFile) -> Iterator[_Member]:
         if not info.isdir():
             yield info.name, info.size, info if info.isreg() else None
         tar.members = []  # type: ignore[attr-defined]  # millions of them take memory
-
-
-def _unpacked(folder: Path, state: Path) -> int:
-    """Bytes that an earlier attempt has written."""
-    files = (path for path in folder.rglob("*") if path.is_file() and state not in path.parents)
-    return sum(path.stat().st_size for path in files)

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.data import Said
-from k8sbench.cli.commands import data
 from k8sbench.cli.main import main
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet
 
@@ -91,36 +89,3 @@ def test_a_file_that_is_no_weights_is_refused(tmp_path: Path, capsys: Any) -> No
     _, err = run(capsys, "convert", str(wrong), "-o", str(tmp_path / "a.npz"), code=2)
     assert f"{wrong} is not converted" in err
     assert not (tmp_path / "a.npz").exists()
-
-
-def test_progress_is_a_line_at_the_beginning_and_the_end_of_a_step(capsys: Any) -> None:
-    drawn = data._Drawn()
-    for done in range(0, 101, 10):
-        drawn(Said("progress", step="fetch a.tar", done=done * 10**7, total=10**9))
-    assert capsys.readouterr().err.splitlines() == [
-        "fetch a.tar: 0.00 of 1.00 GB (0%)",
-        "fetch a.tar: 1.00 of 1.00 GB (100%)",
-    ]
-
-
-def test_progress_of_an_unknown_length_or_of_files(capsys: Any) -> None:
-    drawn = data._Drawn()
-    drawn(Said("progress", step="unpack", done=5_000_000))
-    drawn(Said("progress", step="make train ids", done=500, total=2975, unit="files"))
-    assert capsys.readouterr().err.splitlines() == [
-        "unpack: 5.0 MB",
-        "make train ids: 500 of 2,975 files (17%)",
-    ]
-
-
-def test_on_a_terminal_one_line_changes(capsys: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    drawn = data._Drawn()
-    drawn(Said("progress", step="fetch", done=1_000_000, total=4_000_000))
-    drawn(Said("progress", step="fetch", done=2_000_000, total=4_000_000))
-    drawn(Said("note", text="trying again"))
-    shown = capsys.readouterr().err
-    assert shown.split("\r\x1b[K")[1:] == [
-        "fetch: 1.0 of 4.0 MB (25%)",
-        "fetch: 2.0 of 4.0 MB (50%)\ntrying again\n",
-    ]

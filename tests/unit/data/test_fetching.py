@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.trainers.prepare import fetching
 from k8sbench.trainers.prepare.fetching import HEADER, PASSWORD, USER, Source, fetch
-from k8sbench.trainers.prepare.said import EXIT_FAILED, EXIT_INPUT, Failed
+from k8sbench.trainers.prepare.messages import EXIT_FAILED, EXIT_INPUT, Failed
 from tests.harness.archive_server import ArchiveServer, serving
 
 CONTENT = random.Random(7).randbytes(300_000)
@@ -101,17 +101,10 @@ def test_a_server_that_serves_no_parts_is_read_from_the_beginning(
     assert fetched(server.url) == CONTENT
 
 
-def test_a_part_of_another_file_is_not_gone_on_with(
-    server: ArchiveServer, fetched: Fetched, target: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(fetching, "TRIES", 1)
-    with serving(bytes(300_000)) as other:
-        other.cut_after = [100_000]
-        with pytest.raises(Failed):
-            fetched(other.url)
-    assert target.with_name("archive.partial").stat().st_size == 100_000
-    assert fetched(server.url) == CONTENT
-    assert server.asked("Range") == [None]
+def test_parts_of_other_urls_and_checksums_are_not_gone_on_with() -> None:
+    sources = [Source("http://a/x.tar", "md5", MD5), Source("http://b/x.tar", "md5", MD5)]
+    sources += [Source("http://a/x.tar"), Source("http://a/x.tar?signature=1")]
+    assert [len({source.key for source in sources}), sources[2].key] == [3, sources[3].key]
 
 
 def test_a_part_that_is_whole_already_is_only_verified(
@@ -120,8 +113,6 @@ def test_a_part_that_is_whole_already_is_only_verified(
     # Killed after the last byte, before the checksum.
     fetched(server.url)
     target.rename(target.with_name("archive.partial"))
-    source = Source(server.url, "md5", MD5, {})
-    target.with_name("archive.about").write_text(f'{{"key": "{source.key}", "tag": ""}}')
     assert fetched(server.url) == CONTENT
     assert server.asked("Range") == [None, "bytes=300000-"]
 

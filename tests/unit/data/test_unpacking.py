@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.prepare.labels import EVALUATED, TABLE
-from k8sbench.trainers.prepare.said import Failed
+from k8sbench.trainers.prepare.messages import Failed
 from k8sbench.trainers.prepare.unpacking import unpack
 
 WANTED = frozenset({"leftImg8bit", "gtFine"})

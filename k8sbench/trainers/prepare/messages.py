@@ -1,19 +1,14 @@
-"""What preparing a data set prints: ``K8SBENCH {json}`` lines, read by ``k8sbench data``.
+"""What preparing a data set prints: lines for people, which ``k8sbench data`` passes on.
 
-Events: ``note`` (text), ``progress`` (step, done, total or null; bytes or files by ``unit``),
-``missing`` (text), ``failed`` (text, action, code) and ``end`` (problems). The last line of a run
-is ``failed`` or ``end``.
+What the set lacks begins with :data:`MISSING`. How it ended is the exit code.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Callable
 
-PREFIX = "K8SBENCH "
-EVERY_SECONDS = 1.0
+MISSING = "missing: "
+EVERY_SECONDS = 10.0
 EXIT_INPUT, EXIT_FAILED = 2, 3
 
 
@@ -25,10 +20,10 @@ class Failed(Exception):
         self.text, self.action, self.code = text, action, code
 
 
-def say(event: str, **fields: object) -> None:
-    """Print one event."""
-    sys.stdout.write(PREFIX + json.dumps({"event": event, **fields}) + "\n")
-    sys.stdout.flush()
+def say(text: str) -> None:
+    """Print one line, whatever the names of files in it hold."""
+    line = " ".join(text.splitlines())
+    print(line.encode(errors="backslashreplace").decode(), flush=True)
 
 
 def size(count: float) -> str:
@@ -41,21 +36,24 @@ def size(count: float) -> str:
 
 
 class Progress:
-    """Prints how far a step is: at its start, once a second, and at its end."""
+    """Prints how far a step is: at its start, every ten seconds, and at its end."""
 
     def __init__(self, step: str, total: int | None, unit: str = "bytes", done: int = 0) -> None:
         self.step, self.total, self.unit, self.done = step, total, unit, done
-        self.clock: Callable[[], float] = time.monotonic
         self._said = -EVERY_SECONDS
         self.add(0)
 
     def add(self, count: int) -> None:
         """Count what was done."""
         self.done += count
-        if self.clock() - self._said >= EVERY_SECONDS:
+        if time.monotonic() - self._said >= EVERY_SECONDS:
             self.say()
 
     def say(self) -> None:
         """Print how far it is now."""
-        self._said = self.clock()
-        say("progress", step=self.step, done=self.done, total=self.total, unit=self.unit)
+        self._said = time.monotonic()
+        counts = [count for count in (self.done, self.total) if count is not None]
+        texts = [size(count) if self.unit == "bytes" else f"{count:,}" for count in counts]
+        text = " of ".join(texts) + ("" if self.unit == "bytes" else f" {self.unit}")
+        share = f" ({self.done / self.total:.0%})" if self.total else ""
+        say(f"{self.step}: {text}{share}")
