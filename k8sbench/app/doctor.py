@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from k8sbench.app import connections, context, metric_sources, targets
+from k8sbench.app import connections, context, targets
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.finding import Finding
-from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location
 from k8sbench.model.spec import Framework
 
@@ -34,27 +34,6 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 CHECKS_SECONDS = 10.0
 """For all checks together to repeat requests that fail, and to wait for answers."""
-
-
-class DoctorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be possible on the cluster."""
-
-    access: ClusterAccess = ClusterAccess()
-    node_pool: str | None = None
-    pools_file: str | None = None
-    framework: Framework | None = None
-    """None: either."""
-    replicas: int | None = None
-    """Nodes; None: 1, or all for the all-reduce."""
-    gpus: int | None = None
-    """Per replica; None: all of a node's."""
-    image: str | None = None
-    data: str | None = None
-    """``pvc:NAME[/SUB]``."""
-    queue: str | None = None
-    gang: bool = False
-    prometheus: str = metric_sources.AUTO
-    """URL, ``auto`` or ``none``."""
 
 
 class Preflight(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +53,8 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
         return all(finding.severity != "fail" for finding in self.findings)
 
 
-def examine(options: DoctorOptions, note: Note) -> Preflight:
-    """Ask the cluster, and judge its answers."""
+def examine(options: SubmitRequest, note: Note) -> Preflight:
+    """Ask the cluster whether it is ready for a run, and judge its answers."""
     from k8sbench.diagnose.preflight import checks
 
     data, location = tuple(_claims(options.data)), None
@@ -83,7 +62,7 @@ def examine(options: DoctorOptions, note: Note) -> Preflight:
         with contextlib.closing(connections.connect(options.access)) as api, _in_time(api):
             location = api.place
             request = _request(options, data, api, note)
-            facts = _facts(api, request, options.prometheus)
+            facts = _facts(api, request, options)
     except Unreachable as error:
         finding = checks.unreachable(error.message, error.action)
         return Preflight(findings=(finding,), location=location)
@@ -110,7 +89,7 @@ def _in_time(api: Api) -> Iterator[None]:
         api.give_up_at = math.inf
 
 
-def _request(options: DoctorOptions, data: Sequence[str], api: Api, note: Note) -> DoctorRequest:
+def _request(options: SubmitRequest, data: Sequence[str], api: Api, note: Note) -> DoctorRequest:
     """Return what must be possible; asks the cluster for its node pools."""
     from k8sbench.adapters.files import pools
     from k8sbench.diagnose.preflight.facts import DoctorRequest
@@ -120,10 +99,15 @@ def _request(options: DoctorOptions, data: Sequence[str], api: Api, note: Note) 
     note(f"pool {pool.name} from {loaded.source}")
     if options.gpus is not None and not pool.gpus_per_node:
         raise UsageError(f"Pool {pool.name} has no GPUs.", "Leave --gpus out.")
+    frameworks: tuple[Framework, ...] = ()
+    if options.framework == "all":
+        frameworks = get_args(Framework)
+    elif options.framework is not None:
+        frameworks = (options.framework,)
     return DoctorRequest(
         namespace=api.place.namespace,
         pool=pool,
-        frameworks=(options.framework,) if options.framework else (),
+        frameworks=frameworks,
         replicas=options.replicas or 1,
         gpus=options.gpus or pool.gpus_per_node,
         image=options.image,
@@ -141,7 +125,7 @@ def init_template() -> str:
 
 
 def _claims(volume: str | None) -> Iterator[str]:
-    if not volume:
+    if volume in {None, "synthetic", "synthetic-host"}:
         return
     source, _, rest = volume.partition(":")
     name = rest.partition("/")[0]
@@ -150,23 +134,27 @@ def _claims(volume: str | None) -> Iterator[str]:
     yield name
 
 
-def _facts(api: Api, request: DoctorRequest, prometheus: str) -> PreflightFacts:
+def _facts(api: Api, request: DoctorRequest, options: SubmitRequest) -> PreflightFacts:
     from k8sbench.adapters.kubernetes import preflight
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
     jobs: dict[str, Manifest] = {}
     for framework in request.frameworks or ("pytorch", "paddle"):
         replicas = max(2, request.replicas)
-        _, (*_, job) = _job(request, framework, replicas, "k8sbench-doctor")
+        _, (*_, job) = _job(options, request, framework, replicas, "k8sbench-doctor")
         jobs[job["kind"]] = job
     try:
-        return preflight.ask(api, request, jobs, prometheus)
+        return preflight.ask(api, request, jobs, options.prometheus)
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
 
 
 def _job(
-    request: DoctorRequest, framework: Framework, replicas: int, run_id: str
+    options: SubmitRequest,
+    request: DoctorRequest,
+    framework: Framework,
+    replicas: int,
+    run_id: str,
 ) -> tuple[RunPlan, Sequence[Manifest]]:
     """Plan and render the all-reduce."""
     from k8sbench.adapters.files import image_table, templates, trainer_sources
@@ -174,17 +162,14 @@ def _job(
     from k8sbench.runs import bandwidth
 
     sources = trainer_sources.read()
-    asked = SubmitRequest(
-        benchmark="all-reduce",
-        framework=framework,
-        replicas=replicas,
-        gpus=request.gpus or None,
-        image=request.image,
-        queue=request.queue,
-        gang=request.gang,
-    )
     plan = bandwidth.plan(
-        asked,
+        msgspec.structs.replace(
+            options,
+            framework=framework,
+            replicas=replicas,
+            gpus=request.gpus or None,
+            data="synthetic",
+        ),
         Site(backend="kubernetes", pool=request.pool, images=image_table.load()),
         run_id=run_id,
         trainers_digest=sources.digest,
@@ -193,7 +178,7 @@ def _job(
 
 
 def all_reduce(
-    options: DoctorOptions,
+    options: SubmitRequest,
     facts: PreflightFacts,
     stop: Stop,
     note: Note,
@@ -207,7 +192,7 @@ def all_reduce(
     framework = request.frameworks[0] if request.frameworks else "pytorch"
     nodes = options.replicas or capacity_checks.usable_nodes(facts)
     run_id = f"{bandwidth.BENCHMARK}-{context.new_set_name()}"
-    plan, manifests = _job(request, framework, nodes, run_id)
+    plan, manifests = _job(options, request, framework, nodes, run_id)
     note(
         f"{run_id}: all-reduce on {framework} over {nodes} nodes × {plan.processes_per_replica},"
         f" pool {request.pool.name}, image {plan.image}"

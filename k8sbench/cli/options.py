@@ -114,15 +114,22 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
     return click.option(*names, field.name, **settings | _READ.get(field.name, {}))
 
 
-def request_options(flags: Mapping[str, Flag], *, access: bool = True) -> Callable[[F], F]:
-    """Add options of a submit to a command; it receives them as one :class:`SubmitRequest`."""
+def request_options(
+    flags: Mapping[str, Flag], *, access: bool = True, benchmark: str | None = None
+) -> Callable[[F], F]:
+    """Add options of a submit to a command; it receives them as one :class:`SubmitRequest`.
+
+    ``benchmark`` is what is to be run; None: the command has an argument for it.
+    """
+    fixed = {} if benchmark is None else {"benchmark": benchmark}
     declared = (
-        click.argument("benchmark", metavar="BENCHMARK|FILE"),
+        *(() if fixed else (click.argument("benchmark", metavar="BENCHMARK|FILE"),)),
         *_declared(SubmitRequest, flags),
         *(_ACCESS if access else ()),
     )
     names = {"benchmark", *flags, *(request.ACCESS_FLAGS if access else ())}
-    return functools.partial(grouped, declared, "request", _request, names)
+    build = functools.partial(_request, fixed)
+    return functools.partial(grouped, declared, "request", build, names)
 
 
 def access_options(function: F) -> F:
@@ -196,7 +203,7 @@ def _since(_: click.Context, param: click.Parameter, value: str | None) -> float
     return None if value is None else times.parse_since(value, now=time.time())
 
 
-def _request(values: dict[str, Any]) -> SubmitRequest:
+def _request(fixed: dict[str, Any], values: dict[str, Any]) -> SubmitRequest:
     context = click.get_current_context()
     sources = {name: context.get_parameter_source(name) for name in values}
     given = {name: values[name] for name in values.keys() - request.ACCESS_FLAGS.keys()}
@@ -209,4 +216,5 @@ def _request(values: dict[str, Any]) -> SubmitRequest:
         # Not resolved: a link stays what the user calls it.
         if name in given and is_path(given[name] or ""):
             given[name] = os.path.abspath(os.path.expanduser(given[name]))  # noqa: PTH100, PTH111
-    return SubmitRequest(access=_access(values), command=str(context.info_name), **given)
+    command = str(context.info_name)
+    return SubmitRequest(access=_access(values), command=command, **given, **fixed)

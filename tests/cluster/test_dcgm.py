@@ -331,7 +331,7 @@ def test_doctor_prints_the_role_binding_that_is_missing(
         assert f"\n# {line}\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n" in printed
     role_text = printed.partition("# gpu-metrics\n")[2].partition("\n# ")[0]
     site.namespace.kubectl("apply", "--filename=-", given=role_text)
-    wait(lambda: "1 DCGM exporter," in _doctor(user, capsys), "the role is enough")
+    wait(lambda: "(of 1) has GPU metrics" in _doctor(user, capsys), "the role is enough")
 
 
 def _doctor(user: Path, capsys: pytest.CaptureFixture[str]) -> str:

@@ -281,17 +281,6 @@ def test_a_quota_that_other_jobs_have_used_up(namespace: Namespace, doctor: Doct
     )
 
 
-def test_gpus_that_our_own_jobs_hold_are_counted(namespace: Namespace, doctor: Doctor) -> None:
-    ours = pytorch_job(workers=1, gpus=8, run_for=None)
-    for replica in ours["spec"]["pytorchReplicaSpecs"].values():
-        labels = {"app.kubernetes.io/managed-by": "k8sbench"}
-        replica["template"]["metadata"]["labels"] = labels
-    namespace.create(ours)
-    namespace.wait_for_pods(2)
-    message = next(x["message"] for x in doctor(namespace).lines if x["id"] == "gpus")
-    assert f"has 32 GPUs; k8sbench's jobs in {namespace.name} hold 16 of them" in message
-
-
 def test_nodes_without_a_device_plugin(
     own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
 ) -> None:
@@ -338,8 +327,13 @@ def test_a_claim_that_is_never_bound(namespace: Namespace, doctor: Doctor) -> No
         },
     }
     namespace.create(claim)
+    namespace.until(
+        lambda event: event["reason"] == "ProvisioningFailed",
+        "events",
+        "--field-selector=involvedObject.name=images",
+    )
     assert (
-        "there is no storage class no-such-class"
+        '"no-such-class" not found'
         in (doctor(namespace, "--data=pvc:images/train").messages("data")[0])
     )
 

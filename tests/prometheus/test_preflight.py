@@ -18,7 +18,7 @@ def seen(url: str) -> MetricsEndpoint:
     return found
 
 
-def test_it_says_what_it_has_and_how_often(start: Start, expose: Expose) -> None:
+def test_it_says_what_it_has(start: Start, expose: Expose) -> None:
     exporter = expose(CURRENT)
     config = {"job_name": "dcgm", "static_configs": [{"targets": [exporter.address]}]}
     server = start(scrape=[config])
@@ -26,18 +26,6 @@ def test_it_says_what_it_has_and_how_often(start: Start, expose: Expose) -> None
     has = seen(server.url)
     assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in has.fields
     assert "DCGM_FI_DEV_PCIE_REPLAY_COUNTER" not in has.fields
-    # Without honor_labels, pods of another target's labels are renamed only where there are such.
-    assert has.names_pods is None
-
-
-def test_that_it_names_pods_is_seen_from_labels_that_are_for_sure_theirs(
-    start: Start, expose: Expose
-) -> None:
-    exporter = expose(CURRENT)
-    target = {"targets": [exporter.address], "labels": {"pod": "dcgm-x1", "namespace": "gpu"}}
-    server = start(scrape=[{"job_name": "dcgm", "static_configs": [target]}])
-    wait(lambda: seen(server.url).names_pods is True, "the renamed labels are seen")
-    wait(lambda: (seen(server.url).interval or 0) > 0, "the interval is known")
 
 
 def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:

@@ -1,8 +1,8 @@
 """Requests to the cluster for the facts that :mod:`k8sbench.diagnose.preflight.checks` judges.
 
 An API server that does not answer raises; a single request that is refused becomes an
-:class:`~k8sbench.diagnose.preflight.facts.Unknown`. Of a cluster's pods only k8sbench's own in one
-namespace are listed.
+:class:`~k8sbench.diagnose.preflight.facts.Unknown`. Of a cluster's pods only DCGM's exporters are
+listed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import ACTIONS
 from k8sbench.diagnose.preflight import claim_checks
 from k8sbench.diagnose.preflight import operator_checks as operator
-from k8sbench.diagnose.preflight.claim_checks import FIRST_CONSUMER
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
     Permission,
@@ -37,7 +36,7 @@ from k8sbench.diagnose.preflight.facts import (
 from k8sbench.model import sources
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kube import MANAGED, KubeObject
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import counters, role
 
@@ -46,11 +45,8 @@ AT_ONCE = 8
 """Concurrent requests: each permission needs one."""
 ANSWER_SECONDS = 5.0
 """Timeout of the first answer of the API server."""
-RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 NOWHERE = "k8sbench-doctor"
 """Name of a job that is never created, and of its container, which the operator rejects."""
-NOT_BOUND = {"ProvisioningFailed", "FailedBinding"}
-"""Reasons of events of claims that wait for no pod."""
 
 
 def ask(
@@ -82,17 +78,15 @@ def ask(
         "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
         "limit_ranges": lambda: listed(kinds.path("LimitRange", home)),
         "nodes": lambda: listed(kinds.path("Node"), labels=selector),
-        "pods": lambda: listed(kinds.path("Pod", home), labels=MANAGED, fields=RUNNING),
         "queue": partial(_queue, api, request, served),
     }
     if request.pool.gpus_per_node:
-        queries["dcgm"] = partial(metrics.dcgm, api)
+        queries["exporters"] = partial(metrics.dcgm, api)
         if prometheus != "none":
             queries["prometheus"] = partial(metrics.prometheus, prometheus, api)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))
-    exporters, exporter = answers.pop("dcgm", ((), None))
     return PreflightFacts(
         **msgspec.structs.asdict(storage(api, request)),
         server=api.place.server,
@@ -104,8 +98,6 @@ def ask(
         role_file=str(ROLE),
         counters=counters.text(),
         images=image_table.load(),
-        exporters=exporters,
-        exporter=exporter,
         **answers,
     )
 
@@ -161,39 +153,24 @@ def refuse_claims(api: Api, request: DoctorRequest) -> None:
 
 
 def storage(api: Api, request: DoctorRequest) -> Storage:
-    """Look at the volume claims, and at what decides whether they can be used."""
-
-    def find(kind: str, name: str, namespace: str = "") -> KubeObject | Unknown | None:
-        return _answer(lambda: api.find(kinds.path(kind, namespace, name)))
-
+    """Look at the volume claims, and at what becomes of those that are not bound."""
     claims = {
-        name: find("PersistentVolumeClaim", name, request.namespace) for name in request.claims
+        name: _answer(
+            partial(api.find, kinds.path("PersistentVolumeClaim", request.namespace, name))
+        )
+        for name in request.claims
     }
-    classes: dict[str, KubeObject | Unknown | None] = {}
-    volumes: dict[str, KubeObject | Unknown | None] = {}
-    for name, claim in claims.items():
-        if claim is None or isinstance(claim, Unknown):
-            continue
-        class_name, volume = claim["spec"].get("storageClassName"), claim["spec"].get("volumeName")
-        if claim.get("status", {}).get("phase") != "Bound":
-            if class_name:
-                storage_class = find("StorageClass", class_name)
-                if isinstance(storage_class, Unknown):
-                    storage_class = _binding(api, request.namespace, name) or storage_class
-                classes[class_name] = storage_class
-        elif volume and name in request.written:
-            volumes[volume] = find("PersistentVolume", volume)
-    return Storage(request=request, claims=claims, storage_classes=classes, volumes=volumes)
+    events = {
+        name: _answer(partial(_events, api, request.namespace, name))
+        for name, claim in claims.items()
+        if isinstance(claim, Mapping) and claim.get("status", {}).get("phase") != "Bound"
+    }
+    return Storage(request=request, claims=claims, claim_events=events)
 
 
-def _binding(api: Api, namespace: str, claim: str) -> KubeObject | None:
-    """Say what the events of a claim tell of its class, which no Role lets a user read."""
+def _events(api: Api, namespace: str, claim: str) -> Sequence[KubeObject]:
     of_claim = f"involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
-    events = _answer(partial(_list, api, kinds.path("Event", namespace), fields=of_claim))
-    reasons = set() if isinstance(events, Unknown) else {event.get("reason") for event in events}
-    if FIRST_CONSUMER in reasons:
-        return {"volumeBindingMode": FIRST_CONSUMER}
-    return {"volumeBindingMode": "Immediate"} if reasons & NOT_BOUND else None
+    return _list(api, kinds.path("Event", namespace), fields=of_claim)
 
 
 def _answer(query: Callable[[], T]) -> T | Unknown:

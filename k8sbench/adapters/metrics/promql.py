@@ -70,17 +70,6 @@ def fields() -> str:
     return f"count by (__name__) ({_named('|'.join(FIELDS), {})})"
 
 
-def scrapes(field: str, seconds: float) -> str:
-    """How often a GPU was scraped within a time."""
-    return f"max(count_over_time({_selector(field, (), {})}{_span(seconds)}))"
-
-
-def with_pods() -> str:
-    """How many series name a workload's pod for sure."""
-    selectors = " or ".join(f'{{__name__=~"{ANY_FIELD}",{pod}!=""}}' for _, pod in POD_LABELS[:-1])
-    return f"count({selectors})"
-
-
 def targets(instances: Sequence[str], seconds: float) -> str:
     """Which pods are behind the addresses that are scraped, by Prometheus' own labels."""
     latest = f"last_over_time({_selector('up', (), {'instance': instances})}{_span(seconds)})"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from k8sbench.app import doctor
-from k8sbench.app.doctor import DoctorOptions, Preflight
-from k8sbench.cli.options import access_options, prometheus_option
+from k8sbench.app.doctor import Preflight
+from k8sbench.cli.options import request_options
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
@@ -17,6 +17,8 @@ from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
 from k8sbench.model.finding import Severity
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import FLAGS as ALL_FLAGS
+from k8sbench.model.request import SubmitRequest
 from k8sbench.report.text_table import Column, clean
 
 if TYPE_CHECKING:
@@ -32,31 +34,18 @@ BANDWIDTH = (
     Column("BUS BANDWIDTH", right=True),
     Column("SUM"),
 )
+FLAGS = {
+    name: ALL_FLAGS[name]
+    for name in (
+        *("framework", "replicas", "gpus", "image", "node_pool", "pools_file", "queue", "gang"),
+        *("data", "prometheus"),
+    )
+}
+"""Of the run that is planned."""
 
 
 @click.command()
-@access_options
-@click.option("--node-pool", metavar="NAME", help="Node pool; default: that of the pools file.")
-@click.option("--pools", "pools_file", metavar="FILE", help="Pools file.")
-@click.option(
-    "--framework",
-    type=click.Choice(["pytorch", "paddle"]),
-    help="Framework that must be able to run; default: either.",
-)
-@click.option(
-    "--replicas", type=click.IntRange(1), metavar="N", help="Nodes; default 1, all with --nccl."
-)
-@click.option(
-    "--gpus",
-    type=click.IntRange(1),
-    metavar="G",
-    help="GPUs per replica; default: all of a node's.",
-)
-@click.option("--image", metavar="NAME:TAG", help="Container image; default: the public ones.")
-@click.option("--data", metavar="pvc:NAME[/SUB]", help="Volume claim that must be usable.")
-@click.option("--queue", metavar="NAME", help="Kueue queue that must be usable.")
-@click.option("--gang", is_flag=True, help="Gangs must be possible.")
-@prometheus_option
+@request_options(FLAGS, benchmark="all-reduce")
 @click.option(
     "--nccl", is_flag=True, help="After the checks measure an all-reduce over the pool's nodes."
 )
@@ -67,22 +56,22 @@ BANDWIDTH = (
     "allows, and exit.",
 )
 @format_option("table", "json")
-def command(nccl: bool, init_template: bool, output_format: str, **options: Any) -> int:
+def command(request: SubmitRequest, nccl: bool, init_template: bool, output_format: str) -> int:
     """Say whether a cluster is ready, and if not, what to do.
 
-    It only reads from the cluster. Exit code: 0 ready, perhaps with warnings; 6 for any failure.
-    With --nccl it then runs a job that measures the bandwidth between the nodes, and deletes it;
-    exit code 3 if that fails.
+    The options are those of the submit that you plan. It only reads from the cluster. Exit code:
+    0 ready, perhaps with warnings; 6 for any failure. With --nccl it then runs a job that measures
+    the bandwidth between --replicas nodes (default: all), and deletes it; exit code 3 if that
+    fails.
     """
     if init_template:
         output.write(doctor.init_template())
         return 0
-    asked = DoctorOptions(**options)
-    done, outcome = doctor.examine(asked, output.note), None
+    done, outcome = doctor.examine(request, output.note), None
     if output_format == "table":
         _write_findings(done)
     if nccl and done.is_ready and done.facts is not None:
-        outcome = doctor.all_reduce(asked, done.facts, SignalStop(), output.note, _note)
+        outcome = doctor.all_reduce(request, done.facts, SignalStop(), output.note, _note)
     if output_format == "json":
         _write_document(done, outcome)
     elif outcome is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from k8sbench.diagnose.job.scheduling import requests
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
 from k8sbench.diagnose.preflight.facts import DoctorRequest, PreflightFacts, Unknown, known
 from k8sbench.model.counts import counted
@@ -163,28 +162,6 @@ def node_size(facts: PreflightFacts) -> Iterator[CheckResult]:
             f" {request.replicas} are needed{f'; {name_of(best)} {why}' if why else ''}.",
             "Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
         )
-
-
-def gpus(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """GPUs are left beside k8sbench's own jobs."""
-    request, pool = facts.request, facts.request.pool
-    has = {name_of(node): _allocatable(node, pool.gpu_resource) for node in _gpu_nodes(facts)}
-    if not has:
-        return
-    total, needed = sum(has.values()), request.gpus * request.replicas
-    used = sum(
-        requests(pod["spec"]).get(pool.gpu_resource, Decimal(0))
-        for pod in known(facts.pods)
-        if pod.get("spec", {}).get("nodeName") in has
-    )
-    sentence = (
-        f"Pool {pool.name} has {_plain(total)} GPUs; k8sbench's jobs in {request.namespace} hold"
-        f" {_plain(used)} of them (what others hold is not counted)."
-    )
-    if total - used >= needed:
-        yield ok(sentence)
-    else:
-        yield warn(sentence, f"A run on {needed} would wait until those jobs end.")
 
 
 def _gpu_nodes(facts: PreflightFacts) -> Sequence[KubeObject]:

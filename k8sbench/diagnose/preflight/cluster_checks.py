@@ -17,12 +17,6 @@ OLDEST, NEWEST, TESTED = (1, 28), (1, 34), (1, 33)
 """Kubernetes minors that are expected to work: the operator's own tests begin with 1.28."""
 CLOCK_SECONDS = 60.0
 """Clocks that differ by less are no trouble: nothing that people read depends on it."""
-QUEUEING = {
-    "kueue.x-k8s.io": "Kueue",
-    "scheduling.volcano.sh": "Volcano",
-    "scheduling.x-k8s.io": "the coscheduling plugin",
-}
-"""API group → what serves it."""
 
 
 def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
@@ -106,13 +100,6 @@ def pod_security(facts: PreflightFacts) -> Iterator[CheckResult]:
             f"{levels}: they will be refused.",
             f"Take that out of pool {pool.name}, or use a namespace of {pods.level} pods.",
         )
-
-
-def queueing(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """What queues and gangs need is installed, or not."""
-    groups = {} if isinstance(facts.groups, Unknown) else facts.groups
-    there = [f"{name} ({group})" for group, name in QUEUEING.items() if group in groups]
-    yield ok(f"Installed: {', '.join(there)}." if there else "No Kueue, Volcano or coscheduling.")
 
 
 def queue(facts: PreflightFacts) -> Iterator[CheckResult]:

@@ -119,16 +119,12 @@ def permissions(roles: Iterable[KubeObject]) -> Iterator[Permission]:
 
 
 class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A Prometheus or an exporter, and which GPU metrics it has now."""
+    """A Prometheus or DCGM's exporters, and which GPU metrics they have now."""
 
     name: str
     """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
     fields: tuple[str, ...] = ()
     """Names of DCGM's fields that k8sbench reads."""
-    interval: float | None = None
-    """Seconds between samples; None: not known."""
-    names_pods: bool | None = None
-    """Whether it says which pod has a GPU; None: that cannot be seen while no pod has one."""
     fault: str = ""
     """Why it cannot be read, without a full stop; empty: it can."""
     role: str | None = None
@@ -164,10 +160,8 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
     request: DoctorRequest
     claims: Mapping[str, KubeObject | Unknown | None] = {}
     """By name."""
-    storage_classes: Mapping[str, KubeObject | Unknown | None] = {}
-    """Classes of the claims that are not bound, by name."""
-    volumes: Mapping[str, KubeObject | Unknown | None] = {}
-    """Volumes of the claims that the pods write to, by name."""
+    claim_events: Mapping[str, Sequence[KubeObject] | Unknown] = {}
+    """Events of the claims that are not bound, oldest first, by the claims' names."""
 
 
 class PreflightFacts(Storage, frozen=True, kw_only=True):
@@ -204,14 +198,10 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     limit_ranges: Sequence[KubeObject] | Unknown
     nodes: Sequence[KubeObject] | Unknown
     """Nodes with the pool's labels."""
-    pods: Sequence[KubeObject] | Unknown
-    """k8sbench's own pods in the namespace that have not ended."""
     prometheus: MetricsEndpoint | None = None
     """None: none was to be asked."""
-    exporters: Sequence[KubeObject] = ()
-    """Pods of DCGM exporters."""
-    exporter: MetricsEndpoint | None = None
-    """One of them, or what is missing to see them; None: there is none."""
+    exporters: MetricsEndpoint | None = None
+    """DCGM's exporters, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue of the request."""
     images: ImageTable

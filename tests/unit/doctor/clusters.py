@@ -74,12 +74,6 @@ def node(
     }
 
 
-def pod(node: str, gpus: int) -> dict[str, Any]:
-    limits = {"nvidia.com/gpu": str(gpus)}
-    container = {"name": "pytorch", "resources": {"limits": limits}}
-    return {"metadata": {"name": "p"}, "spec": {"nodeName": node, "containers": [container]}}
-
-
 def quota(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
     names = {key.replace("__", "."): value for key, value in used_and_hard.items()}
     return {
@@ -101,25 +95,13 @@ DEFAULT = tuple(name for name in FIELDS if name not in {"DCGM_FI_PROF_SM_ACTIVE"
 """About what an exporter has by default."""
 
 
-def exporter(*args: str, **env: str) -> dict[str, Any]:
-    """A DCGM exporter's pod."""
-    variables = [{"name": key, "value": value} for key, value in env.items()]
-    container = {"name": "exporter", "args": list(args), "env": variables}
-    return {
-        "metadata": {"namespace": "gpu-operator", "name": "dcgm-x1"},
-        "spec": {"nodeName": "gpu-0", "containers": [container]},
-    }
+def prometheus(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
+    return MetricsEndpoint(name="Prometheus monitoring/prometheus:web", fields=fields)
 
 
-def prometheus(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = None) -> MetricsEndpoint:
-    name = "Prometheus monitoring/prometheus:web"
-    return MetricsEndpoint(name=name, fields=fields, interval=15.0, names_pods=names_pods)
-
-
-def read(fields: tuple[str, ...] = FIELDS, names_pods: bool | None = True) -> MetricsEndpoint:
+def read(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
     """An exporter that was read."""
-    name = "DCGM exporter gpu-operator/dcgm-x1"
-    return MetricsEndpoint(name=name, fields=fields, interval=30.0, names_pods=names_pods)
+    return MetricsEndpoint(name="DCGM exporter gpu-operator/dcgm-x1 (of 2)", fields=fields)
 
 
 def refused(name: str = "DCGM exporters") -> MetricsEndpoint:
@@ -158,10 +140,8 @@ READY = PreflightFacts(
     quotas=(),
     limit_ranges=(),
     nodes=(node("gpu-0"), node("gpu-1")),
-    pods=(),
     prometheus=prometheus(),
-    exporters=(exporter(DCGM_EXPORTER_KUBERNETES="true"),),
-    exporter=read(),
+    exporters=read(),
     images=image_table.load(),
 )
 

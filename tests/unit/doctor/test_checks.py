@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.diagnose.preflight import capacity_checks, checks, metrics_checks
+from k8sbench.diagnose.preflight import capacity_checks, checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Refusal, Unknown
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
@@ -24,13 +24,11 @@ from tests.unit.doctor.clusters import (
     access,
     denied,
     deployment,
-    exporter,
     facts,
     findings,
     limits,
     namespace,
     node,
-    pod,
     prometheus,
     quota,
     read,
@@ -83,11 +81,13 @@ def job(status: int, message: str) -> dict[str, Refusal]:
     return {"PyTorchJob": Refusal(status=status, message=message)}
 
 
-def on_volume(**spec: Any) -> dict[str, Any]:
-    """A claim for many on a volume."""
-    return {"claims": {"c": claim("ReadWriteMany")}, "volumes": {"volume-1": {"spec": spec}}}
+def events(reason: str, message: str = "") -> dict[str, Any]:
+    """The events of a claim that is not bound."""
+    other = {"reason": "ExternalProvisioning", "message": "Waiting."}
+    return {"claim_events": {"c": [other, {"reason": reason, "message": message}]}}
 
 
+NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
 NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "wrong_jobs": {}, "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
 LARGER = {"nvidia.com/gpu": "8"}
@@ -198,70 +198,45 @@ CASES = (
     Case("nodes that are too small", "fail node-size", {"nodes": (node("a", cpu="32"),)}),
     Case("fewer nodes than replicas", "fail node-size", {}, {"replicas": 3}),
     Case(
-        "GPUs that our own jobs hold",
-        "warn gpus",
-        {"pods": (pod("gpu-0", 8), pod("gpu-1", 4), pod("elsewhere", 8))},
-    ),
-    Case(
         "no GPU metrics",
         "warn gpu-metrics",
-        {"prometheus": None, "exporters": (), "exporter": None},
+        {"prometheus": None, "exporters": None},
     ),
     Case("a Prometheus without DCGM", "warn prometheus", {"prometheus": prometheus(())}),
     Case("a Prometheus that is refused", "warn prometheus", {"prometheus": refused("P")}),
     Case(
         "exporters that may not be listed",
         "warn gpu-metrics",
-        {"prometheus": None, "exporters": (), "exporter": refused()},
+        {"prometheus": None, "exporters": refused()},
     ),
     Case(
         "a Prometheus, and exporters that may not be listed",
         "ok gpu-metrics",
-        {"exporters": (), "exporter": refused()},
+        {"exporters": refused()},
     ),
-    Case("a Prometheus, and no exporters", "ok gpu-metrics", {"exporters": (), "exporter": None}),
+    Case("a Prometheus, and no exporters", "ok gpu-metrics", {"exporters": None}),
     Case("exporters", "ok gpu-metrics", {"prometheus": None}),
+    Case(
+        "exporters without metrics",
+        "warn gpu-metrics",
+        {"prometheus": None, "exporters": read(())},
+    ),
     Case("Prometheus", "ok prometheus"),
     Case(
         "the default counters",
         "warn gpu-metrics-fields",
-        {"prometheus": None, "exporter": read(DEFAULT)},
-    ),
-    Case(
-        "an exporter that names no pods",
-        "warn gpu-metrics-pods",
-        {"prometheus": None, "exporters": (exporter(),), "exporter": read(names_pods=False)},
-    ),
-    Case(
-        "a Prometheus of exporters that name no pods",
-        "warn gpu-metrics-pods",
-        {"exporters": (exporter("-k=false"),)},
-    ),
-    Case(
-        "a Prometheus of exporters that are not seen",
-        "warn gpu-metrics-pods",
-        {"exporters": (), "exporter": None},
+        {"prometheus": None, "exporters": read(DEFAULT)},
     ),
     Case("no such claim", "fail data", {"claims": {"c": None}}),
     Case("a claim that is not seen", "warn data", {"claims": {"c": FORBIDDEN}}),
-    Case("a claim without its class", "fail data", {"claims": {"c": PENDING}}),
-    Case(
-        "a claim that is bound when it is used",
-        "ok data",
-        {
-            "claims": {"c": PENDING},
-            "storage_classes": {"fast": {"volumeBindingMode": "WaitForFirstConsumer"}},
-        },
-    ),
-    Case(
-        "a claim that is bound at once",
-        "fail data",
-        {"claims": {"c": PENDING}, "storage_classes": {"fast": {}}},
-    ),
-    Case(
-        "a claim whose class is not seen",
-        "warn data",
-        {"claims": {"c": PENDING}, "storage_classes": {"fast": FORBIDDEN}},
+    *(
+        Case(f"a claim {name}", f"{severity} data", {"claims": {"c": PENDING}, **events})
+        for name, severity, events in (
+            ("of which no event tells", "warn", {}),
+            ("whose events are not seen", "warn", {"claim_events": {"c": FORBIDDEN}}),
+            ("that is bound when it is used", "ok", events("WaitForFirstConsumer")),
+            ("without its class", "fail", events("ProvisioningFailed", NO_CLASS)),
+        )
     ),
     Case(
         "a claim for one node, of two replicas",
@@ -292,27 +267,12 @@ CASES = (
         {"claims": {"c": claim("ReadOnlyMany", "ReadWriteOnce")}},
         {"written": ("c",), "replicas": 2},
     ),
-    *(
-        Case(f"a volume that is read-only by its {why}", "fail data", facts, {"written": ("c",)})
-        for why, facts in (
-            ("mount options", on_volume(mountOptions=["hard", "ro"])),
-            ("source", on_volume(nfs={"server": "s", "path": "/", "readOnly": True})),
-            ("driver", on_volume(csi={"volumeAttributes": {"readOnly": "true"}})),
-        )
-    ),
-    Case(
-        "a volume that is not seen",
-        "ok data",
-        {"claims": {"c": claim("ReadWriteMany")}, "volumes": {"volume-1": FORBIDDEN}},
-        {"written": ("c",), "replicas": 2},
-    ),
     Case(
         "a claim for many, of two replicas",
         "ok data",
         {"claims": {"c": claim("ReadOnlyMany")}},
         {"replicas": 2},
     ),
-    Case("Volcano", "ok queueing", {"groups": {"scheduling.volcano.sh": ("v1beta1",)}}),
     Case("a queue without Kueue", "fail queue", {}, {"queue": "q"}),
     Case("no such queue", "fail queue", {"groups": KUEUE}, {"queue": "q"}),
     Case(
@@ -387,7 +347,7 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
         for field, kind in PreflightFacts.__annotations__.items()
         if "Unknown" in str(kind)
     }
-    unseen |= {"claims": {"c": FORBIDDEN}, "storage_classes": {}, "volumes": {}}
+    unseen |= {"claims": {"c": FORBIDDEN}, "claim_events": {}}
     found = findings(request(queue="q", gang=True), **unseen)
     assert not [one.id for one in found if one.severity == "warn" and one.action is None]
     failed = {one.id for one in found if one.severity == "fail"}
@@ -416,7 +376,7 @@ def test_what_is_missing_is_reported_once() -> None:
         access=access("create", "pytorchjobs.kubeflow.org", allowed=False),
     )
     assert [one.id for one in found if one.severity == "fail"] == ["permissions"]
-    found = findings(nodes=FORBIDDEN, pods=FORBIDDEN)
+    found = findings(nodes=FORBIDDEN)
     assert [one.id for one in found if one.severity != "ok"] == ["nodes"]
 
 
@@ -431,9 +391,9 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
         nodes=(node("a", gpus="0"),),
         quotas=(),
         prometheus=None,
-        exporter=None,
+        exporters=None,
     )
-    about = {"device-plugin", "gpus", "node-size", "prometheus"}
+    about = {"device-plugin", "node-size", "prometheus"}
     assert not [one.id for one in found if one.id in about or "metrics" in one.id]
 
 
@@ -471,19 +431,3 @@ def test_what_an_administrator_may_apply_is_given_for_warnings() -> None:
     }
     assert {len(row) for row in rows} == {3}
     assert not any("," in title for *_, title in rows)
-
-
-@pytest.mark.parametrize(
-    ("pod", "seconds", "mapped"),
-    [
-        (exporter(), 30.0, False),
-        (exporter(DCGM_EXPORTER_INTERVAL="10000", DCGM_EXPORTER_KUBERNETES="true"), 10.0, True),
-        (exporter("-f", "x.csv", "-c", "1000", "--kubernetes"), 1.0, True),
-        (exporter("--collect-interval=5000", "-k=false"), 5.0, False),
-        (exporter("-k", "-c", "2000"), 2.0, True),
-        (exporter(DCGM_EXPORTER_INTERVAL="soon", DCGM_EXPORTER_KUBERNETES="false"), 30.0, False),
-    ],
-)
-def test_an_exporters_settings_are_read(pod: dict[str, Any], seconds: float, mapped: bool) -> None:
-    assert metrics_checks.interval(pod) == seconds
-    assert metrics_checks.names_pods(pod) is mapped

@@ -21,8 +21,6 @@ QUERIES: dict[str, Callable[[], str]] = {
     "nodes": lambda: promql.nodes(300),
     "known_nodes": lambda: promql.known_nodes(300),
     "fields": promql.fields,
-    "scrapes": lambda: promql.scrapes("DCGM_FI_DEV_GPU_UTIL", 300),
-    "with_pods": promql.with_pods,
 }
 """The function that writes it, with what is particular → the query."""
 
