@@ -77,7 +77,6 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 _READ: dict[str, dict[str, Any]] = {
     "timeout_s": {"callback": _timeout},
     "target": {"type": click.UNPROCESSED, "callback": _target},
-    "parallel": {"type": click.IntRange(1, 1000)},
     "dry_run": {"is_flag": False, "flag_value": "client"},
     "prometheus": {
         "envvar": "K8SBENCH_PROMETHEUS",

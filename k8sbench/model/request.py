@@ -16,7 +16,6 @@ from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
 
-MOST_REPEATS = 1000
 LONGEST = 1_000_000_000
 """Iterations."""
 _ONE_OF_THEM = "Give one of them."
@@ -110,10 +109,6 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
                     f"--{name.replace('_', '-')} {value} is out of range.",
                     f"Give {bounds[0]} to {bounds[1]}.",
                 )
-        if self.repeats is not None and not 1 <= self.repeats <= MOST_REPEATS:
-            raise UsageError(
-                f"--repeats {self.repeats} is not a number of runs.", f"Give 1 to {MOST_REPEATS}."
-            )
         given = {name for pair in EXCLUDING for name in pair if getattr(self, name)}
         if self.precision == "amp":
             given.discard("precision")  # it says what --amp says
@@ -192,7 +187,9 @@ CASE_FLAGS = {
     "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
     "iterations": Flag("Measured iterations; with --mode train: its length.", "N", (1, LONGEST)),
     "warmup": Flag("Iterations before these that are not measured.", "N", (0, LONGEST)),
-    "repeats": Flag("Runs of each case; default 1, the catalog's count with --all-cases.", "R"),
+    "repeats": Flag(
+        "Runs of each case; default 1, the catalog's count with --all-cases.", "R", (1, 1000)
+    ),
     "preset": Flag("Full size (default with GPUs) or a few small steps (default without)."),
     "data": Flag(
         "Source of the samples: made once on the device (default), made by loader processes,"
@@ -261,7 +258,7 @@ TRAINING_FLAGS = {
 SET_FLAGS = {
     "set_name": Flag("Set to create or join; default: a new one.", "SET", names=("--set",)),
     "resume": Flag("Continue a set: follow its unfinished runs and start the missing ones.", "SET"),
-    "parallel": Flag("Jobs at a time; default 1.", "N"),
+    "parallel": Flag("Jobs at a time; default 1.", "N", (1, 1000)),
     "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
     "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
     "accept": Flag("Overrule a rejection by its id; the row is marked.", "REASON"),

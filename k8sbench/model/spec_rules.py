@@ -185,17 +185,14 @@ FACT_GROUPS = ("gpus", "replicas", "batch_size", "precision", "gpu_model")
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
     if log.record is None and log.summary is None:
         yield (), "needs record, summary or both"
-    for field, pattern in (("record", log.record), ("summary", log.summary)):
+    patterns = {"record": (log.record, RECORD_GROUPS), "summary": (log.summary, SUMMARY_GROUPS)}
+    for field, (pattern, known) in patterns.items():
         if pattern is None:
             continue
-        try:
-            groups = set(re.compile(pattern).groupindex)
-        except (re.error, OverflowError, RecursionError) as error:
-            yield (field,), f"is not a regular expression: {error}"
+        groups, faults = _groups(pattern, known)
+        yield from (((field,), fault) for fault in faults)
+        if groups is None:
             continue
-        known = RECORD_GROUPS if field == "record" else SUMMARY_GROUPS
-        for name in sorted(groups - set(known)):
-            yield (field,), f"has a group named {name}; known: {', '.join(known)}"
         if field == "record" and "iteration" not in groups:
             yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
         if not groups & {"rate", "step_seconds"}:
@@ -205,22 +202,22 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         if field == "record" and "stamp" not in groups and log.stamp_format is not None:
             yield ("stamp_format",), "is of no use: record has no group named stamp"
     for index, pattern in enumerate(log.facts):
-        yield from ((("facts", index), text) for text in _fact_problems(pattern))
+        groups, faults = _groups(pattern, FACT_GROUPS)
+        yield from ((("facts", index), fault) for fault in faults)
+        if groups == set():
+            yield ("facts", index), f"has no named group; known: {', '.join(FACT_GROUPS)}"
     if log.stamp_format is not None and not _tells_seconds(log.stamp_format):
         yield ("stamp_format",), "does not tell seconds; use %H, %M and %S, or their like"
 
 
-def _fact_problems(pattern: str) -> Iterator[str]:
+def _groups(pattern: str, known: Collection[str]) -> tuple[set[str] | None, list[str]]:
+    """Return the named groups of a regular expression, and what is wrong; None: it is none."""
     try:
         groups = set(re.compile(pattern).groupindex)
     except (re.error, OverflowError, RecursionError) as error:
-        yield f"is not a regular expression: {error}"
-        return
-    known = ", ".join(FACT_GROUPS)
-    for name in sorted(groups - set(FACT_GROUPS)):
-        yield f"has a group named {name}; known: {known}"
-    if not groups:
-        yield f"has no named group; known: {known}"
+        return None, [f"is not a regular expression: {error}"]
+    unknown = sorted(groups - set(known))
+    return groups, [f"has a group named {name}; known: {', '.join(known)}" for name in unknown]
 
 
 def _tells_seconds(stamp_format: str) -> bool:

@@ -82,7 +82,7 @@ def test_amp_may_be_said_twice() -> None:
 
 @pytest.mark.parametrize("repeats", [0, 1001])
 def test_so_many_repeats_are_not_taken(repeats: int) -> None:
-    with pytest.raises(UsageError, match="is not a number of runs"):
+    with pytest.raises(UsageError, match="is out of range"):
         a_request(repeats=repeats)
 
 
