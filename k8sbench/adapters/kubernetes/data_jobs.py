@@ -58,16 +58,7 @@ def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> bool:
     sources, job = manifests
     name = job["metadata"]["name"]
     try:
-        standing = _standing(api, name)
-        is_new = standing is None
-        if standing is None:
-            try:
-                standing = api.create(kinds.path("Job", api.place.namespace), job)
-            except ApiFault as fault:
-                standing = _standing(api, name) if fault.status == _CONFLICT else None
-                if standing is None:
-                    raise
-                is_new = False  # another process was first
+        standing, is_new = _standing(api, job)
         _check_same(standing, job)
         try:
             _provide(api, sources, standing)
@@ -78,6 +69,33 @@ def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> bool:
     except ApiFault as fault:
         raise api.explained(fault, f"Job {name} be created") from fault
     return is_new
+
+
+def _standing(api: Api, job: Mapping[str, Any]) -> tuple[KubeObject, bool]:
+    """Return the Job of a name that goes on, and whether it was created.
+
+    One that has ended is deleted, and waited for.
+    """
+    name, home = job["metadata"]["name"], kinds.path("Job", api.place.namespace)
+    until = time.monotonic() + GOING_SECONDS
+    while True:
+        standing = api.find(f"{home}/{name}")
+        if standing is None:
+            try:
+                return api.create(home, job), True
+            except ApiFault as fault:
+                if fault.status != _CONFLICT:  # of another process that was first
+                    raise
+        elif "deletionTimestamp" not in standing["metadata"]:
+            if labels_of(standing).get(LABEL) != name or single_pod.ended(standing) is None:
+                return standing, False
+            api.delete(f"{home}/{name}", uid=standing["metadata"]["uid"])
+        if time.monotonic() > until:
+            raise Unreachable(
+                f"The earlier Job {name} does not go.",
+                f"'kubectl -n {api.place.namespace} get job {name} -o yaml' says what holds it.",
+            )
+        api.pause(0.3)
 
 
 def _provide(api: Api, sources: Mapping[str, Any], job: KubeObject) -> None:
@@ -114,24 +132,6 @@ def _check_same(standing: KubeObject, job: Mapping[str, Any]) -> None:
             "Give the same ones to follow it, or end it with"
             f" 'kubectl -n {namespace} delete job {name}': what it fetched is kept.",
         )
-
-
-def _standing(api: Api, name: str) -> KubeObject | None:
-    """Return the Job of a name that goes on; one that has ended is deleted, and waited for."""
-    path = kinds.path("Job", api.place.namespace, name)
-    until = time.monotonic() + GOING_SECONDS
-    while (job := api.find(path)) is not None:
-        if "deletionTimestamp" not in job["metadata"]:
-            if labels_of(job).get(LABEL) != name or single_pod.ended(job) is None:
-                return job
-            api.delete(path, uid=job["metadata"]["uid"])
-        if time.monotonic() > until:
-            raise Unreachable(
-                f"The earlier Job {name} does not go.",
-                f"'kubectl -n {api.place.namespace} get job {name} -o yaml' says what holds it.",
-            )
-        api.pause(0.3)
-    return None
 
 
 def remove(api: Api, name: str) -> None:
