@@ -125,8 +125,11 @@ def test_a_set_is_fetched_onto_a_claim_though_its_pod_is_killed(
     words = ("data", "prepare", "cityscapes", "--data=pvc:data/sets/city", *site, *source)
     with shell.started(*words) as running:
         running.until("fetch archive.tar: ")
-        partial = folder / "sets/city/.k8sbench-prepare/archive-archive.tar.partial"
-        until(lambda: partial.exists() and partial.stat().st_size == 50_000, "the first part")
+        parts = folder / "sets/city/.k8sbench-prepare"
+        until(
+            lambda: [path.stat().st_size for path in parts.glob("*/*.partial")] == [50_000],
+            "the first part",
+        )
         (pod,) = (name for name in shell.on_cluster("pods") if name.startswith("data-prepare"))
         restricted.kubectl("delete", "pod", pod, "--grace-period=1")
         running.ends()
