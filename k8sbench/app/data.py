@@ -18,6 +18,7 @@ import msgspec
 from k8sbench.app import catalog, connections, targets
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
+from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.request import ClusterAccess
 from k8sbench.render.claims import Claim
@@ -34,7 +35,6 @@ __all__ = ["ClusterAccess", "ConvertedWeights", "KnownDataSet"]
 PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
 DAY_SECONDS = 86_400
-_LOOK_SECONDS = 0.2
 Action = Literal["make-sample", "check", "prepare"]
 Tell = Callable[[str], None]
 
@@ -211,5 +211,5 @@ def _until(code: Future[int], stop: Stop) -> int | None:
     """Wait for an exit code; None: a stop was asked for before there was one."""
     while stop.cause is None:
         with contextlib.suppress(TimeoutError):
-            return code.result(_LOOK_SECONDS)
+            return code.result(LOOK_SECONDS)
     return None

@@ -16,12 +16,11 @@ from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.diagnose.job import single_pod
 from k8sbench.model.errors import JobFailed, TimedOut, Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of
+from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.render.data_job import CONTAINER, LABEL, WORDS_ANNOTATION
 
 GOING_SECONDS = 60.0
 """How long a Job of the same name that has ended may take to go."""
-LOOK_SECONDS = 2.0
-"""Between two looks at a Job whose log does not arrive."""
 SILENCE_SECONDS = 300.0
 """Without a line, after which a log is asked for anew."""
 AWAY_SECONDS = 300.0
@@ -178,7 +177,7 @@ def follow(api: Api, name: str, tell: Tell) -> int:
         if trouble is not None and trouble != told:
             told = trouble
             tell(trouble)
-        api.pause(LOOK_SECONDS)
+        api.pause(SERVER_SECONDS)
 
 
 def _has_log(pod: KubeObject) -> bool:
