@@ -9,7 +9,7 @@ archived, and before it is known what is to be created.
 
 from __future__ import annotations
 
-from k8sbench.diagnose.job import restarts
+from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import (
     BenchError,
@@ -37,7 +37,7 @@ def following_attempt(
         return end
     last = attempts.numbered(run, end)
     time_is_up_at = one.time_is_up_at()
-    if keep or run.restarts >= run.plan.max_restarts or not restarts.may_be_better(end):
+    if keep or run.restarts >= run.plan.max_restarts or not may_be_better(end):
         return last
     # Another process of the store may have recorded that it is to be cancelled.
     is_unwanted = context.store.run(run.run_id).wish("cancel") is not None

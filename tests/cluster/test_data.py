@@ -84,7 +84,7 @@ def test_two_that_begin_at_once_follow_one_job_whose_program_stays(shell: Shell)
 def test_a_job_that_cannot_start_says_why_and_ends_at_its_time_limit(shell: Shell) -> None:
     # The fake nodes have a taint, which a pool would have to tolerate.
     with shell.started(*PREPARE, "--timeout=10s") as running:
-        running.until("nodes have the taint nvidia.com/gpu: present")
+        running.until("the taint nvidia.com/gpu: present")
         running.ends(4)
     assert "took longer than it may" in running.err
     until(lambda: not jobs(shell), "the deletion of a Job whose end was seen")

@@ -33,8 +33,11 @@ def follow(namespace: Namespace, job: dict[str, Any], **how: Any) -> Follower:
     return Follower(namespace, plan_of(job), **how)
 
 
-def nodes_of(cluster: Cluster) -> int:
-    return len(cluster.get("nodes"))
+def restart_policy(policy: str) -> dict[str, Any]:
+    """A job whose workers have this policy, which the operator's webhook lets pass."""
+    job = pytorch_job(gpus=1, run_for=None)
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = policy
+    return job
 
 
 def quota(hard: str) -> dict[str, Any]:
@@ -79,37 +82,36 @@ def test_a_label_that_no_node_has_is_unrecoverable_and_the_nodes_own_is_reported
     pod = {"nodeSelector": {"nvidia.com/gpu.product": "A100"}}
     follower = follow(namespace, pytorch_job(gpus=1, pod=pod))
     # The scheduler comes to one after the other.
-    both = "No node for master-0 and worker-0"
-    reading = follower.until(lambda reading: both in reading.cause)
+    reading = follower.until(lambda reading: "master-0 and worker-0" in reading.cause)
     assert reading.cause_id == "no-matching-node"
     assert reading.unrecoverable
     assert reading.phase is Phase.PENDING
     assert "nvidia.com/gpu.product=A100" in reading.cause
     assert "Tesla-V100-SXM2-32GB" in reading.cause
-    assert "--node-pool" in str(reading.action)
 
 
-def test_where_nodes_may_not_be_read_the_scheduler_s_word_is_enough_for_a_label(
-    namespace: Namespace,
+def job_of(**pod: Any) -> dict[str, Any]:
+    return pytorch_job(workers=0, gpus=1, pod=pod)
+
+
+@pytest.mark.parametrize(
+    ("job", "nodes", "cause_id", "words"),
+    [
+        (job_of(nodeSelector={"gpu": "a100"}), False, "no-matching-node!", "gpu=a100"),
+        (pytorch_job(workers=0, gpus=GPUS + 1), True, "request-too-large!", f"has {GPUS}"),
+        (pytorch_job(workers=0, gpus=GPUS + 1), False, "no-node-fits", f"{GPUS + 1} {RESOURCE}"),
+        (job_of(tolerations=[]), True, "taint-not-tolerated", f"{RESOURCE}: present"),
+        (job_of(priorityClassName="nosuch"), True, "admission-denied", "with name nosuch"),
+        (restart_policy("Foo"), True, "pod-invalid!", 'Unsupported value: "Foo"'),
+    ],
+    ids=["label-alone", "too-large", "too-large-unread", "taint", "priority", "restart-policy"],
+)
+def test_a_job_that_the_cluster_does_not_run_has_its_cause(
+    namespace: Namespace, job: dict[str, Any], *, nodes: bool, cause_id: str, words: str
 ) -> None:
-    job = pytorch_job(workers=0, gpus=1, pod={"nodeSelector": {"gpu": "a100"}})
-    assert follow(namespace, job, nodes=False).until_cause("no-matching-node").unrecoverable
-
-
-def test_a_request_that_is_larger_than_any_node_is_unrecoverable(namespace: Namespace) -> None:
-    job = pytorch_job(workers=0, gpus=GPUS + 1)
-    reading = follow(namespace, job).until_cause("request-too-large")
-    assert reading.unrecoverable
-    assert f"{GPUS + 1} {RESOURCE} is more than" in reading.cause
-    assert f"the largest has {GPUS} {RESOURCE}" in reading.cause
-
-
-def test_where_nodes_may_not_be_read_it_is_only_said_not_to_fit(namespace: Namespace) -> None:
-    reading = follow(namespace, pytorch_job(workers=0, gpus=GPUS + 1), nodes=False).until_cause(
-        "no-node-fits"
-    )
-    assert not reading.unrecoverable
-    assert f"it asks for {GPUS + 1} {RESOURCE}" in reading.cause
+    reading = follow(namespace, job, nodes=nodes).until_cause(cause_id.rstrip("!"))
+    assert reading.unrecoverable == cause_id.endswith("!")
+    assert words in reading.cause
 
 
 def test_nodes_that_are_full_may_become_free(cluster: Cluster, namespace: Namespace) -> None:
@@ -121,16 +123,8 @@ def test_nodes_that_are_full_may_become_free(cluster: Cluster, namespace: Namesp
         follower = follow(namespace, second)
         reading = follower.until_cause("no-node-fits")
         assert not reading.unrecoverable
-        assert f"it asks for {GPUS} {RESOURCE}, and 1 of " in reading.cause
         namespace.kubectl("annotate", "pod", "first-master-0", f"{RUN_FOR}=0s")
         assert follower.until_final().phase is Phase.SUCCEEDED
-
-
-def test_a_taint_that_is_not_tolerated_is_named(namespace: Namespace) -> None:
-    job = pytorch_job(workers=0, gpus=1, pod={"tolerations": []})
-    reading = follow(namespace, job).until_cause("taint-not-tolerated")
-    assert not reading.unrecoverable
-    assert f"the taint {RESOURCE}: present" in reading.cause
 
 
 def test_a_node_that_is_cordoned_is_said_to_be_closed(
@@ -140,7 +134,6 @@ def test_a_node_that_is_cordoned_is_said_to_be_closed(
         cluster.kubectl("cordon", name)
         job = pytorch_job(workers=0, gpus=1, pod=on_node(name))
         reading = follow(namespace, job).until_cause("nodes-not-ready")
-        assert "closed to pods" in reading.cause
         assert not reading.unrecoverable
 
 
@@ -166,7 +159,6 @@ def test_a_claim_without_a_volume_is_a_trouble_only_after_half_a_minute(
     assert reading.look_again_s is not None
     follower.later = reading.look_again_s
     reading = follower.until_cause("volume-not-bound")
-    assert "the claim data has no volume" in reading.cause
     assert "describe pvc data" in str(reading.action)
 
 
@@ -204,7 +196,7 @@ def test_a_job_that_is_placed_in_part_is_not_running(namespace: Namespace, half_
     # The operator calls it running as soon as its master is.
     reading = follower.until_cause("half-placed")
     assert reading.phase is Phase.PENDING
-    assert f"master-0 holds 4 {RESOURCE} and waits for worker-0" in reading.cause
+    assert f"4 {RESOURCE}, held by master-0" in reading.cause
 
 
 def test_two_jobs_that_are_placed_in_part_block_each_other(
@@ -218,7 +210,6 @@ def test_two_jobs_that_are_placed_in_part_block_each_other(
     one.seen.rivals = [other.plan.job_name]
     reading = one.read()
     assert reading.cause_id == "blocked-by-other-job"
-    assert "job other does the same" in reading.cause
     assert "k8sbench cancel other" in str(reading.action)
 
 
@@ -228,7 +219,6 @@ def test_a_gang_that_the_operator_ignores_is_unrecoverable(namespace: Namespace)
     namespace.create(job)
     reading = Follower(namespace, plan_of(job, gang=True)).until_cause("gang-ignored")
     assert reading.unrecoverable
-    assert "--gang-scheduler-name" in str(reading.action)
 
 
 # --- no pods -------------------------------------------------------------------------------------
@@ -241,9 +231,7 @@ def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
     follower = follow(namespace, pytorch_job(workers=2, gpus=4, run_for=None))
     reading = follower.until_cause("quota-exceeded")
     assert not reading.unrecoverable
-    # The operator begins with the master or with the workers, as it happens.
-    assert re.match("The pod of (master-0|worker-1) is not created", reading.cause)
-    assert f"quota team allows requests.{RESOURCE} 12, of which 12 used, and 4 m" in reading.cause
+    assert f"requests.{RESOURCE} 12, of which 12 used, and 4 more" in reading.cause
     namespace.kubectl("delete", "pytorchjob", "others", "--wait=false")
     assert follower.until_cause(None).phase is not Phase.FAILED
 
@@ -256,29 +244,12 @@ def test_a_quota_that_the_job_alone_exceeds_is_unrecoverable(
     job = pytorch_job(workers=1, gpus=4, run_for=None)
     reading = follow(namespace, job).until_cause("quota-exceeded")
     assert reading.unrecoverable
-    assert f"the job needs 2 times 4 of requests.{RESOURCE}" in reading.cause
 
 
 def test_pod_security_names_the_level_the_checks_and_the_container(restricted: Namespace) -> None:
     reading = follow(restricted, pytorch_job(workers=0)).until_cause("pod-security")
     assert reading.unrecoverable
-    assert "restricted:latest: 'allowPrivilegeEscalation != false, " in reading.cause
-    assert "(pytorch)" in reading.cause
-
-
-def test_a_restart_policy_that_the_webhook_let_pass_is_named(namespace: Namespace) -> None:
-    job = pytorch_job(gpus=1, run_for=None)
-    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Foo"
-    reading = follow(namespace, job).until_cause("pod-invalid")
-    assert reading.unrecoverable
-    assert "The pod of worker-0 is not created" in reading.cause
-    assert 'restartPolicy: Unsupported value: "Foo"' in reading.cause
-
-
-def test_another_rule_of_the_cluster_is_quoted(namespace: Namespace) -> None:
-    job = pytorch_job(workers=0, gpus=1, pod={"priorityClassName": "nosuch"})
-    reading = follow(namespace, job).until_cause("admission-denied")
-    assert "no PriorityClass with name nosuch was found" in reading.cause
+    assert re.search("restricted:latest: 'allowPrivilegeEscalation .*pytorch", reading.cause)
 
 
 def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) -> None:
@@ -302,7 +273,7 @@ def test_a_queue_that_nobody_serves_is_reported_after_half_a_minute(namespace: N
     assert reading.phase is Phase.QUEUED
     assert reading.look_again_s is not None
     follower.later = reading.look_again_s
-    assert "Nobody serves queue team" in follower.until_cause("queue-unusable").cause
+    follower.until_cause("queue-unusable")
 
 
 # --- the operator --------------------------------------------------------------------------------
@@ -330,9 +301,7 @@ def test_the_operator_s_init_container_is_reported_where_a_namespace_forbids_it(
     follower = Follower(restricted, plan)
     reading = follower.until_cause("operator-init-not-restricted")
     assert reading.unrecoverable
-    assert "The pod of worker-0 is not created" in reading.cause
-    assert "restricted:latest" in reading.cause
-    assert "doctor --init-template" in str(reading.action)
+    assert "worker-0" in reading.cause
     # The master runs, and waits for ever.
     assert reading.phase is Phase.PENDING
     operator()
@@ -348,7 +317,6 @@ def test_an_operator_that_its_limits_slow_down_is_distinguished_from_one_that_is
     assert eventually(lambda: is_accepted(namespace, job))
     follower = follow(namespace, job, hours_later=0.1)
     reading = follower.until_cause("operator-slow")
-    assert "--kube-api-qps" in str(reading.action)
     assert " of 16 pods" in reading.cause
 
 

@@ -105,7 +105,7 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     assert (helper["replicas"], helper["restartPolicy"]) == (1, "Never")
     (container,) = helper["template"]["spec"]["containers"]
     assert container.keys() == {"name", "image", "resources"}
-    assert changes.sentence(kept, PLAN) is None
+    assert list(changes.differences(kept, PLAN)) == []
     found = [finding for finding in clusters.findings() if finding.id == "job-kinds"]
     assert [finding.severity for finding in found] == ["warn", "ok"]
     assert found[0].sentence == "DemoJob is not served by demo.example.org/v1alpha1."

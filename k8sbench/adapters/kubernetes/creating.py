@@ -190,8 +190,8 @@ class _Creation:
             return error
         where = {"namespace": self._api.place.namespace}
         quota = admission.cause(fault.message, f"{name} is not created", where)
-        kind = UsageError if quota.unrecoverable else NoRoom
-        error = kind(quota.sentence, quota.action)
+        kind = UsageError if quota.severity == "fail" else NoRoom
+        error = kind(quota.sentence, quota.action or "")
         error.cause_id, error.__cause__ = quota.id, fault
         return error
 

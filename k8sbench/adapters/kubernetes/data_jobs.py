@@ -214,8 +214,8 @@ def _trouble(api: Api, job: KubeObject, pod: KubeObject | None) -> str | None:
     diagnosis = single_pod.waits_for(job, pod, events, container=CONTAINER, now=api.time())
     if diagnosis is None:
         return None
-    error = JobFailed(diagnosis.sentence, diagnosis.action)
-    if diagnosis.unrecoverable:
+    error = JobFailed(diagnosis.sentence, diagnosis.action or "")
+    if diagnosis.severity == "fail":
         raise error
     return str(error)
 

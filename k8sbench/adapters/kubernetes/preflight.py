@@ -21,7 +21,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
-from k8sbench.diagnose.job.causes import ACTIONS
+from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight import claim_checks
 from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.facts import (
@@ -135,7 +135,7 @@ def refuse_gang(api: Api) -> None:
         return
     refusal = operator.gang_refusal(deployment)
     if refusal is not None:
-        error = Unreachable(refusal, ACTIONS["gang-ignored"])
+        error = Unreachable(refusal, CAUSES["gang-ignored"].action)
         error.cause_id = "gang-ignored"
         raise error
 

@@ -62,7 +62,7 @@ class LocalJob:
         self._events: list[JobEvent] = []
         self._cancellation: tuple[str, str] | None = None
         """The cause and its id, once the end of the job was requested."""
-        self._failure: exits.Cause | None = None
+        self._failure: exits.Failure | None = None
         self._settle_by: float | None = None
         """Until when a replica that failed first waits for the one that made it fail."""
         self._finish_by: float | None = None
@@ -185,11 +185,11 @@ class LocalJob:
         self._settle_by = self._settle_by or now + SETTLE_SECONDS
         return now >= self._settle_by
 
-    def _cause(self, first: Replica) -> exits.Cause:
+    def _cause(self, first: Replica) -> exits.Failure:
         """Say why the job failed of which ``first`` ended first."""
         if first.problem is not None:
             sentence = f"{first.name} {first.problem}."
-            return exits.Cause(replica=first.name, sentence=sentence, id="replica-failed")
+            return exits.Failure(replica=first.name, sentence=sentence, id="replica-failed")
         kills = oom_kills()
         return exits.cause(
             self._ended(first),

@@ -1,135 +1,310 @@
-"""The causes by id: what the user can do, and whether waiting can help.
+"""The causes of a job's state, one row each: what is so, what to do, and whether waiting helps.
 
-``docs/diagnosis.md`` says what each means; a test holds its table equal to this one. Sentences are
-made where a cause is found, because they hold names and numbers.
+The condition of each is looked for in the module of its stage, which fills in the names. The table
+of ``docs/diagnosis.md`` is generated from this one.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
+from typing import NamedTuple
 
-import msgspec
+from k8sbench.model.finding import Finding
+from k8sbench.model.phase import Phase, Transition
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause that was found."""
+class Cause(NamedTuple):
+    """One cause."""
 
-    id: str
     sentence: str
+    """What is so; ``{name}`` stands for a name or a number of the job at hand."""
     action: str
-    unrecoverable: bool = False
-    again_s: float | None = None
-    """The verdict may change by time alone: look again after so many seconds."""
+    """What to do about it; ``{name}`` as in the sentence."""
+    unrecoverable: str = "no"
+    """``yes``: it never passes without a change of the cluster or the job; else when that is so."""
+    again: str | None = None
+    """Why another attempt may end better; None: it would end the same, or is not wanted."""
+    formerly: tuple[str, ...] = ()
+    """Ids under which runs of earlier releases have it."""
 
 
-ACTIONS: Mapping[str, str] = {
+CAUSES: Mapping[str, Cause] = {
     # The job has no pods.
-    "suspended": "Resume it with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
-    ' --patch={{"spec":{{"runPolicy":{{"suspend":false}}}}}}\', or cancel it.',
-    "queued": "Wait for its turn; 'kubectl -n {namespace} describe workloads' shows the queue's"
-    " reason.",
-    "queue-unusable": "Name a queue that is active with --queue: 'kubectl -n {namespace} get"
-    " localqueues' lists them; without any, Kueue is not set up here.",
-    "operator-down": "Ask the cluster's administrator to start the training operator; 'k8sbench"
-    " doctor' checks it.",
-    "operator-slow": "Wait, or have the operator started with --kube-api-qps=400"
-    " --kube-api-burst=800 --controller-threads=8: by default it creates the pods of about one job"
-    " of 4 pods a second.",
-    "quota-exceeded": "Wait for other jobs of the namespace to end, ask for fewer GPUs, or ask for"
-    " a larger quota: 'kubectl -n {namespace} describe quota'.",
-    "pod-security": "Use a node pool without host network, RDMA or IPC_LOCK (--node-pool), or a"
-    " namespace that allows them.",
-    "operator-init-not-restricted": "Have the template that 'k8sbench doctor --init-template'"
-    " prints given to the operator (docs/doctor.md shows how), or use a namespace that does not"
-    " enforce a Pod Security Standard.",
-    "pod-invalid": "Correct what the sentence names in the pool or the manifest, and submit again.",
-    "admission-denied": "Ask the cluster's administrator about the rule that the sentence names, or"
-    " choose another pool with --node-pool.",
-    "name-in-use": "Wait: they are gone within half a minute; a new run id avoids this.",
+    "suspended": Cause(
+        "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it.",
+        "Resume it with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
+        ' --patch={{"spec":{{"runPolicy":{{"suspend":false}}}}}}\', or cancel it.',
+    ),
+    "queued": Cause(
+        "The job waits in queue {queue}: {why}.",
+        "Wait for its turn; 'kubectl -n {namespace} describe workloads' shows the queue's reason.",
+    ),
+    "queue-unusable": Cause(
+        "Queue {queue} does not take the job: {why}.",
+        "Name a queue that is active with --queue: 'kubectl -n {namespace} get localqueues' lists"
+        " them; without any, Kueue is not set up here.",
+    ),
+    "operator-down": Cause(
+        "In {seconds} s the training operator has done nothing for the job: it does not run.",
+        "Ask the cluster's administrator to start it; 'k8sbench doctor' checks the operator.",
+    ),
+    "operator-slow": Cause(
+        "In {seconds} s the training operator has created {pods}.",
+        "Wait, or have the operator started with --kube-api-qps=400 --kube-api-burst=800"
+        " --controller-threads=8: by default it creates the pods of about one job of 4 pods a"
+        " second.",
+    ),
+    "quota-exceeded": Cause(
+        "{head}: quota {quota} {why}.",
+        "Wait for other jobs of the namespace to end, ask for fewer GPUs, or ask for a larger"
+        " quota: 'kubectl -n {namespace} describe quota'.",
+        unrecoverable="when a replica alone asks for more than the whole quota",
+    ),
+    "pod-security": Cause(
+        "{head}: the namespace {namespace} enforces Pod Security {level}: {why}.",
+        "Use a node pool without host network, RDMA or IPC_LOCK (--node-pool), or a namespace"
+        " that allows them.",
+        unrecoverable="yes",
+    ),
+    "operator-init-not-restricted": Cause(
+        "{head}: the namespace {namespace} enforces Pod Security {level}, and the operator's init"
+        " container has no security context: {why}.",
+        "Have the template that 'k8sbench doctor --init-template' prints given to the operator"
+        " (docs/doctor.md shows how), or use a namespace that does not enforce a Pod Security"
+        " Standard.",
+        unrecoverable="yes",
+    ),
+    "pod-invalid": Cause(
+        "{head}, found invalid by the API server: {why}.",
+        "Correct what the sentence names in the pool or the manifest, and submit again.",
+        unrecoverable="yes",
+    ),
+    "admission-denied": Cause(
+        "{head}, refused by a rule of the cluster: {why}.",
+        "Ask the cluster's administrator about the rule that the sentence names, or choose"
+        " another pool with --node-pool.",
+    ),
+    "name-in-use": Cause(
+        "{head}: pods of an earlier job of this name still end.",
+        "Wait: they are gone within half a minute; a new run id avoids this.",
+    ),
     # Pods have no node.
-    "no-node-fits": "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
-    "request-too-large": "Ask for less with --gpus, or choose a pool of larger nodes with"
-    " --node-pool.",
-    "no-matching-node": "Choose another pool with --node-pool, or correct its selector: 'kubectl"
-    " get nodes --show-labels' shows what there is.",
-    "taint-not-tolerated": "Add the taint to the pool's tolerations, or choose another pool with"
-    " --node-pool.",
-    "nodes-not-ready": "Wait, or ask the cluster's administrator: 'kubectl get nodes'.",
-    "half-placed": "Wait for other jobs to end, or cancel it, as it keeps GPUs from others; on a"
-    " cluster with a gang scheduler --gang places all replicas or none.",
-    "blocked-by-other-job": "Cancel one of them ('k8sbench cancel {rival}'), or submit with --gang"
-    " where the cluster has a gang scheduler, or one after the other with --parallel 1.",
-    "gang-incomplete": "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
-    "gang-ignored": "Submit without --gang, or have the operator started with"
-    " --gang-scheduler-name=volcano or =scheduler-plugins-scheduler.",
-    "volume-not-bound": "'kubectl -n {namespace} describe pvc {claim}' says why: no storage class,"
-    " or no volume of the size.",
-    "volume-missing": "Create the claim {claim} in namespace {namespace}, or name another with"
-    " --data pvc:NAME.",
-    "unscheduled": "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
+    "no-node-fits": Cause(
+        "No node for {replicas} has enough free: {why}.",
+        "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
+        formerly=("gang-incomplete",),
+    ),
+    "request-too-large": Cause(
+        "No node for {replicas}: {asked} is more than any node has{most}.",
+        "Ask for less with --gpus, or choose a pool of larger nodes with --node-pool.",
+        unrecoverable="yes",
+    ),
+    "no-matching-node": Cause(
+        "No node for {replicas}: none has {labels}.",
+        "Choose another pool with --node-pool, or correct its selector: 'kubectl get nodes"
+        " --show-labels' shows what there is.",
+        unrecoverable="unless an autoscaler says that it adds a node",
+    ),
+    "taint-not-tolerated": Cause(
+        "No node for {replicas} is without a taint: {why}.",
+        "Add the taint to the pool's tolerations, or choose another pool with --node-pool.",
+    ),
+    "nodes-not-ready": Cause(
+        "No node for {replicas} is ready: {why}.",
+        "Wait, or ask the cluster's administrator: 'kubectl get nodes'.",
+    ),
+    "half-placed": Cause(
+        "{held}, held by {placed}, cannot be used yet. {why}",
+        "Wait for other jobs to end, or cancel it, as it keeps GPUs from others; on a cluster"
+        " with a gang scheduler --gang places all replicas or none.",
+    ),
+    "blocked-by-other-job": Cause(
+        "{held}, held by {placed}, cannot be used yet, and job {rival} is placed in part likewise:"
+        " each waits for what the other holds.",
+        "Cancel one of them ('k8sbench cancel {rival}'), or submit with --gang where the cluster"
+        " has a gang scheduler, or one after the other with --parallel 1.",
+    ),
+    "gang-ignored": Cause(
+        "The operator ignores --gang: the pod of {replica} belongs to no gang, and the default"
+        " scheduler places it alone.",
+        "Submit without --gang, or have the operator started with --gang-scheduler-name=volcano"
+        " or =scheduler-plugins-scheduler.",
+        unrecoverable="yes",
+    ),
+    "volume-not-bound": Cause(
+        "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",
+        "'kubectl -n {namespace} describe pvc {claim}' says why: no storage class, or no volume"
+        " of the size.",
+    ),
+    "volume-missing": Cause(
+        "No node for {replicas}: there is no claim {claim} in namespace {namespace}.",
+        "Create the claim {claim} in namespace {namespace}, or name another with --data pvc:NAME.",
+        unrecoverable="after half a minute",
+    ),
+    "pod-not-started": Cause(
+        "{what}: {why}.",
+        "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
+        formerly=("unscheduled", "image-pull-failed"),
+    ),
     # Pods have a node and do not start.
-    "image-name-invalid": "Correct --image: registry/name:tag in lower case.",
-    "image-not-found": "Check the name and the tag of --image; 'k8sbench images' lists the usual"
-    " ones.",
-    "image-pull-denied": "Check the name, and give the pool an imagePullSecret of namespace"
-    " {namespace}: 'kubectl -n {namespace} create secret docker-registry NAME ...'.",
-    "registry-unreachable": "Name a registry that the nodes can reach with --image or"
-    " --image-registry.",
-    "image-pull-failed": "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
-    "init-image-not-pullable": "Have the operator started with"
-    " --pytorch-init-container-image=IMAGE, an image with sh and nslookup that the nodes can pull.",
-    "init-failed": "Look at the master first, then at the cluster's DNS: 'kubectl -n {namespace}"
-    " logs {pod} -c init-pytorch'.",
-    "config-missing": "Create it in namespace {namespace}, or submit again if it was deleted.",
-    "mount-failed": "Ask the cluster's administrator about the volume, or choose another with"
-    " --data; 'kubectl -n {namespace} describe pod {pod}' shows all of it.",
-    "node-cannot-start": "Ask the cluster's administrator to look at node {node}.",
-    "start-error": "Check that the image holds the command, and is of the right framework.",
+    "image-name-invalid": Cause(
+        "'{image}' is not an image name: {why}.",
+        "Correct --image: registry/name:tag in lower case.",
+        unrecoverable="yes",
+    ),
+    "image-not-found": Cause(
+        "The image {image} of {replica} is not there: {why}.",
+        "Check the name and the tag of --image; 'k8sbench images' lists the usual ones.",
+    ),
+    "image-pull-denied": Cause(
+        "The registry refuses {replica} the image {image}: {why}.",
+        "Check the name, and give the pool an imagePullSecret of namespace {namespace}: 'kubectl"
+        " -n {namespace} create secret docker-registry NAME ...'.",
+    ),
+    "registry-unreachable": Cause(
+        "The registry of {replica}'s image {image} cannot be reached: {why}.",
+        "Name a registry that the nodes can reach with --image or --image-registry.",
+    ),
+    "init-image-not-pullable": Cause(
+        "{replica} waits for {image}, the image of the operator's init container: {why}.",
+        "Have the operator started with --pytorch-init-container-image=IMAGE, an image with sh"
+        " and nslookup that the nodes can pull.",
+    ),
+    "init-failed": Cause(
+        "The init container of {replica} failed{code}: it did not find the master.",
+        "Look at the master first, then at the cluster's DNS: 'kubectl -n {namespace} logs {pod}"
+        " -c init-pytorch'.",
+        again="the master's name was not known in time",
+    ),
+    "config-missing": Cause(
+        "{replica} cannot start without a ConfigMap or Secret: {why}.",
+        "Create it in namespace {namespace}, or submit again if it was deleted.",
+        unrecoverable="after half a minute",
+    ),
+    "mount-failed": Cause(
+        "{replica} cannot mount a volume on node {node}: {why}.",
+        "Ask the cluster's administrator about the volume, or choose another with --data;"
+        " 'kubectl -n {namespace} describe pod {pod}' shows all of it.",
+    ),
+    "node-cannot-start": Cause(
+        "Node {node} cannot start the pod of {replica}: {why}.",
+        "Ask the cluster's administrator to look at node {node}.",
+        again="the next pod may have another node",
+    ),
+    # No other attempt: the image lacks the command.
+    "start-error": Cause(
+        "{replica} cannot be started: {why}.",
+        "Check that the image holds the command, and is of the right framework.",
+    ),
     # Replicas that ran.
-    "replica-failed": "Read its log: 'k8sbench logs {job} --replica {replica}'.",
-    "usage-error": "Correct what its log names ('k8sbench logs {job} --replica {replica}'), and"
-    " submit again.",
-    "oom": "Give the pool more memory_per_gpu, or use a smaller --batch-size or fewer loader"
-    " workers.",
-    "evicted": "Correct what the sentence names, or use other nodes; then submit again.",
-    "preempted": "Give the pool a priority_class, or submit again when the cluster is quieter.",
-    "node-lost": "Submit again; 'kubectl describe node {node}' shows what happened to it.",
-    "pod-deleted": "Submit again; the cluster's audit log shows who did it.",
-    "replica-replaced": "Cancel it ('k8sbench cancel {job}') and submit again: the figures would"
-    " not be those of one run, if it ends at all.",
-    "job-changed": "Cancel it ('k8sbench cancel {job}') and submit what is wanted: a run whose job"
-    " was changed is rejected.",
-    "restart-loop": "Cancel it ('k8sbench cancel {job}') and read the log of {replica};"
-    " restartPolicy Never ends at the first failure.",
-    "backoff-limit": "Leave backoffLimit out of the manifest: with it, logs that were not read yet"
-    " are lost.",
-    "deadline": "Use --timeout instead: k8sbench reads the logs first.",
-    "job-failed": "'kubectl -n {namespace} describe {kind} {job}' shows what is left.",
-    "job-deleted": "Submit again, unless another store has collected it (k8sbench results there);"
-    " the cluster's audit log shows who deleted it.",
-    "cancelled": "Submit again if that was not wanted.",
+    "replica-failed": Cause(
+        "{end}",
+        "Read its log: 'k8sbench logs {job} --replica {replica}'.",
+        again="a signal, NCCL and exit code 1 are often a node's or the network's",
+    ),
+    # No other attempt: the program would refuse the same words again.
+    "usage-error": Cause(
+        "{end}",
+        "Correct what its log names ('k8sbench logs {job} --replica {replica}'), and submit again.",
+    ),
+    "port-taken": Cause(
+        "{end}",
+        "Submit again: the next job takes another port, or other nodes.",
+        again="the next attempt takes another port",
+    ),
+    "oom": Cause(
+        "{end}",
+        "Give the pool more memory_per_gpu, or use a smaller --batch-size or fewer loader workers.",
+        again="a loader's memory grows with time, and that of others on the node does not stay",
+    ),
+    "evicted": Cause(
+        "{replica} was evicted{where}: {why}.",
+        "Correct what the sentence names, or use other nodes; then submit again.",
+        again="the next pod may have another node",
+    ),
+    "preempted": Cause(
+        "{replica} was preempted{where}: {why}.",
+        "Give the pool a priority_class, or submit again when the cluster is quieter.",
+        again="it waits for its turn",
+    ),
+    "node-lost": Cause(
+        "The node {node} of {replica} was lost: {why}.",
+        "Submit again; 'kubectl describe node {node}' shows what happened to it.",
+        again="the next pod has another node",
+    ),
+    "pod-deleted": Cause(
+        "The pod of {replica} was deleted {when} it ran.",
+        "Submit again; the cluster's audit log shows who did it.",
+        again="whoever deletes a pod and not its job makes room, or moves it",
+    ),
+    "replica-replaced": Cause(
+        "The pod of {replica} vanished, and the operator made a new one.",
+        "Cancel it ('k8sbench cancel {job}') and submit again: the figures would not be those of"
+        " one run, if it ends at all.",
+        again="the same, seen later",
+    ),
+    "job-changed": Cause(
+        "The job was changed: {why}.",
+        "Cancel it ('k8sbench cancel {job}') and submit what is wanted: a run whose job was"
+        " changed is rejected.",
+    ),
+    "restart-loop": Cause(
+        "{replica} was started again {restarts} times{how}.",
+        "Cancel it ('k8sbench cancel {job}') and read the log of {replica}; restartPolicy Never"
+        " ends at the first failure.",
+    ),
+    # No other attempt: someone has set how often it may fail, or how long it may take.
+    "job-limit": Cause(
+        "{limit} struck, and its pods were deleted: {why}.",
+        "Leave both out of the manifest, and use --timeout: k8sbench then reads the logs first.",
+        formerly=("backoff-limit", "deadline"),
+    ),
+    "job-failed": Cause(
+        "The job failed: {why}.",
+        "'kubectl -n {namespace} describe {kind} {job}' shows what is left.",
+        again="the pods are gone, which is seldom the program's doing",
+    ),
+    # No other attempt: someone has ended it.
+    "job-deleted": Cause(
+        "The job was deleted by someone else, before its end was seen{left}.",
+        "Submit again, unless another store has collected it (k8sbench results there); the"
+        " cluster's audit log shows who deleted it.",
+    ),
+    # No other attempt: someone has ended it.
+    "cancelled": Cause(
+        "The job was cancelled.",
+        "Submit again if that was not wanted.",
+    ),
 }
-"""What to do about each cause; ``{name}`` stands for a name of the job at hand."""
-HOPELESS = {
-    *("pod-security", "operator-init-not-restricted", "pod-invalid", "request-too-large"),
-    *("gang-ignored", "image-name-invalid"),
-}
-"""Causes that never pass without a change of the cluster or the job."""
 
 
 def found(
     cause_id: str,
-    sentence: str,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] = types.MappingProxyType({}),
     *,
     unrecoverable: bool = False,
-    again_s: float | None = None,
-) -> Diagnosis:
-    """Make the diagnosis of a cause; ``unrecoverable`` where only the circumstances make it so."""
-    return Diagnosis(
+    **words: str,
+) -> Finding:
+    """Make the finding of a cause: ``fail`` where waiting cannot help, else ``warn``.
+
+    ``names`` and ``words`` fill in its sentence and its action. ``unrecoverable`` is for
+    circumstances that alone make it so.
+    """
+    cause = CAUSES[cause_id]
+    known = {**names, **words}
+    return Finding(
         id=cause_id,
-        sentence=sentence,
-        action=ACTIONS[cause_id].format_map(names or {}),
-        unrecoverable=unrecoverable or cause_id in HOPELESS,
-        again_s=again_s,
+        severity="fail" if unrecoverable or cause.unrecoverable == "yes" else "warn",
+        sentence=cause.sentence.format_map(known).rstrip(),
+        action=cause.action.format_map(known),
     )
+
+
+def may_be_better(end: Transition) -> bool:
+    """Whether another attempt may end better than this one did.
+
+    Not that of a job that was cancelled, deleted or gone, nor of one whose time is up.
+    """
+    cause = CAUSES.get(end.cause_id or "")
+    return end.phase is Phase.FAILED and cause is not None and cause.again is not None

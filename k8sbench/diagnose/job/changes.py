@@ -16,13 +16,8 @@ from k8sbench.model.plan import RunPlan
 JOB_CHANGED = "job-changed"
 
 
-def sentence(job: KubeObject, plan: RunPlan) -> str | None:
-    """Say what of a job is unlike its plan; None: nothing."""
-    found = list(_differences(job, plan))
-    return f"The job was changed: {'; '.join(found)}." if found else None
-
-
-def _differences(job: KubeObject, plan: RunPlan) -> Iterator[str]:
+def differences(job: KubeObject, plan: RunPlan) -> Iterator[str]:
+    """Yield what of a job is unlike its plan."""
     kind = kind_of(plan)
     planned = dict(kind.replicas(plan.replicas))
     found = (job.get("spec") or {}).get(kind.replicas_key)

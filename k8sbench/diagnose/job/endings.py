@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench.diagnose.job import exits, reasons, signals
-from k8sbench.diagnose.job.causes import ACTIONS, Diagnosis, found
-from k8sbench.diagnose.job.facts import Ending, Facts, Replica, earlier, ending_of, words
+from k8sbench.diagnose.job.causes import found
+from k8sbench.diagnose.job.facts import Ending, Facts, Replica, earlier, ending_of, message_of
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
 from k8sbench.diagnose.job.words import quoted
+from k8sbench.model.finding import Finding
 from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase
 
@@ -25,6 +26,14 @@ Lines = Mapping[str, Sequence[str]]
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
 _EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
+_OUTSIDE = {
+    Outside.PREEMPTED: "preempted",
+    Outside.NODE_LOST: "node-lost",
+    Outside.DEADLINE: "job-limit",
+    Outside.SHUTDOWN: "node-lost",
+    Outside.REFUSED: "node-cannot-start",
+}
+"""The cause by who ended a pod, in the order in which they are looked for."""
 _LOOPS = 3
 """Restarts after which it is a loop and no bad luck."""
 REPORTED_SECONDS = 10.0
@@ -32,25 +41,33 @@ REPORTED_SECONDS = 10.0
 0.1 s after the kubelet has written the pod's status."""
 
 
-def failure(facts: Facts, lines: Lines) -> Diagnosis:
+def failure(facts: Facts, lines: Lines) -> Finding:
     """Say why a job that failed did."""
     message = _failure_message(facts)
     first = _first_failure(facts, lines)
     if limit_struck(facts):
-        return _limit(message, first)
+        limit = f"The job's {'backoffLimit' if _BACKOFF in message else 'activeDeadlineSeconds'}"
+        is_own = first is not None and first.id != "pod-deleted"
+        why = first.sentence if first and is_own else "no replica is seen to have failed"
+        return found("job-limit", limit=limit, why=why.rstrip("."))
     if first is not None:
         return first
-    for event in facts.events_of(Event.EXITED):
-        exited = _EXITED.match(words(event))
-        if exited and exited["code"] != "0":
-            name = exited["pod"].removeprefix(f"{facts.plan.job_name}-")
-            code = int(exited["code"])
+    for pod_name, code in _exits(facts):
+        if code != 0:
+            name = pod_name.removeprefix(f"{facts.plan.job_name}-")
             return _failed(facts, name, f"{name} {_how(code)}.", exits.cause_id(code))
-    text = f"The job failed: {quoted(message)}." if message else "The job failed."
-    return found("job-failed", text, facts.names())
+    why = quoted(message) if message else "the operator does not say why"
+    return found("job-failed", facts.names(), why=why)
 
 
-def unreported(facts: Facts) -> Diagnosis | float | None:
+def _exits(facts: Facts) -> Iterator[tuple[str, int]]:
+    """Yield the pods that the operator saw end, and their exit codes, the newest first."""
+    for event in facts.events_of(Event.EXITED):
+        if exited := _EXITED.match(message_of(event)):
+            yield exited["pod"], int(exited["code"])
+
+
+def unreported(facts: Facts) -> Finding | float | None:
     """Return why a job fails that has no condition of it; a number: look in so many seconds."""
     failed = [one for one in facts.replicas if has_failed(one)]
     if not failed or not facts.never_restarts:
@@ -75,38 +92,30 @@ def _failure_message(facts: Facts) -> str:
     return str((facts.condition(Phase.FAILED) or {}).get("message", ""))
 
 
-def loop(facts: Facts) -> Diagnosis | None:
+def loop(facts: Facts) -> Finding | None:
     """Say of a job that goes on that it only restarts."""
-    worst = max(facts.replicas, key=lambda one: one.restarts)
+    worst = max(facts.replicas, key=lambda replica: replica.restarts)
     if worst.restarts < _LOOPS:
         return None
-    codes = [
-        exited["code"]
-        for event in facts.events_of(Event.EXITED)
-        if (exited := _EXITED.match(words(event))) and exited["pod"] == worst.pod_name
-    ]
-    how = f" after it {_how(int(codes[0]))}" if codes else ""
-    text = f"{worst.name} was started again {worst.restarts} times{how}."
-    return found("restart-loop", text, facts.names(worst))
+    codes = [code for pod_name, code in _exits(facts) if pod_name == worst.pod_name]
+    how = f" after it {_how(codes[0])}" if codes else ""
+    return found("restart-loop", facts.names(worst), restarts=str(worst.restarts), how=how)
 
 
-def replaced(facts: Facts) -> Diagnosis | None:
+def replaced(facts: Facts) -> Finding | None:
     """Say of a job that never restarts that a replica of it was made anew all the same."""
     if not facts.never_restarts or facts.job_condition(Phase.QUEUED) is not None:
         return None
     anew = next((one for one in facts.replicas if one.pod and one.created > 1), None)
-    if anew is None:
-        return None
-    text = f"The pod of {anew.name} vanished, and the operator made a new one."
-    return found("replica-replaced", text, facts.names(anew))
+    return None if anew is None else found("replica-replaced", facts.names(anew))
 
 
-def of_replica(facts: Facts, one: Replica) -> Diagnosis:
+def of_replica(facts: Facts, one: Replica) -> Finding:
     """Say how one replica ended, or last ended."""
-    return _outside(facts, one) or _inside(facts, one, one.ending)
+    return _outside(facts, one) or _inside(facts, one)
 
 
-def _first_failure(facts: Facts, lines: Lines) -> Diagnosis | None:
+def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
     """The replica that failed by itself first; None where none is seen to have failed."""
     candidates = [one for one in (*earlier(facts), *facts.replicas) if _has_failed(facts, one)]
     if not candidates:
@@ -118,13 +127,13 @@ def _first_failure(facts: Facts, lines: Lines) -> Diagnosis | None:
     if deleted := _deleted_before(facts, first):
         return deleted
     if (init := _init_ending(first)) and first.ending is None:
-        return found("init-failed", init_failed(first, init), facts.names(first))
+        return found("init-failed", facts.names(first), code=f" with exit code {init.code}")
     if lines.get(first.name) and first.ending is not None:
         return _by_lines(facts, first, others, lines)
     return of_replica(facts, first)
 
 
-def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Diagnosis:
+def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Finding:
     peers = [one for one in facts.replicas if one.name != first.name]
     codes: dict[str, int | None] = {one.name: one.ending.code for one in others if one.ending}
     codes[first.name] = first.ending.code if first.ending else None
@@ -139,7 +148,7 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
     )
     cause = exits.cause(failed, rest)
     if cause.id == "oom":
-        return found("oom", cause.sentence)
+        return found("oom", end=cause.sentence)
     return _failed(facts, cause.replica, cause.sentence, cause.id)
 
 
@@ -159,44 +168,34 @@ def _order(one: Replica) -> tuple[float, float, str]:
     return (math.inf if at is None else at, 0 if by_signal else 1, one.name)
 
 
-def _outside(facts: Facts, one: Replica) -> Diagnosis | None:
+def _outside(facts: Facts, one: Replica) -> Finding | None:
     """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
-    reason, why = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
-    ending, where = one.ending, f" on node {one.node}" if one.node else ""
-    by, message = _disruption(one)
+    reason, message = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
+    ending, names = one.ending, facts.names(one)
+    by, disruption = _disruption(one)
     ended_by = {by, reasons.ended_by(reason)}
-    names = facts.names(one)
+    how = reasons.TERMINATED.get(ending.reason) if ending else None
     if ended_by & {Outside.EVICTED, Outside.DRAINED}:
         drained = " (kubectl drain asks so)" if by is Outside.DRAINED else ""
-        text = f"{one.name} was evicted{where}: {quoted(why or message)}{drained}."
-        return found("evicted", text)
+        return found("evicted", names, why=f"{quoted(message or disruption)}{drained}")
     if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
-        text = f"{one.name} was evicted{where}: a taint (NoExecute) was put on its node."
-        return found("evicted", text)
-    how = reasons.TERMINATED.get(ending.reason) if ending else None
+        return found("evicted", names, why="a taint (NoExecute) was put on its node")
     if ending and how is Terminated.OUT_OF_MEMORY:
-        limit = _memory_limit(one)
-        child = "" if ending.code == 137 else f", and it exited with code {ending.code}"
-        what = f"{one.name} ran" if ending.code == 137 else f"A process of {one.name} ran"
-        text = f"{what} out of its memory{limit} and was killed{child}{where}."
-        return found("oom", text)
-    if Outside.PREEMPTED in ended_by:
-        return found("preempted", f"{one.name} was preempted{where}: {quoted(message)}.")
-    if Outside.NODE_LOST in ended_by:
-        text = f"The node {one.node} of {one.name} was lost: {quoted(message or why or reason)}."
-        return found("node-lost", text, names)
+        child, what = "", f"{one.name} ran"
+        if ending.code != 137:
+            child, what = f", and it exited with code {ending.code}", f"A process of {one.name} ran"
+        end = f"{what} out of its memory{_memory_limit(one)} and was killed{child}{names['where']}."
+        return found("oom", end=end)
+    for outside, cause_id in _OUTSIDE.items():
+        if outside in ended_by:
+            why = quoted(disruption or message or reason)
+            if outside is Outside.REFUSED:
+                why = f"{reason}, {why}"
+            limit = f"activeDeadlineSeconds of {one.name}"
+            return found(cause_id, names, limit=limit, why=why)
     if ending and how is Terminated.NEVER_STARTED:
-        text = f"{one.name} could not be started: {quoted(ending.message or ending.reason)}."
-        return found("start-error", text)
-    if Outside.DEADLINE in ended_by:
-        text = f"{one.name} was ended by its own activeDeadlineSeconds: {quoted(why)}."
-        return found("deadline", text)
-    if Outside.SHUTDOWN in ended_by:
-        text = f"{one.name} ended with its node {one.node}: {quoted(why)}."
-        return found("node-lost", text, names)
-    if Outside.REFUSED in ended_by:
-        text = f"Node {one.node} refused {one.name} ({reason}): {quoted(why)}."
-        return found("node-cannot-start", text, names)
+        why = f"{ending.reason}, {quoted(ending.message)}" if ending.message else ending.reason
+        return found("start-error", names, why=why)
     return None
 
 
@@ -212,7 +211,8 @@ def _disruption(one: Replica) -> tuple[object, str]:
     return reasons.EVENTS[event["reason"]], str(event.get("message") or "")
 
 
-def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
+def _inside(facts: Facts, one: Replica) -> Finding:
+    ending = one.ending
     if ending is None:
         why = str(one.status.get("message") or one.status.get("reason") or "no exit code is known")
         return _failed(facts, one.name, f"{one.name} failed: {quoted(why)}.")
@@ -225,13 +225,7 @@ def _inside(facts: Facts, one: Replica, ending: Ending | None) -> Diagnosis:
     return _failed(facts, one.name, text, exits.cause_id(ending.code))
 
 
-def init_failed(one: Replica, ending: Ending | None = None) -> str:
-    """Say that the init container of a replica failed."""
-    how = f"ended with exit code {ending.code}" if ending else "failed"
-    return f"The init container of {one.name} {how}: it did not find the master."
-
-
-def _deleted_before(facts: Facts, first: Replica) -> Diagnosis | None:
+def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
     """Of pods that someone deleted before the first of the job failed: by that, it did."""
     policy = ((facts.job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy")
     if limit_struck(facts) or policy not in (None, "None"):
@@ -247,10 +241,10 @@ def _deleted_before(facts: Facts, first: Replica) -> Diagnosis | None:
     if not deleted:
         return None
     _, one = min(deleted, key=lambda each: each[0])
-    return found("pod-deleted", f"The pod of {one.name} was deleted while it ran.")
+    return found("pod-deleted", facts.names(one), when="while")
 
 
-def _deleted(facts: Facts) -> Diagnosis | None:
+def _deleted(facts: Facts) -> Finding | None:
     """Of pods that are gone, or going, without having failed: someone deleted them."""
     left = [
         one
@@ -259,25 +253,14 @@ def _deleted(facts: Facts) -> Diagnosis | None:
     ]
     if left:
         first = min(left, key=_order)
-        what = "while it ran" if first.started else "before it ran"
-        return found("pod-deleted", f"The pod of {first.name} was deleted {what}.")
+        return found("pod-deleted", facts.names(first), when="while" if first.started else "before")
     return replaced(facts)
-
-
-def _limit(message: str, first: Diagnosis | None) -> Diagnosis:
-    why = f" {first.sentence}" if first is not None and first.id != "pod-deleted" else ""
-    if _BACKOFF in message:
-        text = "The job's backoffLimit is reached, and the operator deleted its pods."
-        return found("backoff-limit", text + why)
-    text = "The job ran into its activeDeadlineSeconds, and the operator deleted its pods."
-    return found("deadline", text + why)
 
 
 def _failed(
     facts: Facts, name: str, sentence: str, cause_id: str = exits.REPLICA_FAILED
-) -> Diagnosis:
-    known = cause_id if cause_id in ACTIONS else exits.REPLICA_FAILED
-    return found(known, sentence, {**facts.names(), "replica": name})
+) -> Finding:
+    return found(cause_id, {**facts.names(), "replica": name}, end=sentence)
 
 
 def _how(code: int) -> str:

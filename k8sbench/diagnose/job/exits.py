@@ -39,7 +39,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it ran one of our own trainers."""
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why the job failed."""
 
     replica: str
@@ -144,7 +144,7 @@ def failed_by_itself(lines: Sequence[str]) -> bool:
     return is_error and not _LOST_PEER.search(line)
 
 
-def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) -> Cause:
+def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) -> Failure:
     """Name what failed the job.
 
     ``first`` ended first; ``others`` are the rest, each with the lines that it had written by
@@ -160,11 +160,11 @@ def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) ->
     return _of_rank(failed, rank, kills)
 
 
-def _of_replica(failed: Ended, kills: int | None) -> Cause:
+def _of_replica(failed: Ended, kills: int | None) -> Failure:
     """The sentence where only the replica is known."""
     if refusal := _refusal(failed):
         sentence = f"{failed.replica} {_how(failed)}{_quoted(refusal)}"
-        return Cause(replica=failed.replica, sentence=sentence, id=USAGE_ERROR)
+        return Failure(replica=failed.replica, sentence=sentence, id=USAGE_ERROR)
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and signals.KILL not in _killed_by(failed.last):
         return _by_message(failed, line, failed.code)
@@ -188,7 +188,7 @@ def _refusal(failed: Ended) -> str | None:
     return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None
 
 
-def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Cause:
+def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Failure:
     """The sentence where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
         return _by_message(failed, rank.line, rank.code)
@@ -197,19 +197,16 @@ def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Cause:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
         return _out_of_memory(failed, sentence, last, kills)
     sentence += _quoted(rank.error)
-    return Cause(replica=failed.replica, sentence=sentence, id=cause_id(rank.code))
+    return Failure(replica=failed.replica, sentence=sentence, id=cause_id(rank.code))
 
 
-def _by_message(failed: Ended, line: str, code: int | None) -> Cause:
+def _by_message(failed: Ended, line: str, code: int | None) -> Failure:
     name, how, found = failed.replica, f"{_how(failed)}{_quoted(line)}", cause_id(code)
     sentence = f"{name} {how}"
     if _PORT_TAKEN.search(line):
         found = "port-taken"
-        sentence = (
-            f"{name} found its port taken by another program, although it was free when the job"
-            f" started; run it again. It {how}"
-        )
-    return Cause(replica=name, sentence=sentence, id=found)
+        sentence = f"{name} found its port taken by another program; run it again. It {how}"
+    return Failure(replica=name, sentence=sentence, id=found)
 
 
 def _quoted(line: str) -> str:
@@ -217,10 +214,10 @@ def _quoted(line: str) -> str:
     return f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
 
 
-def _out_of_memory(failed: Ended, how: str, last: str, kills: int | None) -> Cause:
+def _out_of_memory(failed: Ended, how: str, last: str, kills: int | None) -> Failure:
     known = "the kernel killed a process for want of memory meanwhile, so it was"
     sentence = f"{how}: {known if kills else 'it was possibly'} out of memory.{last}"
-    return Cause(replica=failed.replica, sentence=sentence, id="oom")
+    return Failure(replica=failed.replica, sentence=sentence, id="oom")
 
 
 # -- what launchers report of their ranks ---------------------------------------------------------

@@ -121,6 +121,13 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.spec.get("nodeName")
 
     @property
+    def names(self) -> dict[str, str]:
+        """The names that a sentence or an action may hold."""
+        where = f" on node {self.node}" if self.node else ""
+        names = {"replica": self.name, "replicas": self.name, "pod": self.pod_name}
+        return names | {"node": str(self.node), "where": where}
+
+    @property
     def ended(self) -> bool:
         """Whether its containers have all ended."""
         return self.phase in ("Succeeded", "Failed")
@@ -230,9 +237,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Return the names that an action may hold, of the job and of one replica."""
         kind = kind_of(self.plan).singular
         names = {"namespace": self.namespace, "kind": kind, "job": self.plan.job_name}
-        if one is not None:
-            names |= {"replica": one.name, "pod": one.pod_name, "node": str(one.node)}
-        return names
+        return names if one is None else names | one.names
 
     @property
     def age(self) -> float:
@@ -314,7 +319,7 @@ def _means(event: KubeObject, *wanted: Event | type[Outside]) -> bool:
     return meaning in wanted or type(meaning) in wanted
 
 
-def words(event: KubeObject) -> str:
+def message_of(event: KubeObject) -> str:
     """Return the message of an event."""
     return str(event.get("message") or "").removeprefix(_COMBINED)
 

@@ -15,10 +15,11 @@ from decimal import Decimal
 
 import msgspec
 
-from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.causes import found
 from k8sbench.diagnose.job.facts import Facts, Replica
 from k8sbench.diagnose.job.reasons import Event
-from k8sbench.diagnose.job.words import has, names, quoted
+from k8sbench.diagnose.job.words import names, quoted
+from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject, labels_of, moment
 from k8sbench.model.pool import amount
 
@@ -27,15 +28,14 @@ BIND_SECONDS = 30.0
 missing; longer than a provisioner usually takes."""
 _HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<why>.*)$", re.DOTALL)
 _NO_NODES = "no nodes available to schedule pods"
-_INSUFFICIENT = re.compile(r"^Insufficient (\S+)$|^(Too many pods)$")
-_TAINT = re.compile(
-    r"^node\(s\) had untolerated taint \{(?P<key>[^:}]+)(?:: ?(?P<value>[^}]*))?\}$"
+_REASON = re.compile(
+    r"Insufficient (?P<resource>\S+)|(?P<pods>Too many pods)"
+    r"|node\(s\) had untolerated taint \{(?P<taint>[^}]+)\}"
+    # The second of a pod that is pinned to one node.
+    r"|(?P<mismatched>node\(s\) didn't match Pod's node affinity/selector"
+    r"|node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\])"
+    r"|(?P<closed>node\(s\) were unschedulable)"
 )
-_MISMATCH = {
-    "node(s) didn't match Pod's node affinity/selector",
-    "node(s) didn't satisfy plugin(s) [NodeAffinity]",  # of a pod that is pinned to one node
-}
-_CLOSED = "node(s) were unschedulable"
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "(?P<claim>[^"]+)" not found')
 _UNBOUND = re.compile(
     r"unbound immediate PersistentVolumeClaims|didn't find available persistent volumes|"
@@ -51,19 +51,34 @@ _PASSING = re.compile(
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
-class SchedulerMessage(msgspec.Struct, frozen=True, kw_only=True):
+class SchedulerMessage(msgspec.Struct, kw_only=True):
     """What the scheduler wrote about one pod."""
 
     nodes: int
-    insufficient: Mapping[str, int]
+    """Number of nodes that it looked at."""
+    insufficient: dict[str, int]
     """Nodes by the resource that they have too little of."""
-    taints: Mapping[str, int]
+    taints: dict[str, int]
     """Nodes by taint, ``key: value``."""
     mismatched: int
+    """Number of nodes with other labels."""
     closed: int
-    """Nodes that are cordoned."""
+    """Number of nodes that are cordoned."""
     unhelpful: bool
-    """Whether nothing that ends could make room, on any node."""
+    """True where nothing that ends could make room, on any node."""
+
+    def rest(self) -> list[str]:
+        """Say of the nodes that were not even looked at for resources why not."""
+        count_by_reason = {
+            f"the taint {taint}, which the pool does not tolerate,": count
+            for taint, count in self.taints.items()
+        }
+        count_by_reason |= {"a cordon": self.closed, "other labels": self.mismatched}
+        return [self.on(what, count) for what, count in count_by_reason.items() if count]
+
+    def on(self, what: str, count: int) -> str:
+        """Say on how many of the nodes something is."""
+        return f"{what} on {count} of {self.nodes} node{'s' * (self.nodes > 1)}"
 
 
 def read(message: str) -> SchedulerMessage | None:
@@ -74,26 +89,25 @@ def read(message: str) -> SchedulerMessage | None:
     why, _, preemption = head["why"].partition(" preemption: ")
     insufficient: dict[str, int] = {}
     taints: dict[str, int] = {}
-    mismatched = closed = 0
-    for count, reason in _counted(why):
-        if short := _INSUFFICIENT.match(reason):
-            insufficient[short[1] or "pods"] = count
-        elif taint := _TAINT.match(reason):
-            value = (taint["value"] or "").strip()
-            taints[f"{taint['key']}: {value}" if value else taint["key"]] = count
-        elif reason in _MISMATCH:
-            mismatched = count
-        elif reason == _CLOSED:
-            closed = count
-    nodes = int(head["nodes"])
+    nodes_by_kind = {"mismatched": 0, "closed": 0}
+    for count, text in _counted(why):
+        reason = _REASON.fullmatch(text)
+        if reason is None:
+            continue
+        if reason["resource"] or reason["pods"]:
+            insufficient[reason["resource"] or "pods"] = count
+        elif reason["taint"]:
+            taints[reason["taint"].strip(": ")] = count
+        elif reason.lastgroup:
+            nodes_by_kind[reason.lastgroup] = count
     preempted = _HEAD.match(preemption)
     reasons = list(_counted(preempted["why"])) if preempted else []
+    nodes = int(head["nodes"])
     return SchedulerMessage(
         nodes=nodes,
         insufficient=insufficient,
         taints=taints,
-        mismatched=mismatched,
-        closed=closed,
+        **nodes_by_kind,
         unhelpful=reasons == [(nodes, _UNHELPFUL)],
     )
 
@@ -103,147 +117,125 @@ def unplaced(facts: Facts) -> list[Replica]:
     return [one for one in facts.replicas if one.pod and not one.gone and not one.node]
 
 
-def causes(facts: Facts) -> Iterator[Diagnosis | float]:
+def causes(facts: Facts) -> Iterator[Finding | float]:
     """Yield why replicas have no node; a number: seconds after which there may be a cause."""
     groups: dict[str, list[Replica]] = {}
-    for one in unplaced(facts):
-        condition = one.condition("PodScheduled") or {}
+    for replica in unplaced(facts):
+        condition = replica.condition("PodScheduled") or {}
         if message := str(condition.get("message") or ""):
-            groups.setdefault(message, []).append(one)
-    for message, some in groups.items():
-        yield _cause(facts, message, some)
+            groups.setdefault(message, []).append(replica)
+    for message, replicas in groups.items():
+        yield from _cause(facts, message, replicas)
 
 
-def _cause(facts: Facts, message: str, some: Sequence[Replica]) -> Diagnosis | float:
-    where = facts.names(some[0])
-    head = f"No node for {names(some)}"
-    report = read(message)
+def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[Finding | float]:
+    first, report = replicas[0], read(message)
+    where = facts.names(first) | {"replicas": names(replicas)}
     if _GANG.search(message):
-        text = f"{head}: the gang scheduler waits for room for all: {quoted(message)}."
-        return found("gang-incomplete", text)
-    if _NO_NODES in message or (report and report.nodes == 0):
-        return found("no-node-fits", f"{head}: the cluster has no nodes at all.")
-    if volume := _volume(facts, message, some[0], head):
-        return volume
-    if report is None:
-        return found("unscheduled", f"{head}: {quoted(message)}.", where)
-    missing = _missing_labels(facts, some[0])
-    comes = some[0].last_event(Event.NODE_COMES) is not None
+        why = f"the gang scheduler waits for room for all: {quoted(message)}"
+        yield found("no-node-fits", where, why=why)
+    elif _NO_NODES in message or (report and report.nodes == 0):
+        yield found("no-node-fits", where, why="the cluster has no nodes at all")
+    elif missing := _NO_CLAIM.search(message):
+        yield from passing("volume-missing", where, _age(facts, first), claim=missing["claim"])
+    elif _UNBOUND.search(message):
+        yield _unbound(facts, message, first, where)
+    elif report is None:
+        yield _quoted(message, where)
+    else:
+        yield _no_node(facts, report, message, replicas, where)
+
+
+def _no_node(
+    facts: Facts,
+    report: SchedulerMessage,
+    message: str,
+    replicas: Sequence[Replica],
+    where: Mapping[str, str],
+) -> Finding:
+    first = replicas[0]
+    missing = _missing_labels(facts, first)
+    comes = first.last_event(Event.NODE_COMES) is not None
     if report.mismatched == report.nodes or (missing and not report.insufficient):
-        text = f"{head}: {_none(report)} has {_labels(some[0])}{missing}."
-        return found("no-matching-node", text, unrecoverable=not comes)
+        labels = _labels(first) + missing
+        return found("no-matching-node", where, unrecoverable=not comes, labels=labels)
     if report.insufficient:
-        return _too_little(facts, report, some, head, comes=comes)
-    return _closed_or_tainted(report, message, head, where)
+        return _too_little(facts, report, replicas, where, comes=comes)
+    why = "; ".join(report.rest())
+    if report.closed or any(_PASSING.search(taint) for taint in report.taints):
+        return found("nodes-not-ready", where, why=why)
+    if report.taints:
+        return found("taint-not-tolerated", where, why=why)
+    return _quoted(message, where)
 
 
 def _too_little(
-    facts: Facts, report: SchedulerMessage, some: Sequence[Replica], head: str, *, comes: bool
-) -> Diagnosis:
-    wanted = requests(some[0].spec)
-    most = _largest(facts, some[0])
+    facts: Facts,
+    report: SchedulerMessage,
+    replicas: Sequence[Replica],
+    where: Mapping[str, str],
+    *,
+    comes: bool,
+) -> Finding:
+    wanted = requests(replicas[0].spec)
+    most = _largest(facts, replicas[0])
     over = [name for name in report.insufficient if name in most and wanted[name] > most[name]]
     short = over or sorted(report.insufficient, key=lambda name: -report.insufficient[name])
     # Extended resources first: GPUs are what a benchmark waits for.
-    name = next((one for one in short if "/" in one), short[0])
-    each = _quantity(name, wanted.get(name))
+    name = next((resource for resource in short if "/" in resource), short[0])
+    asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
     if over or (report.unhelpful and not comes):
-        largest = f"; the largest has {_quantity(name, most[name])}" if name in most else ""
-        text = f"{head}: {each} is more than {_any(report)} has{largest}."
-        return found("request-too-large", text)
-    rest = [
-        f"{_of(count, report)} {has(count)} too little {one} free"
-        for one, count in sorted(report.insufficient.items(), key=lambda item: item[0] != name)
+        largest = f"; the largest has {_value(name, most[name])}" if name in most else ""
+        return found("request-too-large", where, asked=asked, most=largest)
+    if len(replicas) > 1:
+        total = wanted.get(name, Decimal(0)) * len(replicas)
+        asked += f" each ({_value(name, total)} in all)"
+    parts = [
+        report.on(f"too little {resource} free", report.insufficient[resource])
+        for resource in sorted(report.insufficient, key=lambda resource: resource != name)
     ]
-    total = wanted.get(name, Decimal(0)) * len(some)
-    asks = f"it asks for {each}"
-    if len(some) > 1:
-        asks = f"each asks for {each} ({_value(name, total)} in all)"
-    text = f"{head}: {asks}, and {'; '.join([*rest, *_other_nodes(report)])}."
-    return found("no-node-fits", text)
+    why = "; ".join([*parts, *report.rest()])
+    return found("no-node-fits", where, why=f"asked for {asked}; {why}")
 
 
-def _closed_or_tainted(
-    report: SchedulerMessage, message: str, head: str, where: Mapping[str, str]
-) -> Diagnosis:
-    text = f"{head}: {'; '.join(_other_nodes(report))}."
-    if report.closed or any(_PASSING.search(taint) for taint in report.taints):
-        return found("nodes-not-ready", text)
-    if report.taints:
-        return found("taint-not-tolerated", text)
-    return found("unscheduled", f"{head}: {quoted(message)}.", where)
+def _quoted(message: str, where: Mapping[str, str]) -> Finding:
+    what = f"No node for {where['replicas']}"
+    return found("pod-not-started", where, what=what, why=quoted(message))
 
 
-def _other_nodes(report: SchedulerMessage) -> list[str]:
-    """Say of the nodes that were not even looked at for resources why not."""
-    parts = []
-    for taint, count in report.taints.items():
-        text = (
-            f"{_of(count, report)} {has(count)} the taint {taint}, which the pool does not tolerate"
-        )
-        parts.append(text)
-    if report.closed:
-        parts.append(
-            f"{_of(report.closed, report)} {'is' if report.closed == 1 else 'are'} closed to pods"
-        )
-    if report.mismatched:
-        parts.append(f"{_of(report.mismatched, report)} {has(report.mismatched)} other labels")
-    return parts
+def _age(facts: Facts, replica: Replica) -> float:
+    return facts.now - (moment(replica.meta.get("creationTimestamp")) or facts.now)
 
 
-def _any(report: SchedulerMessage) -> str:
-    return "the only node" if report.nodes == 1 else f"any of the {report.nodes} nodes"
-
-
-def _none(report: SchedulerMessage) -> str:
-    return f"none of the {report.nodes} nodes" if report.nodes > 1 else "not even the only node"
-
-
-def _of(count: int, report: SchedulerMessage) -> str:
-    if count == report.nodes:
-        return "the only node" if count == 1 else f"all {count} nodes"
-    return f"{count} of {report.nodes} nodes"
-
-
-def _volume(facts: Facts, message: str, one: Replica, head: str) -> Diagnosis | float | None:
-    missing = _NO_CLAIM.search(message)
-    if missing is None and not _UNBOUND.search(message):
-        return None
-    waited = facts.now - (moment(one.meta.get("creationTimestamp")) or facts.now)
-    if missing is not None:
-        text = f"{head}: there is no claim {missing['claim']} in namespace {facts.namespace}."
-        claim = {**facts.names(), "claim": missing["claim"]}
-        return unrecoverable_later("volume-missing", text, claim, waited)
+def _unbound(
+    facts: Facts, message: str, replica: Replica, where: Mapping[str, str]
+) -> Finding | float:
+    waited = _age(facts, replica)
     if waited < BIND_SECONDS:
         return BIND_SECONDS - waited
     claims = [
         volume["persistentVolumeClaim"]["claimName"]
-        for volume in one.spec.get("volumes") or []
+        for volume in replica.spec.get("volumes") or []
         if "persistentVolumeClaim" in volume
     ]
-    why = next(
-        (
-            str(event.get("message", ""))
-            for event in reversed(facts.seen.events)
-            if (event.get("involvedObject") or {}).get("kind") == "PersistentVolumeClaim"
-            and event["involvedObject"].get("name") in claims
-        ),
-        message.partition(" preemption: ")[0].partition(": ")[2],
+    about_claims = (
+        str(event.get("message", ""))
+        for event in reversed(facts.seen.events)
+        if (event.get("involvedObject") or {}).get("kind") == "PersistentVolumeClaim"
+        and event["involvedObject"].get("name") in claims
     )
-    text = (
-        f"{head}: after {waited:.0f} s the claim {' or '.join(claims)} has no volume:"
-        f" {quoted(why)}."
-    )
-    names = {**facts.names(), "claim": claims[0] if claims else ""}
-    return found("volume-not-bound", text, names)
+    why = next(about_claims, message.partition(" preemption: ")[0].partition(": ")[2])
+    claim = " or ".join(claims)
+    return found("volume-not-bound", where, claim=claim, seconds=f"{waited:.0f}", why=quoted(why))
 
 
-def unrecoverable_later(
-    cause_id: str, sentence: str, names: Mapping[str, str], waited: float
-) -> Diagnosis:
-    """Make a diagnosis, unrecoverable after half a minute: someone may be creating the object."""
-    again_s = BIND_SECONDS - waited if waited < BIND_SECONDS else None
-    return found(cause_id, sentence, names, unrecoverable=again_s is None, again_s=again_s)
+def passing(
+    cause_id: str, names: Mapping[str, str], waited: float, **words: str
+) -> Iterator[Finding | float]:
+    """Yield a cause that is unrecoverable after half a minute: someone may be making the object."""
+    yield found(cause_id, names, unrecoverable=waited >= BIND_SECONDS, **words)
+    if waited < BIND_SECONDS:
+        yield BIND_SECONDS - waited
 
 
 def requests(spec: KubeObject) -> dict[str, Decimal]:
@@ -260,43 +252,36 @@ def requests(spec: KubeObject) -> dict[str, Decimal]:
 def matching(nodes: Sequence[KubeObject], pod: KubeObject) -> list[KubeObject]:
     """Return the nodes that have the labels of a pod's selector."""
     selector = (pod.get("nodeSelector") or {}).items()
-    return [one for one in nodes if selector <= labels_of(one).items()]
+    return [node for node in nodes if selector <= labels_of(node).items()]
 
 
-def _largest(facts: Facts, one: Replica) -> dict[str, Decimal]:
+def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
     """Most that any matching node has of each resource, also when empty; empty: not known."""
-    most: dict[str, Decimal] = {}
-    for node in matching(facts.seen.nodes or (), one.spec):
+    nodes = matching(facts.seen.nodes or (), replica.spec)
+    # A resource that no matching node has at all is not in their lists.
+    most = dict.fromkeys(requests(replica.spec), Decimal(0)) if nodes else {}
+    for node in nodes:
         for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
             most[name] = max(most.get(name, Decimal(0)), amount(str(quantity)))
-    if most:
-        # A resource that no matching node has at all is not in their lists.
-        return {name: most.get(name, Decimal(0)) for name in {*most, *requests(one.spec)}}
     return most
 
 
-def _missing_labels(facts: Facts, one: Replica) -> str:
+def _missing_labels(facts: Facts, replica: Replica) -> str:
     """Say which values the nodes have instead; empty where one matches, or none is known."""
-    if not facts.seen.nodes or matching(facts.seen.nodes, one.spec):
+    if not facts.seen.nodes or matching(facts.seen.nodes, replica.spec):
         return ""
-    for key, value in (one.spec.get("nodeSelector") or {}).items():
-        there = {labels_of(node).get(key) for node in facts.seen.nodes}
-        if value not in there:
-            values = sorted(one for one in there if one is not None)
-            return f"; theirs is {', '.join(values)}" if values else "; they have no such label"
+    for key, value in (replica.spec.get("nodeSelector") or {}).items():
+        values = {labels_of(node).get(key) for node in facts.seen.nodes}
+        if value not in values:
+            others = sorted(filter(None, values))
+            return f"; theirs is {', '.join(others)}" if others else "; they have no such label"
     return "; each has only some of them"
 
 
-def _labels(one: Replica) -> str:
-    selector = one.spec.get("nodeSelector") or {}
-    if not selector:
-        return "the labels of its node affinity"
+def _labels(replica: Replica) -> str:
+    selector = replica.spec.get("nodeSelector") or {}
     listed = ", ".join(f"{key}={value}" for key, value in selector.items())
-    return f"the label{'s' if len(selector) > 1 else ''} {listed}"
-
-
-def _quantity(name: str, value: Decimal | None) -> str:
-    return name if value is None else f"{_value(name, value)} {name}"
+    return f"the label{'s' * (len(selector) > 1)} {listed}" if listed else "the labels asked for"
 
 
 def _value(name: str, value: Decimal) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from k8sbench.diagnose.job import admission, scheduling, starting
-from k8sbench.diagnose.job.causes import Diagnosis
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica
+from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 
 REFUSED = "FailedCreate"
@@ -19,9 +19,7 @@ class _Facts(Facts, frozen=True, kw_only=True):
 
     def names(self, one: Replica | None = None) -> dict[str, str]:
         names = {"namespace": self.namespace, "kind": "job", "job": name_of(self.job)}
-        if one is not None:
-            names |= {"replica": one.name, "pod": one.pod_name, "node": str(one.node)}
-        return names
+        return names if one is None else names | one.names
 
 
 def waits_for(
@@ -31,7 +29,7 @@ def waits_for(
     *,
     container: str,
     now: float,
-) -> Diagnosis | None:
+) -> Finding | None:
     """Return what the pod waits for, if it is a trouble; ``pod`` None: it was not created.
 
     ``events`` are those about the Job and the pod, oldest first.
@@ -51,7 +49,7 @@ def waits_for(
     )
     facts = _Facts(seen=snapshot, now=now, job=job, replicas=(replica,), events=())
     found = [*starting.causes(facts), *scheduling.causes(facts)]
-    return next((one for one in found if isinstance(one, Diagnosis)), None)
+    return next((one for one in found if isinstance(one, Finding)), None)
 
 
 def ended(job: KubeObject) -> KubeObject | None:

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from k8sbench.diagnose.job import changes, endings, reasons, waiting
-from k8sbench.diagnose.job.causes import ACTIONS, Diagnosis, found
+from k8sbench.diagnose.job.causes import CAUSES, found
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.diagnose.job.words import names
+from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
+from k8sbench.model.finding import Finding
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import (
@@ -67,7 +69,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 class _Cancelled(msgspec.Struct):
     """The value of the annotation."""
 
-    cause: str = "The job was cancelled."
+    cause: str = CAUSES["cancelled"].sentence
     cause_id: str | None = None
     phase: str | None = None
 
@@ -97,11 +99,11 @@ def read_facts(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -
 
 def _with_changes(state: JobState, facts: Facts) -> JobState:
     """Add that the job was changed, where nothing else is wrong and it may still be measured."""
-    changed = changes.sentence(facts.job, facts.plan)
-    if changed is None or state.cause_id is not None or state.phase is Phase.CREATED:
+    changed = "; ".join(changes.differences(facts.job, facts.plan))
+    if not changed or state.cause_id is not None or state.phase is Phase.CREATED:
         return state
-    why = found(changes.JOB_CHANGED, changed, facts.names())
-    cause = f"{state.cause} {changed}"
+    why = found(changes.JOB_CHANGED, facts.names(), why=changed)
+    cause = f"{state.cause} {why.sentence}"
     return msgspec.structs.replace(state, cause=cause, cause_id=why.id, action=why.action)
 
 
@@ -151,22 +153,17 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
     ]
     running = [one for one in others if _may_write(facts, one)]
     unended = [one for one in others if one not in running]
-    cause = f"All {len(facts.replicas)} replicas succeeded."
-    if len(facts.replicas) == 1:
-        cause = f"{facts.replicas[0].name} succeeded."
-    elif others:
-        parts = [f"{names(running)} still ran"] if running else []
-        parts += [f"of {names(unended)} no end was seen"] if unended else []
-        cause = f"{facts.replicas[0].name} succeeded; {'; '.join(parts)}."
-    return _final(facts, Phase.SUCCEEDED, cause)
+    parts = [f"{facts.replicas[0].name if others else _all(facts.replicas)} succeeded"]
+    parts += [f"{names(running)} still ran"] if running else []
+    parts += [f"of {names(unended)} no end was seen"] if unended else []
+    return _final(facts, Phase.SUCCEEDED, f"{'; '.join(parts)}.")
 
 
 def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState:
     # The operator may write its own end before a job that was cancelled is deleted.
     if cancelled := _cancelled(facts, lines):
         return cancelled
-    why = endings.failure(facts, lines)
-    return _final(facts, Phase.FAILED, why.sentence, why)
+    return _final(facts, Phase.FAILED, endings.failure(facts, lines))
 
 
 def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
@@ -178,7 +175,7 @@ def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
         phase=Phase.FAILED if annotation.phase == Phase.FAILED else Phase.CANCELLED,
         cause=f"{annotation.cause.rstrip('.')}; {kept}" if kept else annotation.cause,
         cause_id=annotation.cause_id or "cancelled",
-        action=ACTIONS["cancelled"],
+        action=CAUSES["cancelled"].action,
         replicas=_states(facts),
         over=_over(facts),
     )
@@ -188,22 +185,19 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
     if not facts.seen.deleted:
         return None
     if facts.seen.job is None:
-        sentence = "The cluster has no such job any more, and its end was not seen."
-        action = (
-            "Submit it again, unless another store has collected it (k8sbench results there); what"
-            " was archived of its logs is kept."
+        gone = Finding(
+            id=JOB_GONE,
+            severity="fail",
+            sentence="The cluster has no such job any more, and its end was not seen.",
+            action="Submit it again, unless another store has collected it (k8sbench results"
+            " there); what was archived of its logs is kept.",
         )
-        gone = Diagnosis(id=JOB_GONE, sentence=sentence, action=action)
-        return _final(facts, Phase.LOST, sentence, gone)
-    sentence = "The job was deleted by someone else, before its end was seen"
-    if left := facts.seen.left_behind:
+        return _final(facts, Phase.LOST, gone)
+    names, left = facts.names(), ""
+    if count := facts.seen.left_behind:
         pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
-        goes, them = ("was left behind and goes", "it")
-        if left > 1:
-            goes, them = "were left behind and go", "them"
-        sentence += f"; of its pods {left} {goes} on: '{pods}' ends {them}"
-    sentence += "."
-    return _final(facts, Phase.LOST, sentence, found("job-deleted", sentence))
+        left = f"; of its pods {count} were left behind: '{pods}' ends them"
+    return _final(facts, Phase.LOST, found("job-deleted", names, left=left))
 
 
 def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
@@ -220,9 +214,7 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobSta
         return _failed(facts, lines)
     beside = sorted({name for one in facts.replicas if not one.ended for name in one.sidecars})
     still = f"; {', '.join(beside)} ran on beside them" if beside else ""
-    first, *others = facts.replicas
-    all_of_them = f"All {len(facts.replicas)} replicas" if others else first.name
-    return _final(facts, Phase.SUCCEEDED, f"{all_of_them} succeeded{still}.")
+    return _final(facts, Phase.SUCCEEDED, f"{_all(facts.replicas)} succeeded{still}.")
 
 
 def _going(facts: Facts) -> JobState:
@@ -235,8 +227,8 @@ def _going(facts: Facts) -> JobState:
         failed = endings.unreported(facts)
         again = SILENT_SECONDS if all(one.stopped for one in facts.replicas) else None
         again = failed if isinstance(failed, float) else again
-        trouble = waiting.gang_ignored(facts)
-        trouble = failed if isinstance(failed, Diagnosis) else trouble
+        trouble = next(waiting.gang_ignored(facts), None)
+        trouble = failed if isinstance(failed, Finding) else trouble
     trouble = endings.loop(facts) or trouble or endings.replaced(facts)
     unseen = _unseen_for(facts)
     if unseen is not None and unseen < UNSEEN_SECONDS:
@@ -246,7 +238,7 @@ def _going(facts: Facts) -> JobState:
         cause=trouble.sentence if trouble else _calm(facts, phase),
         cause_id=trouble.id if trouble else None,
         action=trouble.action if trouble else None,
-        unrecoverable=bool(trouble and trouble.unrecoverable),
+        unrecoverable=bool(trouble and trouble.severity == "fail"),
         replicas=states,
         look_again_s=again,
     )
@@ -284,40 +276,39 @@ def _unseen_for(facts: Facts) -> float | None:
 
 
 def _calm(facts: Facts, phase: Phase) -> str:
-    count = len(facts.replicas)
-    placed = sum(one.node is not None for one in facts.replicas)
+    """Say how far a job is that nothing is wrong with."""
+    replicas = facts.replicas
     match phase:
         case Phase.CREATED:
             return "The job is created."
         case Phase.PULLING:
-            pulling = [one for one in facts.replicas if _replica_phase(one) is phase]
+            pulling = [replica for replica in replicas if _replica_phase(replica) is phase]
             return f"Image being pulled for {names(pulling)}."
-        case Phase.STARTING:
-            started = sum(one.started for one in facts.replicas)
-            return (
-                f"{started} of {count} replicas have started."
-                if count > 1
-                else "The replica has not started yet."
-            )
+        case Phase.RUNNING if _unseen_for(facts) is not None:
+            return "The operator says that the job runs; none of its pods is seen."
+        case Phase.RUNNING if not any(replica.ended for replica in replicas):
+            return f"{_all(replicas)} run{'s' * (len(replicas) == 1)}."
         case Phase.RUNNING:
-            if _unseen_for(facts) is not None:
-                return "The operator says that the job runs; none of its pods is seen."
-            if ended := sum(one.ended for one in facts.replicas):
-                some = f"{ended} of {count} replicas have ended."
-                return some if count > 1 else "The replica has ended."
-            return f"All {count} replicas run." if count > 1 else "The replica runs."
+            what, count = "have ended", sum(replica.ended for replica in replicas)
+        case Phase.STARTING:
+            what, count = "have started", sum(replica.started for replica in replicas)
         case _:
-            if count == 1:
-                return "The replica has a node." if placed else "The replica has no node yet."
-            return f"{placed} of {count} replicas have a node."
+            what, count = "have a node", sum(replica.node is not None for replica in replicas)
+    return f"{count} of {counted(len(replicas), 'replica')} {what}."
 
 
-def _final(facts: Facts, phase: Phase, cause: str, why: Diagnosis | None = None) -> JobState:
+def _all(replicas: Sequence[Replica]) -> str:
+    return f"All {len(replicas)} replicas" if len(replicas) > 1 else replicas[0].name
+
+
+def _final(facts: Facts, phase: Phase, why: Finding | str) -> JobState:
+    """Give the state of a job that has ended; ``why`` is a sentence where nothing is wrong."""
+    finding = None if isinstance(why, str) else why
     return JobState(
         phase=phase,
-        cause=cause,
-        cause_id=why.id if why else None,
-        action=why.action if why else None,
+        cause=why if isinstance(why, str) else why.sentence,
+        cause_id=finding.id if finding else None,
+        action=finding.action if finding else None,
         replicas=_states(facts),
         over=_over(facts),
     )

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, scheduling, starting
-from k8sbench.diagnose.job.causes import Diagnosis, found
+from k8sbench.diagnose.job.causes import found
 from k8sbench.diagnose.job.facts import Facts, Replica
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
 from k8sbench.model.counts import counted
+from k8sbench.model.finding import Finding
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, labels_of, moment
 from k8sbench.model.phase import Phase
 
@@ -30,39 +31,29 @@ _GANG_MARKS = (
 _UNUSABLE = re.compile("doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain")
 
 
-def cause(facts: Facts) -> tuple[Diagnosis | None, float | None]:
+def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     """Return what a job waits for, if it is a trouble, and when to look again (seconds)."""
     if facts.suspended:
         return _queue(facts)
     failed = endings.unreported(facts)
     if failed is not None:
         return (None, failed) if isinstance(failed, float) else (failed, None)
-    all_found = [*admission.causes(facts), *starting.causes(facts)]
+    all_found = [*gang_ignored(facts), *admission.causes(facts), *starting.causes(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
-    if ignored := gang_ignored(facts):
-        all_found.insert(0, ignored)
-    later = [each for each in all_found if isinstance(each, float)]
-    troubles = [each for each in all_found if isinstance(each, Diagnosis)]
-    later += [each.again_s for each in troubles if each.again_s is not None]
+    later = [seconds for seconds in all_found if isinstance(seconds, float)]
+    troubles = [finding for finding in all_found if isinstance(finding, Finding)]
     again = max(1.0, min(later)) if later else None
     if not troubles:
         return None, again
-    worst = next((each for each in troubles if each.unrecoverable), troubles[0])
+    worst = next((finding for finding in troubles if finding.severity == "fail"), troubles[0])
     return _half_placed(facts, worst), again
 
 
-def gang_ignored(facts: Facts) -> Diagnosis | None:
+def gang_ignored(facts: Facts) -> Iterator[Finding]:
     """Say that the operator gave the pods to no gang scheduler, though that was asked for."""
-    if not facts.plan.gang:
-        return None
-    pods = [one for one in facts.replicas if one.pod and not one.gone]
-    if not pods or any(_in_a_gang(one.meta, one.spec) for one in pods):
-        return None
-    text = (
-        f"The operator ignores --gang: the pod of {pods[0].name} belongs to no gang, and the"
-        " default scheduler places it alone."
-    )
-    return found("gang-ignored", text)
+    pods = [replica for replica in facts.replicas if replica.pod and not replica.gone]
+    if facts.plan.gang and pods and not any(_in_a_gang(pod.meta, pod.spec) for pod in pods):
+        yield found("gang-ignored", facts.names(pods[0]))
 
 
 def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
@@ -71,22 +62,19 @@ def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
     return any(mark in (meta.get(where) or {}) for where, mark in _GANG_MARKS)
 
 
-def _queue(facts: Facts) -> tuple[Diagnosis, float | None]:
-    where = facts.names()
+def _queue(facts: Facts) -> tuple[Finding, float | None]:
     queue = labels_of(facts.job).get(QUEUE_LABEL)
+    where = facts.names() | {"queue": str(queue)}
     if queue is None:
-        text = "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it."
-        return found("suspended", text, where), None
+        return found("suspended", where), None
     why = _queue_message(facts)
-    if _UNUSABLE.search(why):
-        text = f"Queue {queue} does not take the job: {quoted(why)}."
-        return found("queue-unusable", text, where), None
     if not why and facts.age >= QUEUE_SECONDS:
-        text = f"Nobody serves queue {queue}: in {facts.age:.0f} s Kueue has said nothing."
-        return found("queue-unusable", text, where), None
-    message = f": {quoted(why)}" if why else ""
-    again = None if why else QUEUE_SECONDS - facts.age
-    return found("queued", f"The job waits in queue {queue}{message}.", where), again
+        silence = f"in {facts.age:.0f} s Kueue has said nothing"
+        return found("queue-unusable", where, why=silence), None
+    if not why:
+        return found("queued", where, why="Kueue has said nothing yet"), QUEUE_SECONDS - facts.age
+    cause_id = "queue-unusable" if _UNUSABLE.search(why) else "queued"
+    return found(cause_id, where, why=quoted(why)), None
 
 
 def _queue_message(facts: Facts) -> str:
@@ -104,9 +92,9 @@ def _queue_message(facts: Facts) -> str:
     return ""
 
 
-def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
+def _operator(facts: Facts) -> Iterator[Finding | float]:
     """The operator itself: only where it has left pods uncreated and no refusal says why."""
-    missing = [one for one in facts.replicas if one.pod is None]
+    missing = [replica for replica in facts.replicas if replica.pod is None]
     if not missing or next(facts.events_of(Event.POD_REFUSED), None) is not None:
         return
     begun = _released_at(facts)
@@ -116,18 +104,9 @@ def _operator(facts: Facts) -> Iterator[Diagnosis | float]:
     count = len(facts.replicas)
     elsewhere = (facts.seen.operator_seen_at or 0.0) > begun
     touched = facts.events or facts.job.get("status") or len(missing) < count
-    if touched or elsewhere:
-        text = (
-            f"After {facts.now - begun:.0f} s the training operator has created"
-            f" {count - len(missing)} of {counted(count, 'pod')}."
-        )
-        yield found("operator-slow", text)
-    else:
-        text = (
-            f"The training operator has done nothing for the job in {facts.now - begun:.0f} s: it"
-            " does not run."
-        )
-        yield found("operator-down", text)
+    cause_id = "operator-slow" if touched or elsewhere else "operator-down"
+    pods = f"{count - len(missing)} of {counted(count, 'pod')}"
+    yield found(cause_id, facts.names(), seconds=f"{facts.now - begun:.0f}", pods=pods)
 
 
 def _released_at(facts: Facts) -> float:
@@ -140,28 +119,17 @@ def _released_at(facts: Facts) -> float:
     return resumed or facts.now
 
 
-def _half_placed(facts: Facts, worst: Diagnosis) -> Diagnosis:
+def _half_placed(facts: Facts, worst: Finding) -> Finding:
     """Replace the wait for free nodes by what it means, where others of the job hold theirs."""
-    if worst.id != "no-node-fits":
-        return worst
-    waiting = scheduling.unplaced(facts)
     placed = _placed(facts)
-    if not placed:
+    if worst.id != "no-node-fits" or not placed:
         return worst
-    held = _gpus(facts, placed)
-    holds = f"{names(placed)} hold{'s' if len(placed) == 1 else ''} {held} and wait"
-    holds += f"{'s' if len(placed) == 1 else ''} for {names(waiting)}"
-    if facts.seen.rivals:
-        rival = facts.seen.rivals[0]
-        text = f"{holds}, and job {rival} does the same: each waits for what the other holds."
-        return found("blocked-by-other-job", text, {"rival": rival})
-    return found("half-placed", f"{holds}. {worst.sentence}")
-
-
-def _gpus(facts: Facts, placed: list[Replica]) -> str:
     resource = facts.plan.pool.gpu_resource
-    total = sum(scheduling.requests(one.spec).get(resource, 0) for one in placed)
-    return f"{total} {resource}" if total else "their nodes"
+    total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
+    held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
+    if not facts.seen.rivals:
+        return found("half-placed", held, why=worst.sentence)
+    return found("blocked-by-other-job", held, rival=facts.seen.rivals[0])
 
 
 def half_placed(facts: Facts) -> bool:

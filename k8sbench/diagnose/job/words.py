@@ -1,4 +1,4 @@
-"""Formatting of names, verbs and quotations in the sentences of diagnoses."""
+"""Formatting of names and quotations in the sentences of diagnoses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ def names(replicas: Sequence[Replica]) -> str:
     if len(found) > 3:
         found = [*found[:2], f"{len(found) - 2} more"]
     return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
-
-
-def has(count: int) -> str:
-    """Return ``has`` or ``have``."""
-    return "has" if count == 1 else "have"
 
 
 def quoted(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from k8sbench.diagnose.job.causes import ACTIONS
+from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
 from k8sbench.diagnose.preflight.facts import PreflightFacts, Refusal, Unknown, known
 from k8sbench.model.image import TITLES
@@ -181,7 +181,7 @@ def gang(facts: PreflightFacts) -> Iterator[CheckResult]:
             "Nothing to do: where it makes none, submit sees that by the first pod.",
         )
     elif (refusal := gang_refusal(operator)) is not None:
-        yield fail(refusal, ACTIONS["gang-ignored"])
+        yield fail(refusal, CAUSES["gang-ignored"].action)
     else:
         scheduler = gang_scheduler(operator)
         yield ok(f"The operator makes a pod group of every job, for the scheduler {scheduler}.")

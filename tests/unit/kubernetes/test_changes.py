@@ -33,18 +33,18 @@ PLANS = [
 ]
 
 
-def sentence(found: dict[str, Any], of: RunPlan = PLAN) -> str | None:
-    """What is said of a job as it is kept while it is followed."""
-    return changes.sentence(trimming.job(found), of)
+def differences(found: dict[str, Any], of: RunPlan = PLAN) -> list[str]:
+    """What is unlike the plan in a job as it is kept while it is followed."""
+    return list(changes.differences(trimming.job(found), of))
 
 
 @pytest.mark.parametrize("of", PLANS, ids=lambda one: f"{one.framework}-{one.case}")
 def test_a_job_that_nobody_has_touched_is_as_it_was_planned(of: RunPlan) -> None:
-    assert sentence(plans.job(of), of) is None
+    assert differences(plans.job(of), of) == []
 
 
 def test_of_a_job_that_was_not_seen_nothing_is_said() -> None:
-    assert changes.sentence({}, PLAN) is None
+    assert list(changes.differences({}, PLAN)) == []
 
 
 def container(roles: dict[str, Any], role: str = "Worker") -> dict[str, Any]:
@@ -70,7 +70,7 @@ def container(roles: dict[str, Any], role: str = "Worker") -> dict[str, Any]:
 def test_what_was_changed_is_named_with_what_was_planned(change: Change, said: str) -> None:
     found = plans.job(PLAN)
     change(found["spec"]["pytorchReplicaSpecs"])
-    assert sentence(found) == f"The job was changed: {said}."
+    assert differences(found) == [said]
 
 
 @pytest.mark.parametrize("digest", ["", "@sha256:0123"])
@@ -79,7 +79,7 @@ def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
     for role in ("Master", "Worker"):
         one = container(found["spec"]["pytorchReplicaSpecs"], role)
         one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}{digest}"
-    assert sentence(found) is None
+    assert differences(found) == []
 
 
 def test_what_keeps_a_job_from_running_is_reported_first() -> None:

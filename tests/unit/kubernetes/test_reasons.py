@@ -80,7 +80,7 @@ def test_the_lists_are_those_of_the_sources(file: Path, listed: tuple[str, ...])
 def test_an_image_without_the_wanted_signature_is_diagnosed() -> None:
     message = "image signature validation failed: no signature found"
     waiting = waits("SignatureValidationFailed", message)
-    assert read(seen(pod(state=waiting))).cause_id == "image-pull-failed"
+    assert read(seen(pod(state=waiting))).cause_id == "pod-not-started"
 
 
 def test_a_reason_that_nobody_knows_is_an_error_of_the_start_if_it_says_so() -> None:

@@ -6,15 +6,13 @@ attempt is lost or doubled.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from k8sbench.diagnose.job import restarts
-from k8sbench.diagnose.job.causes import ACTIONS
+from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import attempts
 from k8sbench.model.creation import unknown_error
 from k8sbench.model.errors import (
@@ -194,16 +192,7 @@ def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_las
     assert run.history[-1].cause_id == "replica-failed"
 
 
-def test_every_cause_of_an_end_is_restarted_or_not_for_a_reason() -> None:
-    decided = restarts.RESTARTED.keys() | restarts.NOT_RESTARTED.keys()
-    ends = itertools.dropwhile(lambda name: name != "replica-failed", ACTIONS)
-    undecided = {"job-changed", "restart-loop"}  # a job that goes on
-    of_this_machine = {"port-taken"}
-    assert {*ends, *of_this_machine} - undecided <= decided
-    assert not restarts.RESTARTED.keys() & restarts.NOT_RESTARTED.keys()
-
-
-@pytest.mark.parametrize("cause_id", sorted(restarts.RESTARTED))
+@pytest.mark.parametrize("cause_id", [name for name, cause in CAUSES.items() if cause.again])
 def test_such_an_end_is_followed_by_another_attempt(store: Store, cause_id: str) -> None:
     run = submit(store, Restarted([at(Phase.FAILED, KILLED, cause_id)], [ENDED]))
     assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
@@ -212,8 +201,7 @@ def test_such_an_end_is_followed_by_another_attempt(store: Store, cause_id: str)
 @pytest.mark.parametrize(
     "end",
     [
-        *(at(Phase.FAILED, "It ended.", one) for one in sorted(restarts.NOT_RESTARTED)),
-        at(Phase.FAILED, "The image is not there.", "image-not-found"),
+        *(at(Phase.FAILED, "It ended.", one) for one in CAUSES if not CAUSES[one].again),
         at(Phase.CANCELLED, "Cancelled elsewhere.", "cancelled"),
         at(Phase.LOST, "Deleted by someone.", "job-deleted"),
         at(Phase.LOST, "Gone.", "replica-failed"),
