@@ -8,14 +8,15 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
 
-from k8sbench.adapters.local import launch, surroundings
+from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -518,16 +519,7 @@ def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., 
 def test_gpus_are_free_again_when_nothing_can_be_written_of_what_else_runs(
     make_machine: Callable[..., Machine],
 ) -> None:
-    looks: Iterator[OSError | surroundings.Seen] = iter(
-        [OSError("No space left on device"), surroundings.Seen()]
-    )
-
-    def before(*_: object) -> surroundings.Seen:
-        found = next(looks)
-        if isinstance(found, OSError):
-            raise found
-        return found
-
+    before = mock.Mock(side_effect=[OSError("No space left on device"), []])
     machine = make_machine(inventory=lambda: FOUR, before=before)
     wanted: dict[str, Any] = {
         "replicas": 1,

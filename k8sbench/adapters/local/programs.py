@@ -16,14 +16,10 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 
-_TORCHRUN_VARIABLES = "PET_"
-"""torchrun takes every option from a variable of this prefix too."""
-_TORCHRUN_OPTIONS = frozenset(
-    {"MAX_RESTARTS", "MONITOR_INTERVAL", "RDZV_CONF", "ROLE", "LOG_DIR", "REDIRECTS", "TEE"}
-)
-"""Those that a benchmark may set: they change neither the program nor the shape of the job."""
 _LOADING = re.compile(
     r"LD_(?!LIBRARY_PATH$).*|PYTHON(HOME|STARTUP|INSPECT|BREAKPOINT|USERBASE|PLATLIBDIR)"
+    # torchrun takes every option from a variable, too; these change neither program nor job.
+    r"|PET_(?!(MAX_RESTARTS|MONITOR_INTERVAL|RDZV_CONF|ROLE|LOG_DIR|REDIRECTS|TEE)$).*"
 )
 """Variables that load other code into our program. LD_LIBRARY_PATH is the image's: left out."""
 
@@ -55,12 +51,7 @@ def home(plan: RunPlan) -> str | None:
 def check_variables(variables: Mapping[str, str]) -> None:
     """Raise :class:`UsageError` if a variable of the manifest would change which code runs."""
     for name, value in variables.items():
-        option = name.removeprefix(_TORCHRUN_VARIABLES)
-        if (
-            _LOADING.fullmatch(name)
-            or (option != name and option not in _TORCHRUN_OPTIONS)
-            or (name == "PYTHONPATH" and value != TRAINERS_MOUNT)
-        ):
+        if _LOADING.fullmatch(name) or (name == "PYTHONPATH" and value != TRAINERS_MOUNT):
             raise UsageError(
                 f"The local backend runs k8sbench's own trainers alone, and {name} would load"
                 " other code.",

@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,6 @@ from k8sbench.adapters.local.gpus import GPU, VISIBLE
 from k8sbench.adapters.local.launch import MARK
 from k8sbench.adapters.store import disk
 from k8sbench.measure.run.reasons import reason
-from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SURROUNDINGS, Reason
 
 LOAD_SECONDS = 0.25
@@ -29,39 +28,27 @@ EVERY = 5.0
 """Seconds between two looks while a job runs. Each reads the environments of the user's own
 processes, which takes some milliseconds."""
 
-FEW = 5
-"""Other runs that are named."""
-
-
-class Seen(NamedTuple):
-    """What was found beside a run."""
-
-    runs: tuple[str, ...] = ()
-    """Other runs of k8sbench on the same GPUs or cores."""
-    reasons: tuple[Reason, ...] = ()
-    """All else."""
-
-
-Look = Callable[[str, Sequence[GPU]], Seen]
+Look = Callable[[str, Sequence[GPU]], Sequence[Reason]]
 """Of a run and its GPUs → what there is beside it."""
 
 
-def before(run_id: str, gpus: Sequence[GPU]) -> Seen:
+def before(run_id: str, gpus: Sequence[GPU]) -> list[Reason]:
     """Look at the machine before a run starts: its load, other runs, processes on its GPUs."""
-    runs, users = during(run_id, gpus).runs, tuple(gpu_users(run_id, gpus))
-    # Other runs and users explain the load.
-    return Seen(runs, users or (() if runs else tuple(_load())))
+    others = [*during(run_id, gpus), *gpu_users(run_id, gpus)]
+    # They explain the load.
+    return others or list(_load())
 
 
-def during(run_id: str, gpus: Sequence[GPU]) -> Seen:
+def during(run_id: str, gpus: Sequence[GPU]) -> list[Reason]:
     """Look for other runs of k8sbench on the same GPUs, or cores."""
     mine = {str(gpu.index) for gpu in gpus}  # as they are listed for replicas
-    found = dict.fromkeys(
+    others = dict.fromkeys(
         other
         for other, theirs in _marked()
         if other != run_id and (mine & theirs if mine else not theirs)
     )
-    return Seen(tuple(found))
+    where = f"on the same {'GPUs' if gpus else 'cores'} of this machine"
+    return [reason("machine-shared", f"Run {other} ran {where}, too.") for other in others]
 
 
 class Watched:
@@ -70,24 +57,18 @@ class Watched:
     def __init__(self, run_id: str, gpus: Sequence[GPU], folder: Path, again: Look) -> None:
         self._run_id, self._gpus, self._again = run_id, tuple(gpus), again
         self._path = folder / SURROUNDINGS
-        self._devices = "GPUs" if gpus else "cores"
-        self._runs: dict[str, None] = {}
         self._reasons: dict[str, Reason] = {}
+        """By message."""
         self._due = time.monotonic() + EVERY
 
-    def take(self, seen: Seen) -> list[str]:
+    def take(self, seen: Sequence[Reason]) -> list[str]:
         """Keep what was found; returns what was not known before."""
-        runs = [run for run in seen.runs if run not in self._runs]
-        new = [one for one in seen.reasons if one.message not in self._reasons]
-        if not runs and not new:
-            return []
-        self._runs |= dict.fromkeys(runs)
-        self._reasons |= {one.message: one for one in new}
-        reasons = [*self._reasons.values(), *self._shared()]
-        with disk.create(self._path) as file:
-            file.write(msgspec.json.encode(reasons) + b"\n")
-        beside = f"of k8sbench runs on this machine, too, on the same {self._devices}."
-        return [*(one.message for one in new), *(f"Run {run} {beside}" for run in runs)]
+        new = {one.message: one for one in seen if one.message not in self._reasons}
+        if new:
+            self._reasons |= new
+            with disk.create(self._path) as file:
+                file.write(msgspec.json.encode([*self._reasons.values()]) + b"\n")
+        return [*new]
 
     def look(self) -> list[str]:
         """Look again if it is time to; returns what was not known before."""
@@ -95,16 +76,6 @@ class Watched:
             return []
         self._due = time.monotonic() + EVERY
         return self.take(self._again(self._run_id, self._gpus))
-
-    def _shared(self) -> Iterator[Reason]:
-        names = list(self._runs)
-        if names:
-            more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-            yield reason(
-                "machine-shared",
-                f"{counted(len(names), 'other run')} of k8sbench ran at the same time on the same"
-                f" {self._devices} of this machine: {', '.join(names[:FEW])}{more}.",
-            )
 
 
 def _marked() -> Iterator[tuple[str, frozenset[str]]]:
