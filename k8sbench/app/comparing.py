@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,14 @@ from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.sides import Side, differing
 from k8sbench.model.baseline import PUBLISHED
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import Interrupted, NotFound, TimedOut, Unreachable, UsageError
+from k8sbench.model.errors import (
+    Interrupted,
+    NotFound,
+    TimedOut,
+    Unreachable,
+    UsageError,
+    did_you_mean,
+)
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
@@ -145,10 +151,9 @@ def history(
     mine = [group for group in known.groups if group.key.benchmark == benchmark]
     if not mine:
         names = sorted({group.key.benchmark for group in known.groups})
-        near = difflib.get_close_matches(benchmark, names, n=1)
         raise NotFound(
             f"There is no run of {benchmark!r}.",
-            (f"Did you mean {near[0]}? " if near else "")
+            did_you_mean(benchmark, names)
             + (f"There are runs of: {', '.join(names)}." if names else "The store is empty."),
         )
     fitting = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, collectors, context, stores
-from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
+from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -313,9 +312,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     known = [*reasons.RULES, *(grouping.REASONS if of_groups else ())]
     for name in accept:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise NotFound(
                 f"--accept {name}: there is no such reason.",
-                (f"Did you mean {near[0]}? " if near else "")
-                + "docs/integrity.md and docs/results.md list them.",
+                did_you_mean(name, known) + "docs/integrity.md and docs/results.md list them.",
             )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.errors import StoreError, UsageError, did_you_mean
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -134,9 +133,8 @@ def note_no_match(store: SqlStore, note: Note, *, benchmark: str | None = None) 
         note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
         return
     benchmarks = [run.plan.benchmark for run in runs]
-    near = difflib.get_close_matches(benchmark or "", benchmarks, n=1)
-    hint = f" Did you mean {near[0]}?" if near and near[0] != benchmark else ""
-    note(f"No run matches.{hint} Benchmarks in the store: {_latest(benchmarks)}.")
+    hint = "" if benchmark in benchmarks else did_you_mean(benchmark or "", benchmarks)
+    note(f"No run matches. {hint}Benchmarks in the store: {_latest(benchmarks)}.")
     note(f"Sets in the store: {_latest([run.plan.set_name for run in runs])}.")
 
 

@@ -1,6 +1,9 @@
-"""Counts in sentences."""
+"""Counts in sentences, and the sign for a value that there is not."""
 
 from __future__ import annotations
+
+ABSENT = "–"
+"""A cell without a value. Never 0, never empty."""
 
 
 def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str:

@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import UsageError
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -26,13 +27,13 @@ def seconds(text: str) -> float | None:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration in two units at most: ``45s``, ``3m12s``, ``2d4h``; ``-`` without one.
+    """Write a duration in two units at most: ``45s``, ``3m12s``, ``2d4h``; ``–`` without one.
 
     Below ten seconds one decimal is kept (``0.4s``). A negative duration (a clock that was set
     back) is ``0s``.
     """
     if seconds is None or math.isnan(seconds):
-        return "-"
+        return ABSENT
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f}".removesuffix(".0") + "s"
     if math.isinf(seconds):

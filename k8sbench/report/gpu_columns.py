@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import Group, Result, gpu_figure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.report import numbers
-from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Deviation, Figure, Group, Parity, Result, Spread
 from k8sbench.report import gpu_columns, numbers, training_columns
 from k8sbench.report.gpu_columns import Cells
 from k8sbench.report.group_words import few_sets, footnotes, interval, marks, no_figure, precision
-from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 

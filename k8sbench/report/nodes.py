@@ -14,10 +14,9 @@ from k8sbench.measure.group.node_check import (
     NodeLimits,
     NodeVerdict,
 )
-from k8sbench.model.counts import counted
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import numbers
-from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import decimal
 
-ABSENT = "–"
-"""A cell without a value; a footnote says why."""
-
 
 def rate(value: float) -> str:
     """Samples per second: two decimals as in the reports, more where the number is small."""

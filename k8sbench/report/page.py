@@ -17,12 +17,12 @@ import jinja2
 import msgspec
 
 from k8sbench.measure.run.curve import Curve
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import charts, chinese, command, group_words, layout, numbers, plot
-from k8sbench.report.numbers import ABSENT
 from k8sbench.report.plot import GpuHistory
 from k8sbench.report.tables import Table, numbered, said_once, unique
 from k8sbench.report.text_table import clean

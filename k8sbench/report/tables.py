@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from k8sbench.report.numbers import ABSENT
+from k8sbench.model.counts import ABSENT
 from k8sbench.report.text_table import (
     GAP,
     NARROW_GAP,

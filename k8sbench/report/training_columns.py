@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import SCRATCH, Result
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.report import numbers
 from k8sbench.report.gpu_columns import Cells
-from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, absent
 
 TITLES = ("Time2train(sec)", "accuracy(%)", "time to train", "restarts")

@@ -14,6 +14,7 @@ from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats, numbers
@@ -132,7 +133,7 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         row.on_cluster or row.phase,
         row.verdict if row.throughput is None else f"{numbers.rate(row.throughput)} {row.unit}",
         row.verdict if row.recorded else NOT_RECORDED,
-        output.ABSENT if is_over else times.duration(until - begun),
+        ABSENT if is_over else times.duration(until - begun),
         times.duration(now - row.created_at),
     ]
     return [*cells, *(str(getattr(row, name)) for name in WIDE_FIELDS)] if wide else cells

@@ -20,7 +20,7 @@ from k8sbench.cli.given_logs import log_options, told
 from k8sbench.cli.options import store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
-from k8sbench.model.counts import counted
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.report import formats, numbers
 from k8sbench.report.text_table import clean
@@ -172,9 +172,9 @@ def _trained(found: Measurement) -> Iterator[str]:
     if found.ended_by == "target":
         yield "stopped at the target"
     if found.data_set is not None:
-        yield f"data {found.data_set.name}, digest {(found.data_set.digest or output.ABSENT)[:12]}"
+        yield f"data {found.data_set.name}, digest {(found.data_set.digest or ABSENT)[:12]}"
     weights = found.weights
-    digest = "" if weights is None else f", digest {(weights.digest or output.ABSENT)[:12]}"
+    digest = "" if weights is None else f", digest {(weights.digest or ABSENT)[:12]}"
     yield "from scratch" if weights is None else f"weights {weights.file}{digest}"
     yield counted(found.restarts, "restart")
 
@@ -190,12 +190,12 @@ def _preset(found: Measurement) -> object:
 
 
 def _rate(value: float | None) -> str:
-    return output.ABSENT if value is None else numbers.rate(value)
+    return ABSENT if value is None else numbers.rate(value)
 
 
 def _number(value: float | None) -> str:
     if value is None:
-        return output.ABSENT
+        return ABSENT
     return f"{value:.2f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -16,10 +16,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import rate, state_words, step_count, sweep_words
 from k8sbench.model import times
-from k8sbench.model.counts import counted
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import clean, folded
 from k8sbench.runs.live_state import LiveRun, Output, rate_unit
@@ -247,7 +246,7 @@ def _drawn(
 
 
 def _cells(fields: Sequence[_Field], items: Sequence[Any]) -> list[list[str]]:
-    return [[clean(field.cell(item) or output.ABSENT) for field in fields] for item in items]
+    return [[clean(field.cell(item) or ABSENT) for field in fields] for item in items]
 
 
 def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) -> Table:
@@ -256,7 +255,7 @@ def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) 
         least = max(map(cell_len, (field.title, *texts)))
         if field.sentence:
             least = min(least, SHORTEST_SENTENCE)
-        if not field.keep or field.stays or set(texts) != {output.ABSENT}:
+        if not field.keep or field.stays or set(texts) != {ABSENT}:
             columns.append((field, least, texts))
     while sum(least + GAP for _, least, _ in columns) - GAP > width:
         optional = [column for column in columns if column[0].keep]

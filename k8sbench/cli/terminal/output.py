@@ -23,13 +23,12 @@ import click
 import msgspec
 
 from k8sbench.cli.terminal import color
+from k8sbench.model.counts import ABSENT
 from k8sbench.report import formats
 from k8sbench.report.text_table import Column, clean, plain_table, wrapped
 
 COMMAND = re.compile(r"(?:^|[:'(] ?)(?:k8sbench|kubectl|helm) [a-z-]")
 """Where a line has a command that people copy."""
-ABSENT = "-"
-"""A cell without a value. Never 0, never empty."""
 
 
 class ReaderGone(Exception):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
-from k8sbench.model.counts import counted
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -244,7 +244,7 @@ def step_count(steps: Output) -> str | None:
 def rate(value: float | None) -> str:
     """Write samples per second with four digits, and all digits before the point."""
     if value is None:
-        return output.ABSENT
+        return ABSENT
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
 

@@ -66,9 +66,9 @@ def test_a_run_is_drawn_with_its_replicas() -> None:
     assert one(*RUNNING) == [
         "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
         "REPLICA    STATE    NODE   RESTARTS    STEP  SAMPLES/S  DETAIL",
-        "master-0   Running  gpu-1         2  30/100          2  -",
-        "worker-2   Pulling  gpu-2         0       -          -  image not yet there",
-        "worker-10  Running  gpu-3         0       -          -  -",
+        "master-0   Running  gpu-1         2  30/100          2  –",
+        "worker-2   Pulling  gpu-2         0       –          –  image not yet there",
+        "worker-10  Running  gpu-3         0       –          –  –",
     ]
 
 
@@ -91,9 +91,9 @@ def test_silence_after_steps_is_said() -> None:
 
 def test_the_time_that_remains_is_unknown_until_there_is_a_pace() -> None:
     assert one(moved(Phase.RUNNING), step(10))[0].startswith("Running 1m23s · step 10/100")
-    assert "ETA -" in one(moved(Phase.RUNNING), step(10))[0]
+    assert "ETA –" in one(moved(Phase.RUNNING), step(10))[0]
     # Fetched together long after they were printed: no pace either.
-    assert "ETA -" in one(moved(Phase.RUNNING), step(10), step(20))[0]
+    assert "ETA –" in one(moved(Phase.RUNNING), step(10), step(20))[0]
 
 
 @pytest.mark.parametrize("room", [9, 8, 5])
@@ -130,9 +130,9 @@ def test_a_narrow_terminal_shows_what_matters() -> None:
         "Running 1m23s · step 30/100",
         "2 samples/s · loss 0.5123 · ETA 1m7s",
         "REPLICA    STATE      STEP  DETAIL",
-        "master-0   Running  30/100  -",
-        "worker-2   Pulling       -  image not y…",
-        "worker-10  Running       -  -",
+        "master-0   Running  30/100  –",
+        "worker-2   Pulling       –  image not y…",
+        "worker-10  Running       –  –",
     ]
     assert one(*events, width=20)[-3:] == [
         "master-0   Running",
@@ -171,7 +171,7 @@ def test_several_runs_have_a_line_each() -> None:
     assert lines(drawn, 100) == [
         "1 Running, 2 Queued · 4 ended: 3 Succeeded, 1 Failed",
         "RUN    STATE    TIME    STEP         RATE    ETA  WAITS FOR",
-        "seg-1  Running   15s  20/100  2 samples/s  1m15s  -",
+        "seg-1  Running   15s  20/100  2 samples/s  1m15s  –",
         "seg-0  Queued    15s  20/100  2 samples/s  1m15s  No quota is left.",
         "seg-2  Queued    15s  20/100  2 samples/s  1m15s  No quota is left.",
     ]
@@ -249,7 +249,7 @@ def test_a_sweep_is_one_table_of_its_cases_that_fills() -> None:
         "3 of 6 ended · about 1m30s left (estimated from their times)",
         "BENCHMARK FRAMEWORK PRECISION CASE RUNS THROUGHPUT STATE",
         "seg pytorch fp32 1x1-cpu 3/3 12.5 samples/s ended",
-        "seg pytorch fp32 2x1-cpu 0/3 - going on",
+        "seg pytorch fp32 2x1-cpu 0/3 – going on",
         "RUN STATE TIME",
     ]
     assert drawn[5].startswith("seg-1 Running")

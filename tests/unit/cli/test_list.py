@@ -66,8 +66,8 @@ def test_runs_are_listed_oldest_first(
     assert [line.split() for line in lines[1:]] == [
         ["seg-1", "seg", *same, "Succeeded", "12.50", "images/s", "valid", "1m30s", "3d"],
         ["seg-2", "seg", *same, "Succeeded", "rejected", "rejected", "1m", "2d"],
-        ["arc-1", "arcface", *same, "Running", "-", "-", "1d", "1d"],
-        ["old-1", "seg", *same, "Lost", "-", "-", "2h", "2h"],
+        ["arc-1", "arcface", *same, "Running", "–", "–", "1d", "1d"],
+        ["old-1", "seg", *same, "Lost", "–", "–", "2h", "2h"],
     ]
     assert all(line == line.rstrip() for line in lines)
 
@@ -322,6 +322,6 @@ def test_restarts_have_a_column_where_a_run_has_any(
     assert main(["list"]) == 0
     head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head[-1] == "RESTARTS"
-    assert [row[-1] for row in rows] == ["-", "-", "1", "-"]
+    assert [row[-1] for row in rows] == ["–", "–", "1", "–"]
     assert main(["list", "-o", "json"]) == 0
     assert [run["restarts"] for run in json.loads(capsys.readouterr().out)] == [0, 0, 1, 0]

@@ -84,7 +84,7 @@ def test_a_step_is_reported_every_five_seconds_at_most(
 ) -> None:
     run = live_runs.run()  # 1 process × batch 2
     tell.on_event(run, step(10))
-    assert said() == ["  step 10/100  2 samples/s  loss 0.5123  ETA -"]
+    assert said() == ["  step 10/100  2 samples/s  loss 0.5123  ETA –"]
     for second in range(1, 5):
         clock.now = NOW + second
         tell.on_event(run, step(10 + second, at=clock.now))
@@ -118,7 +118,7 @@ def test_a_pace_is_of_the_present_attempt(
     tell.on_event(run, step(80))
     clock.now = NOW + 10
     tell.on_event(run, step(10, at=clock.now))  # the replica was started again
-    assert said()[-1].endswith("ETA -")
+    assert said()[-1].endswith("ETA –")
 
 
 def test_lines_of_upstreams_programs_are_steps_too(
@@ -128,7 +128,7 @@ def test_lines_of_upstreams_programs_are_steps_too(
     text = "2021-05-31 09:18:25,001 - mmseg - INFO - Iter [50/80000] lr: 1.0e-02, "
     text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
     tell.on_event(run, line(f"\x1b[32m{text}\x1b[0m"))
-    assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA -"]
+    assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA –"]
 
 
 def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], list[str]]) -> None:
@@ -136,7 +136,7 @@ def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], li
         name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
     )
     tell.on_event(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
-    assert said() == ["  step 7  3002 samples/s  ETA -"]
+    assert said() == ["  step 7  3002 samples/s  ETA –"]
 
 
 def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
@@ -307,7 +307,7 @@ def test_of_several_runs_each_line_says_which(
     lines = said()
     assert lines[:4] == [
         "  [seg-1] Running: All replicas run.",
-        "  [seg-2] step 10/100  2 samples/s  loss 0.5123  ETA -",
+        "  [seg-2] step 10/100  2 samples/s  loss 0.5123  ETA –",
         "  [seg-2] Failed: It broke.",
         "  [seg-2]   Mend it.",
     ]

@@ -148,8 +148,8 @@ def test_once_prints_a_line_per_gpu(
     assert re.fullmatch(r"Running .*s · step 30/100 · 2 samples/s · loss 0\.5123 · ETA .*s", head)
     assert [each.split() for each in rest[:-1]] == [
         ["NODE", "REPLICA", "GPU", "UTIL", "TENSOR", "MEMORY", "POWER", "TEMP", "CLOCK", "AGE"],
-        ["-", "master-0", "0", "97%", "-", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
-        ["-", "master-0", "1", "97%", "-", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
+        ["–", "master-0", "0", "97%", "–", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
+        ["–", "master-0", "1", "97%", "–", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
     ]
     assert rest[-1] == f"Tensor active: {WITHOUT_DCP}"
     assert (source.followed, source.released) == (["seg-1"], ["seg-1"])

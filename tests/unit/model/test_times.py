@@ -35,8 +35,8 @@ def test_anything_else_is_none_and_a_unit_is_never_guessed(text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (None, "-"),
-        (float("nan"), "-"),
+        (None, "–"),
+        (float("nan"), "–"),
         (float("inf"), "∞"),
         (-3, "0s"),
         (0, "0s"),

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.measure.group.grouping import groups
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.measurement import DataSet, Reason, Weights
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.report import document, layout, numbers
-from k8sbench.report.numbers import ABSENT
 from k8sbench.report.tables import Cell, Table, text
 from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.report import example
