@@ -212,33 +212,6 @@ def test_a_replica_that_ignores_sigterm_is_killed_after_the_grace(
     assert seen.final.phase is Phase.CANCELLED
 
 
-def test_a_replica_killed_by_the_system_is_possibly_out_of_memory(machine: Machine) -> None:
-    trainer = f"""
-import os, signal
-if os.environ["RANK"] == "1":
-    print("step 1", flush=True); os.kill(os.getpid(), signal.SIGKILL)
-{FOR_EVER}
-"""
-    seen = machine.run(trainer)
-    assert seen.final.cause_id == "oom"
-    assert "worker-0 was killed by signal 9 (SIGKILL)" in seen.final.cause
-    assert "step 1" in seen.final.cause
-
-
-def test_a_crash_names_its_signal(machine: Machine) -> None:
-    trainer = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    seen = machine.run(trainer, replicas=1)
-    assert seen.final.cause == "master-0 was killed by signal 11 (SIGSEGV)."
-    assert seen.exit_codes() == {"master-0": 139}
-
-
-def test_a_module_that_is_missing_is_named(machine: Machine) -> None:
-    seen = machine.run("import nowhere_to_be_found", replicas=1)
-    assert seen.final.cause == (
-        "master-0 exited with code 1: ModuleNotFoundError: No module named 'nowhere_to_be_found'"
-    )
-
-
 def test_the_replica_that_broke_is_named_not_the_one_that_lost_it(machine: Machine) -> None:
     """As launchers have it: what its rank said comes out when its peers are dead already."""
     speak_late = """
@@ -452,17 +425,6 @@ def test_a_replica_that_cannot_be_started_says_what_is_missing(
         machine.start(HELLO)
 
 
-def test_a_program_that_is_missing_is_named(make_machine: Callable[..., Machine]) -> None:
-    seen = make_machine(python="/nowhere/python").run(HELLO, replicas=1)
-    assert seen.final.cause.endswith("error: /nowhere/python: No such file or directory")
-
-
-def test_a_working_folder_that_is_missing_is_named(machine: Machine) -> None:
-    with pytest.raises(JobFailed, match=r"No such file or directory: .*/nowhere"):
-        machine.start(HELLO, workdir="/opt/k8sbench/nowhere")
-    assert not processes_of(machine.run_ids[0])
-
-
 def test_a_job_that_cannot_be_started_leaves_nothing(machine: Machine, tmp_path: Path) -> None:
     plan = examples.plan()
     with pytest.raises(JobFailed, match="could not be started"):
@@ -530,8 +492,3 @@ def test_gpus_are_free_again_when_nothing_can_be_written_of_what_else_runs(
     with pytest.raises(JobFailed, match="No space left"):
         machine.start(VISIBLE, **wanted)
     assert machine.run(VISIBLE, **wanted).lines("master-0") == ["0,1,2"]
-
-
-def test_more_gpus_than_there_are_is_a_usage_error(machine: Machine) -> None:
-    with pytest.raises(UsageError, match="need 16 GPUs"):
-        machine.start(HELLO, gpus_per_replica=8, processes_per_replica=8, device="cuda")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from k8sbench.diagnose.job.causes import found
+from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, message_of
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
@@ -68,18 +68,20 @@ def cause(message: str, head: str, where: Mapping[str, str], *, replicas: int = 
         return _pod_security(violation, head, where)
     if quota := _QUOTA_WANTS.search(message):
         words = {"quota": quota["quota"], "why": f"wants {quota['what']} to be set"}
-        return found("quota-exceeded", where, unrecoverable=True, head=head, **words)
+        return finding_of("quota-exceeded", where, unrecoverable=True, head=head, **words)
     if webhook := _WEBHOOK.search(message):
         why = f"the webhook {webhook['name']} refuses: {quoted(webhook['why'])}"
     elif webhook := _WEBHOOK_DOWN.search(message):
         why = f"the webhook {webhook['name']} does not answer: {quoted(message)}"
     elif _EXISTS.search(message):
-        return found("name-in-use", where, head=head)
+        return finding_of("name-in-use", where, head=head)
     elif _INVALID in message:
-        return found("pod-invalid", where, head=head, why=quoted(message.partition(_INVALID)[2]))
+        return finding_of(
+            "pod-invalid", where, head=head, why=quoted(message.partition(_INVALID)[2])
+        )
     else:
         why = quoted(_FORBIDDEN.sub("", message))
-    return found("admission-denied", where, head=head, why=why)
+    return finding_of("admission-denied", where, head=head, why=why)
 
 
 def _quota(quota: re.Match[str], head: str, where: Mapping[str, str], replicas: int) -> Finding:
@@ -97,7 +99,7 @@ def _quota(quota: re.Match[str], head: str, where: Mapping[str, str], replicas: 
         amounts = " and ".join(f"{known[name]} of {name}" for name in never)
         why += f"; the job needs {replicas} times {amounts}"
     words = {"head": head, "quota": quota["quota"], "why": why}
-    return found("quota-exceeded", where, unrecoverable=bool(never), **words)
+    return finding_of("quota-exceeded", where, unrecoverable=bool(never), **words)
 
 
 def _pod_security(violation: re.Match[str], head: str, where: Mapping[str, str]) -> Finding:
@@ -112,7 +114,7 @@ def _pod_security(violation: re.Match[str], head: str, where: Mapping[str, str])
     if containers:
         rules = f"'{checks}' ({', '.join(sorted(containers))})"
     cause_id = "operator-init-not-restricted" if containers == {INIT} else "pod-security"
-    return found(cause_id, where, head=head, level=violation["level"], why=rules)
+    return finding_of(cause_id, where, head=head, level=violation["level"], why=rules)
 
 
 def _amounts(text: str) -> dict[str, str]:

@@ -42,8 +42,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "queue-unusable": Cause(
         "Queue {queue} does not take the job: {why}.",
-        "Name a queue that is active with --queue: 'kubectl -n {namespace} get localqueues' lists"
-        " them; without any, Kueue is not set up here.",
+        "Name an active queue with --queue: 'kubectl -n {namespace} get localqueues' lists them.",
     ),
     "operator-down": Cause(
         "In {seconds} s the training operator has done nothing for the job: it does not run.",
@@ -52,8 +51,7 @@ CAUSES: Mapping[str, Cause] = {
     "operator-slow": Cause(
         "In {seconds} s the training operator has created {pods}.",
         "Wait, or have the operator started with --kube-api-qps=400 --kube-api-burst=800"
-        " --controller-threads=8: by default it creates the pods of about one job of 4 pods a"
-        " second.",
+        " --controller-threads=8: by default it creates the pods of about one job a second.",
     ),
     "quota-exceeded": Cause(
         "{head}: quota {quota} {why}.",
@@ -63,16 +61,14 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "pod-security": Cause(
         "{head}: the namespace {namespace} enforces Pod Security {level}: {why}.",
-        "Use a node pool without host network, RDMA or IPC_LOCK (--node-pool), or a namespace"
-        " that allows them.",
+        "Use a --node-pool without host network, RDMA or IPC_LOCK, or another namespace.",
         unrecoverable="yes",
     ),
     "operator-init-not-restricted": Cause(
         "{head}: the namespace {namespace} enforces Pod Security {level}, and the operator's init"
         " container has no security context: {why}.",
         "Have the template that 'k8sbench doctor --init-template' prints given to the operator"
-        " (docs/doctor.md shows how), or use a namespace that does not enforce a Pod Security"
-        " Standard.",
+        " (docs/doctor.md), or use a namespace that enforces no Pod Security Standard.",
         unrecoverable="yes",
     ),
     "pod-invalid": Cause(
@@ -82,8 +78,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "admission-denied": Cause(
         "{head}, refused by a rule of the cluster: {why}.",
-        "Ask the cluster's administrator about the rule that the sentence names, or choose"
-        " another pool with --node-pool.",
+        "Ask the cluster's administrator about that rule, or choose another --node-pool.",
     ),
     "name-in-use": Cause(
         "{head}: pods of an earlier job of this name still end.",
@@ -102,8 +97,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "no-matching-node": Cause(
         "No node for {replicas}: none has {labels}.",
-        "Choose another pool with --node-pool, or correct its selector: 'kubectl get nodes"
-        " --show-labels' shows what there is.",
+        "Choose another --node-pool, or correct its selector: 'kubectl get nodes --show-labels'.",
         unrecoverable="unless an autoscaler says that it adds a node",
     ),
     "taint-not-tolerated": Cause(
@@ -120,22 +114,19 @@ CAUSES: Mapping[str, Cause] = {
         " with a gang scheduler --gang places all replicas or none.",
     ),
     "blocked-by-other-job": Cause(
-        "{held}, held by {placed}, cannot be used yet, and job {rival} is placed in part likewise:"
-        " each waits for what the other holds.",
+        "{held}, held by {placed}, cannot be used: job {rival} holds the rest, and waits for them.",
         "Cancel one of them ('k8sbench cancel {rival}'), or submit with --gang where the cluster"
         " has a gang scheduler, or one after the other with --parallel 1.",
     ),
     "gang-ignored": Cause(
-        "The operator ignores --gang: the pod of {replica} belongs to no gang, and the default"
-        " scheduler places it alone.",
+        "The operator ignores --gang: the default scheduler places the pod of {replica} alone.",
         "Submit without --gang, or have the operator started with --gang-scheduler-name=volcano"
         " or =scheduler-plugins-scheduler.",
         unrecoverable="yes",
     ),
     "volume-not-bound": Cause(
         "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",
-        "'kubectl -n {namespace} describe pvc {claim}' says why: no storage class, or no volume"
-        " of the size.",
+        "'kubectl -n {namespace} describe pvc {claim}' says why: no storage class, or no volume.",
     ),
     "volume-missing": Cause(
         "No node for {replicas}: there is no claim {claim} in namespace {namespace}.",
@@ -184,8 +175,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "mount-failed": Cause(
         "{replica} cannot mount a volume on node {node}: {why}.",
-        "Ask the cluster's administrator about the volume, or choose another with --data;"
-        " 'kubectl -n {namespace} describe pod {pod}' shows all of it.",
+        "Choose another volume with --data, or see 'kubectl -n {namespace} describe pod {pod}'.",
     ),
     "node-cannot-start": Cause(
         "Node {node} cannot start the pod of {replica}: {why}.",
@@ -240,19 +230,16 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "replica-replaced": Cause(
         "The pod of {replica} vanished, and the operator made a new one.",
-        "Cancel it ('k8sbench cancel {job}') and submit again: the figures would not be those of"
-        " one run, if it ends at all.",
+        "Cancel it ('k8sbench cancel {job}') and submit again: its figures would not be one run's.",
         again="the same, seen later",
     ),
     "job-changed": Cause(
         "The job was changed: {why}.",
-        "Cancel it ('k8sbench cancel {job}') and submit what is wanted: a run whose job was"
-        " changed is rejected.",
+        "Cancel it ('k8sbench cancel {job}') and submit again: a changed job's run is rejected.",
     ),
     "restart-loop": Cause(
         "{replica} was started again {restarts} times{how}.",
-        "Cancel it ('k8sbench cancel {job}') and read the log of {replica}; restartPolicy Never"
-        " ends at the first failure.",
+        "Cancel it ('k8sbench cancel {job}'), read {replica}'s log, and use restartPolicy Never.",
     ),
     # No other attempt: someone has set how often it may fail, or how long it may take.
     "job-limit": Cause(
@@ -279,7 +266,7 @@ CAUSES: Mapping[str, Cause] = {
 }
 
 
-def found(
+def finding_of(
     cause_id: str,
     names: Mapping[str, str] = types.MappingProxyType({}),
     *,

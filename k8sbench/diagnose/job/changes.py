@@ -20,13 +20,13 @@ def differences(job: KubeObject, plan: RunPlan) -> Iterator[str]:
     """Yield what of a job is unlike its plan."""
     kind = kind_of(plan)
     planned = dict(kind.replicas(plan.replicas))
-    found = (job.get("spec") or {}).get(kind.replicas_key)
-    if found is None:
+    roles = (job.get("spec") or {}).get(kind.replicas_key)
+    if roles is None:
         return  # it was not seen
-    for role in dict.fromkeys([*planned, *found]):
-        spec = found.get(role) or {}
+    for role in dict.fromkeys([*planned, *roles]):
+        spec = roles.get(role) or {}
         # The operator takes 1 where no number is given.
-        count = spec.get("replicas", 1) if role in found else 0
+        count = spec.get("replicas", 1) if role in roles else 0
         if count != planned.get(role, 0):
             yield f"{counted(count, f'{role} replica')}, {planned.get(role, 0)} planned"
         for container in ((spec.get("template") or {}).get("spec") or {}).get("containers") or ():

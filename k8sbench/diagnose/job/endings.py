@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench.diagnose.job import exits, reasons, signals
-from k8sbench.diagnose.job.causes import found
+from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Ending, Facts, Replica, earlier, ending_of, message_of
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
 from k8sbench.diagnose.job.words import quoted
@@ -49,7 +49,7 @@ def failure(facts: Facts, lines: Lines) -> Finding:
         limit = f"The job's {'backoffLimit' if _BACKOFF in message else 'activeDeadlineSeconds'}"
         is_own = first is not None and first.id != "pod-deleted"
         why = first.sentence if first and is_own else "no replica is seen to have failed"
-        return found("job-limit", limit=limit, why=why.rstrip("."))
+        return finding_of("job-limit", limit=limit, why=why.rstrip("."))
     if first is not None:
         return first
     for pod_name, code in _exits(facts):
@@ -57,7 +57,7 @@ def failure(facts: Facts, lines: Lines) -> Finding:
             name = pod_name.removeprefix(f"{facts.plan.job_name}-")
             return _failed(facts, name, f"{name} {_how(code)}.", exits.cause_id(code))
     why = quoted(message) if message else "the operator does not say why"
-    return found("job-failed", facts.names(), why=why)
+    return finding_of("job-failed", facts.names(), why=why)
 
 
 def _exits(facts: Facts) -> Iterator[tuple[str, int]]:
@@ -99,15 +99,15 @@ def loop(facts: Facts) -> Finding | None:
         return None
     codes = [code for pod_name, code in _exits(facts) if pod_name == worst.pod_name]
     how = f" after it {_how(codes[0])}" if codes else ""
-    return found("restart-loop", facts.names(worst), restarts=str(worst.restarts), how=how)
+    return finding_of("restart-loop", facts.names(worst), restarts=str(worst.restarts), how=how)
 
 
 def replaced(facts: Facts) -> Finding | None:
     """Say of a job that never restarts that a replica of it was made anew all the same."""
-    if not facts.never_restarts or facts.job_condition(Phase.QUEUED) is not None:
+    if not facts.never_restarts or facts.condition(Phase.QUEUED, only_true=False) is not None:
         return None
     anew = next((one for one in facts.replicas if one.pod and one.created > 1), None)
-    return None if anew is None else found("replica-replaced", facts.names(anew))
+    return None if anew is None else finding_of("replica-replaced", facts.names(anew))
 
 
 def of_replica(facts: Facts, one: Replica) -> Finding:
@@ -127,7 +127,7 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
     if deleted := _deleted_before(facts, first):
         return deleted
     if (init := _init_ending(first)) and first.ending is None:
-        return found("init-failed", facts.names(first), code=f" with exit code {init.code}")
+        return finding_of("init-failed", facts.names(first), code=f" with exit code {init.code}")
     if lines.get(first.name) and first.ending is not None:
         return _by_lines(facts, first, others, lines)
     return of_replica(facts, first)
@@ -148,7 +148,7 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
     )
     cause = exits.cause(failed, rest)
     if cause.id == "oom":
-        return found("oom", end=cause.sentence)
+        return finding_of("oom", end=cause.sentence)
     return _failed(facts, cause.replica, cause.sentence, cause.id)
 
 
@@ -177,25 +177,25 @@ def _outside(facts: Facts, one: Replica) -> Finding | None:
     how = reasons.TERMINATED.get(ending.reason) if ending else None
     if ended_by & {Outside.EVICTED, Outside.DRAINED}:
         drained = " (kubectl drain asks so)" if by is Outside.DRAINED else ""
-        return found("evicted", names, why=f"{quoted(message or disruption)}{drained}")
+        return finding_of("evicted", names, why=f"{quoted(message or disruption)}{drained}")
     if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
-        return found("evicted", names, why="a taint (NoExecute) was put on its node")
+        return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
     if ending and how is Terminated.OUT_OF_MEMORY:
         child, what = "", f"{one.name} ran"
         if ending.code != 137:
             child, what = f", and it exited with code {ending.code}", f"A process of {one.name} ran"
         end = f"{what} out of its memory{_memory_limit(one)} and was killed{child}{names['where']}."
-        return found("oom", end=end)
+        return finding_of("oom", end=end)
     for outside, cause_id in _OUTSIDE.items():
         if outside in ended_by:
             why = quoted(disruption or message or reason)
             if outside is Outside.REFUSED:
                 why = f"{reason}, {why}"
             limit = f"activeDeadlineSeconds of {one.name}"
-            return found(cause_id, names, limit=limit, why=why)
+            return finding_of(cause_id, names, limit=limit, why=why)
     if ending and how is Terminated.NEVER_STARTED:
         why = f"{ending.reason}, {quoted(ending.message)}" if ending.message else ending.reason
-        return found("start-error", names, why=why)
+        return finding_of("start-error", names, why=why)
     return None
 
 
@@ -241,7 +241,7 @@ def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
     if not deleted:
         return None
     _, one = min(deleted, key=lambda each: each[0])
-    return found("pod-deleted", facts.names(one), when="while")
+    return finding_of("pod-deleted", facts.names(one), when="while")
 
 
 def _deleted(facts: Facts) -> Finding | None:
@@ -253,14 +253,16 @@ def _deleted(facts: Facts) -> Finding | None:
     ]
     if left:
         first = min(left, key=_order)
-        return found("pod-deleted", facts.names(first), when="while" if first.started else "before")
+        return finding_of(
+            "pod-deleted", facts.names(first), when="while" if first.started else "before"
+        )
     return replaced(facts)
 
 
 def _failed(
     facts: Facts, name: str, sentence: str, cause_id: str = exits.REPLICA_FAILED
 ) -> Finding:
-    return found(cause_id, {**facts.names(), "replica": name}, end=sentence)
+    return finding_of(cause_id, {**facts.names(), "replica": name}, end=sentence)
 
 
 def _how(code: int) -> str:

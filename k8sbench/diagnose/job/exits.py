@@ -201,12 +201,12 @@ def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Failure:
 
 
 def _by_message(failed: Ended, line: str, code: int | None) -> Failure:
-    name, how, found = failed.replica, f"{_how(failed)}{_quoted(line)}", cause_id(code)
+    name, how, id_ = failed.replica, f"{_how(failed)}{_quoted(line)}", cause_id(code)
     sentence = f"{name} {how}"
     if _PORT_TAKEN.search(line):
-        found = "port-taken"
+        id_ = "port-taken"
         sentence = f"{name} found its port taken by another program; run it again. It {how}"
-    return Failure(replica=name, sentence=sentence, id=found)
+    return Failure(replica=name, sentence=sentence, id=id_)
 
 
 def _quoted(line: str) -> str:
@@ -269,13 +269,13 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
     for line in lines:
         if "ChildFailedError" in line:
             entries.clear()
-        elif found := _ENTRY_RANK.match(line):
-            rank = int(found[1])
-        elif found := _ENTRY_CODE.match(line):
-            code = int(found[1])
-            entries[found[2]] = rank, -signals.TERMINATE if code == _TERMINATED else code
-        elif found := _ENDED_BY_TORCHRUN.search(line):
-            ended.add(found[1])
+        elif entry := _ENTRY_RANK.match(line):
+            rank = int(entry[1])
+        elif entry := _ENTRY_CODE.match(line):
+            code = int(entry[1])
+            entries[entry[2]] = rank, -signals.TERMINATE if code == _TERMINATED else code
+        elif ending := _ENDED_BY_TORCHRUN.search(line):
+            ended.add(ending[1])
         elif _is_error(line):
             of_rank = _OF_A_RANK.match(line)
             whose, message = (int(of_rank[1]), of_rank[2]) if of_rank else (None, line.strip())
@@ -325,8 +325,8 @@ def _how(ended: Ended) -> str:
 
 def _killed_by(lines: Sequence[str]) -> set[int]:
     """Signals that ended processes of a replica, as its launcher wrote."""
-    found = (match for line in lines for match in _KILLED.finditer(line))
-    return {int(next(filter(None, match.groups()))) for match in found}
+    matches = (match for line in lines for match in _KILLED.finditer(line))
+    return {int(next(filter(None, match.groups()))) for match in matches}
 
 
 def _last_message(lines: Sequence[str]) -> str:

@@ -189,8 +189,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def disruption(self) -> KubeObject | None:
         """The condition that says who ended the pod from outside, if it was ended so."""
-        found = self.condition("DisruptionTarget")
-        return found if is_true(found) else None
+        condition = self.condition("DisruptionTarget")
+        return condition if is_true(condition) else None
 
     @property
     def on_lost_node(self) -> bool:
@@ -256,14 +256,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         specs = (self.job.get("spec") or {}).get(kind_of(self.plan).replicas_key) or {}
         return all(one.get("restartPolicy", "Never") == "Never" for one in specs.values())
 
-    def condition(self, phase: Phase) -> KubeObject | None:
-        """The job's condition that means ``phase``, if it is true."""
-        return kind_of(self.plan).condition(self.job.get("status") or {}, phase)
-
-    def job_condition(self, phase: Phase) -> KubeObject | None:
-        """The job's condition that means ``phase``, true or not."""
+    def condition(self, phase: Phase, *, only_true: bool = True) -> KubeObject | None:
+        """The job's condition that means ``phase``; with ``only_true`` None where it is false."""
         status = self.job.get("status") or {}
-        return kind_of(self.plan).condition(status, phase, only_true=False)
+        return kind_of(self.plan).condition(status, phase, only_true=only_true)
 
     def events_of(self, wanted: Event) -> Iterator[KubeObject]:
         """Events about the job that mean this, newest first."""

@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import msgspec
 
-from k8sbench.diagnose.job.causes import found
+from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
@@ -133,9 +133,9 @@ def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[
     where = facts.names(first) | {"replicas": names(replicas)}
     if _GANG.search(message):
         why = f"the gang scheduler waits for room for all: {quoted(message)}"
-        yield found("no-node-fits", where, why=why)
+        yield finding_of("no-node-fits", where, why=why)
     elif _NO_NODES in message or (report and report.nodes == 0):
-        yield found("no-node-fits", where, why="the cluster has no nodes at all")
+        yield finding_of("no-node-fits", where, why="the cluster has no nodes at all")
     elif missing := _NO_CLAIM.search(message):
         yield from passing("volume-missing", where, _age(facts, first), claim=missing["claim"])
     elif _UNBOUND.search(message):
@@ -158,14 +158,14 @@ def _no_node(
     comes = first.last_event(Event.NODE_COMES) is not None
     if report.mismatched == report.nodes or (missing and not report.insufficient):
         labels = _labels(first) + missing
-        return found("no-matching-node", where, unrecoverable=not comes, labels=labels)
+        return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
     if report.insufficient:
         return _too_little(facts, report, replicas, where, comes=comes)
     why = "; ".join(report.rest())
     if report.closed or any(_PASSING.search(taint) for taint in report.taints):
-        return found("nodes-not-ready", where, why=why)
+        return finding_of("nodes-not-ready", where, why=why)
     if report.taints:
-        return found("taint-not-tolerated", where, why=why)
+        return finding_of("taint-not-tolerated", where, why=why)
     return _quoted(message, where)
 
 
@@ -186,7 +186,7 @@ def _too_little(
     asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
     if over or (report.unhelpful and not comes):
         largest = f"; the largest has {_value(name, most[name])}" if name in most else ""
-        return found("request-too-large", where, asked=asked, most=largest)
+        return finding_of("request-too-large", where, asked=asked, most=largest)
     if len(replicas) > 1:
         total = wanted.get(name, Decimal(0)) * len(replicas)
         asked += f" each ({_value(name, total)} in all)"
@@ -195,12 +195,12 @@ def _too_little(
         for resource in sorted(report.insufficient, key=lambda resource: resource != name)
     ]
     why = "; ".join([*parts, *report.rest()])
-    return found("no-node-fits", where, why=f"asked for {asked}; {why}")
+    return finding_of("no-node-fits", where, why=f"asked for {asked}; {why}")
 
 
 def _quoted(message: str, where: Mapping[str, str]) -> Finding:
     what = f"No node for {where['replicas']}"
-    return found("pod-not-started", where, what=what, why=quoted(message))
+    return finding_of("pod-not-started", where, what=what, why=quoted(message))
 
 
 def _age(facts: Facts, replica: Replica) -> float:
@@ -226,14 +226,16 @@ def _unbound(
     )
     why = next(about_claims, message.partition(" preemption: ")[0].partition(": ")[2])
     claim = " or ".join(claims)
-    return found("volume-not-bound", where, claim=claim, seconds=f"{waited:.0f}", why=quoted(why))
+    return finding_of(
+        "volume-not-bound", where, claim=claim, seconds=f"{waited:.0f}", why=quoted(why)
+    )
 
 
 def passing(
     cause_id: str, names: Mapping[str, str], waited: float, **words: str
 ) -> Iterator[Finding | float]:
     """Yield a cause that is unrecoverable after half a minute: someone may be making the object."""
-    yield found(cause_id, names, unrecoverable=waited >= BIND_SECONDS, **words)
+    yield finding_of(cause_id, names, unrecoverable=waited >= BIND_SECONDS, **words)
     if waited < BIND_SECONDS:
         yield BIND_SECONDS - waited
 

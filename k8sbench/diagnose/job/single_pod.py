@@ -48,11 +48,12 @@ def waits_for(
         name="the pod", pod_name=name_of(pod), container=container, pod=pod, events=about
     )
     facts = _Facts(seen=snapshot, now=now, job=job, replicas=(replica,), events=())
-    found = [*starting.causes(facts), *scheduling.causes(facts)]
-    return next((one for one in found if isinstance(one, Finding)), None)
+    causes = (*starting.causes(facts), *scheduling.causes(facts))
+    return next((cause for cause in causes if isinstance(cause, Finding)), None)
 
 
 def ended(job: KubeObject) -> KubeObject | None:
     """Return the condition with which a Job has ended; None: it goes on."""
-    found = conditions(job)
-    return next((found[kind] for kind in ("Complete", "Failed") if is_true(found.get(kind))), None)
+    by_type = conditions(job)
+    ends = (by_type.get(name) for name in ("Complete", "Failed"))
+    return next((condition for condition in ends if is_true(condition)), None)

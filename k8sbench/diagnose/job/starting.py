@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.diagnose.job import endings, reasons
-from k8sbench.diagnose.job.causes import found
+from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.diagnose.job.scheduling import passing
@@ -55,11 +55,11 @@ def _waiting(
     elif means is Waiting.CONFIG and (missing := _MISSING.search(message)):
         yield from _config(facts, replica, missing)
     elif means is Waiting.CRASHED and status is not replica.main:
-        yield found("init-failed", facts.names(replica), code="")
+        yield finding_of("init-failed", facts.names(replica), code="")
     elif means is Waiting.CRASHED:
         yield endings.of_replica(facts, replica)
     elif means is not Waiting.ROUTINE:
-        yield found("start-error", facts.names(replica), why=f"{reason}, {quoted(message)}")
+        yield finding_of("start-error", facts.names(replica), why=f"{reason}, {quoted(message)}")
 
 
 def _image(
@@ -75,16 +75,16 @@ def _image(
         message = next((text for text in events if text.startswith("Failed to pull")), message)
     why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)
     if is_init:
-        return found("init-image-not-pullable", where, image=image, why=why)
+        return finding_of("init-image-not-pullable", where, image=image, why=why)
     if reason == "InvalidImageName":
-        return found("image-name-invalid", where, image=image, why=why)
+        return finding_of("image-name-invalid", where, image=image, why=why)
     if reason == "ErrImageNeverPull":
         why = f"it is not on node {replica.node}, and imagePullPolicy is Never"
-        return found("image-not-found", where, image=image, why=why)
+        return finding_of("image-not-found", where, image=image, why=why)
     errors = _IMAGE_ERRORS.items()
     cause_id = next(id_ for id_, text in errors if re.search(text, message, re.IGNORECASE))
     what = f"{replica.name} cannot pull the image {image}"
-    return found(cause_id, where, what=what, image=image, why=why)
+    return finding_of(cause_id, where, what=what, image=image, why=why)
 
 
 def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
@@ -101,7 +101,7 @@ def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
     else:
         is_mount = EVENTS[event["reason"]] is Event.MOUNT_FAILED
         cause_id = "mount-failed" if is_mount else "node-cannot-start"
-        yield found(cause_id, facts.names(replica), why=quoted(message))
+        yield finding_of(cause_id, facts.names(replica), why=quoted(message))
 
 
 def _config(facts: Facts, replica: Replica, missing: re.Match[str]) -> Iterator[Finding | float]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from k8sbench.diagnose.job import changes, endings, reasons, waiting
-from k8sbench.diagnose.job.causes import CAUSES, found
+from k8sbench.diagnose.job.causes import CAUSES, finding_of
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.diagnose.job.words import names
@@ -102,7 +102,7 @@ def _with_changes(state: JobState, facts: Facts) -> JobState:
     changed = "; ".join(changes.differences(facts.job, facts.plan))
     if not changed or state.cause_id is not None or state.phase is Phase.CREATED:
         return state
-    why = found(changes.JOB_CHANGED, facts.names(), why=changed)
+    why = finding_of(changes.JOB_CHANGED, facts.names(), why=changed)
     cause = f"{state.cause} {why.sentence}"
     return msgspec.structs.replace(state, cause=cause, cause_id=why.id, action=why.action)
 
@@ -197,7 +197,7 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
     if count := facts.seen.left_behind:
         pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
         left = f"; of its pods {count} were left behind: '{pods}' ends them"
-    return _final(facts, Phase.LOST, found("job-deleted", names, left=left))
+    return _final(facts, Phase.LOST, finding_of("job-deleted", names, left=left))
 
 
 def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
@@ -256,7 +256,7 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
         return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
     # One that has ended or is gone has run, or the operator will say what became of it; but of a
     # job that was suspended and goes on, pods that are gone come anew.
-    again = facts.job_condition(Phase.QUEUED) is not None
+    again = facts.condition(Phase.QUEUED, only_true=False) is not None
     gone = Phase.PENDING if again else Phase.RUNNING
     ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
     found = [ways.get(state.phase, state.phase) for state in states]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, scheduling, starting
-from k8sbench.diagnose.job.causes import found
+from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.diagnose.job.words import names, quoted
@@ -53,7 +53,7 @@ def gang_ignored(facts: Facts) -> Iterator[Finding]:
     """Say that the operator gave the pods to no gang scheduler, though that was asked for."""
     pods = [replica for replica in facts.replicas if replica.pod and not replica.gone]
     if facts.plan.gang and pods and not any(_in_a_gang(pod.meta, pod.spec) for pod in pods):
-        yield found("gang-ignored", facts.names(pods[0]))
+        yield finding_of("gang-ignored", facts.names(pods[0]))
 
 
 def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
@@ -66,15 +66,17 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     queue = labels_of(facts.job).get(QUEUE_LABEL)
     where = facts.names() | {"queue": str(queue)}
     if queue is None:
-        return found("suspended", where), None
+        return finding_of("suspended", where), None
     why = _queue_message(facts)
     if not why and facts.age >= QUEUE_SECONDS:
         silence = f"in {facts.age:.0f} s Kueue has said nothing"
-        return found("queue-unusable", where, why=silence), None
+        return finding_of("queue-unusable", where, why=silence), None
     if not why:
-        return found("queued", where, why="Kueue has said nothing yet"), QUEUE_SECONDS - facts.age
+        return finding_of(
+            "queued", where, why="Kueue has said nothing yet"
+        ), QUEUE_SECONDS - facts.age
     cause_id = "queue-unusable" if _UNUSABLE.search(why) else "queued"
-    return found(cause_id, where, why=quoted(why)), None
+    return finding_of(cause_id, where, why=quoted(why)), None
 
 
 def _queue_message(facts: Facts) -> str:
@@ -106,12 +108,12 @@ def _operator(facts: Facts) -> Iterator[Finding | float]:
     touched = facts.events or facts.job.get("status") or len(missing) < count
     cause_id = "operator-slow" if touched or elsewhere else "operator-down"
     pods = f"{count - len(missing)} of {counted(count, 'pod')}"
-    yield found(cause_id, facts.names(), seconds=f"{facts.now - begun:.0f}", pods=pods)
+    yield finding_of(cause_id, facts.names(), seconds=f"{facts.now - begun:.0f}", pods=pods)
 
 
 def _released_at(facts: Facts) -> float:
     """When the operator could begin: the job was created, or its queue released it."""
-    held = facts.job_condition(Phase.QUEUED)
+    held = facts.condition(Phase.QUEUED, only_true=False)
     if held is None:
         return facts.now - facts.age
     # Still true where the operator has not seen the release yet: its time is not known.
@@ -128,8 +130,8 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
     if not facts.seen.rivals:
-        return found("half-placed", held, why=worst.sentence)
-    return found("blocked-by-other-job", held, rival=facts.seen.rivals[0])
+        return finding_of("half-placed", held, why=worst.sentence)
+    return finding_of("blocked-by-other-job", held, rival=facts.seen.rivals[0])
 
 
 def half_placed(facts: Facts) -> bool:
