@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes import creating
+from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.model.errors import CreationUnknown, Unreachable
+from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
@@ -72,6 +74,24 @@ def test_a_job_that_may_exist_is_unknown_and_one_that_was_not_asked_for_is_not_c
         opened.submit(refused)
     assert not isinstance(raised.value, CreationUnknown)
     assert refused.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
+
+
+def test_a_refusal_after_a_lost_answer_is_not_believed(
+    port: tuple[FaultProxy, Port], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota may be full because of the job itself."""
+    monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
+    proxy, opened = port
+    opened.cluster.create_s = following.SECONDS
+    plan = following.plan("1x1")
+    full = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exceeded quota: few"}
+    with (
+        proxy.lose_answer(JOBS, method="POST", times=1),
+        proxy.answer(403, JOBS, method="POST", body=full) as refused,
+    ):
+        opened.submit(plan)
+    assert refused.hits == 1
+    assert opened.end_of(plan).phase is Phase.SUCCEEDED
 
 
 def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(

@@ -70,10 +70,6 @@ def counting(folder: Path, status: str) -> str:
     )
 
 
-def test_a_token_is_sent_as_it_is(tmp_path: Path) -> None:
-    assert of(tmp_path, token="t").current().authorization == "Bearer t"
-
-
 def test_name_and_password_are_sent_as_basic_authentication(tmp_path: Path) -> None:
     expected = "Basic " + base64.b64encode(b"n:p").decode()
     assert of(tmp_path, username="n", password="p").current().authorization == expected
@@ -128,12 +124,6 @@ def test_a_plugin_is_asked_again_when_what_it_gave_expires(tmp_path: Path) -> No
     text = counting(tmp_path, f"'expirationTimestamp': {past!r}")
     found = of(tmp_path, exec=plugin(tmp_path, text))
     assert found.current() != found.current()
-
-
-def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
-    text = answer(clientCertificateData="the certificate", clientKeyData="the key")
-    found = of(tmp_path, exec=plugin(tmp_path, text))
-    assert found.current().certificate == b"the certificate\nthe key"
 
 
 @pytest.mark.parametrize(
@@ -258,15 +248,6 @@ def test_what_a_user_s_entry_lacks_is_named(
         of(tmp_path, **user).current()
     assert wrong.value.exit_code == 6
     assert wrong.value.action
-
-
-def test_an_auth_provider_is_named_with_what_takes_its_place(tmp_path: Path) -> None:
-    entry = {"auth-provider": {"name": "oidc", "config": {"id-token": "t"}}}
-    with pytest.raises(
-        KubeconfigFault, match=r"user me signs in by an auth-provider \(oidc\)"
-    ) as no:
-        of(tmp_path, **entry).current()
-    assert (no.value.exit_code, "kubelogin" in no.value.action) == (6, True)
 
 
 def test_no_other_client_is_imported_to_sign_in(tmp_path: Path) -> None:

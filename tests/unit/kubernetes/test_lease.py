@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any, cast
 
-import pytest
-
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.lease import SECONDS, Lease
@@ -57,17 +55,6 @@ class Server:
         return Unreachable(f"{doing}: {fault.message}")
 
 
-def test_the_first_holds_it_as_long_as_it_renews_it() -> None:
-    server = Server()
-    one, other = server.lease_of("one"), server.lease_of("other")
-    assert one.attempt()
-    for _ in range(10):
-        server.now += SECONDS - 1
-        assert one.attempt()
-        assert not other.attempt()
-        assert other.other == "one"
-
-
 def test_one_that_is_not_renewed_is_taken_over_once() -> None:
     server = Server()
     one, two, three = map(server.lease_of, ("one", "two", "three"))
@@ -78,16 +65,6 @@ def test_one_that_is_not_renewed_is_taken_over_once() -> None:
     assert server.lease is not None
     assert server.lease["spec"]["leaseTransitions"] == 1
     assert server.lease["spec"]["renewTime"] == "1970-01-01T00:16:55.000000Z"
-
-
-def test_one_that_is_given_up_is_free_at_once() -> None:
-    server = Server()
-    one, two = server.lease_of("one"), server.lease_of("two")
-    assert one.attempt()
-    two.release()
-    assert not two.attempt()
-    one.release()
-    assert two.attempt()
 
 
 def test_of_two_that_take_it_at_once_one_gets_it() -> None:
@@ -103,12 +80,3 @@ def test_of_two_that_take_it_at_once_one_gets_it() -> None:
     two = slow.lease_of("two")
     assert not two.attempt()
     assert one.attempt()
-
-
-def test_an_api_server_that_is_away_is_an_error_and_not_an_answer() -> None:
-    server = Server()
-    one = server.lease_of("one")
-    assert one.attempt()
-    server.is_away = True
-    with pytest.raises(Unreachable, match="Lease one be renewed: it is away"):
-        one.attempt()

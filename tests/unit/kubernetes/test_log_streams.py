@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import looking
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogLine, LogMark
+from k8sbench.ports import JobEvent
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECONDS = 20.0
@@ -234,48 +233,12 @@ def texts(*ranges: tuple[int, int]) -> list[str]:
     return [f"step {number}" for first, last in ranges for number in range(first, last)]
 
 
-def test_an_error_in_the_log_is_tried_again_and_is_no_line(pod: Pod) -> None:
-    pod.node.now = lines(0, 3)
-    pod.node.answers = [b"rpc error: code = Unavailable", b"failed to create fsnotify watcher: x"]
-    pod.want()
-    pod.until_lines(3)
-    pod.node.do(lambda node: node.now.extend(lines(3, 5)))
-    pod.until_lines(5)
-    pod.end()
-    assert pod.lines == texts((0, 5))
-    assert pod.gaps == []
-
-
-def test_a_container_that_waits_is_asked_for_again_when_its_pod_changes(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streams, "SOONEST", 1000.0)  # by itself: never
-    monkeypatch.setattr(streams, "LATEST", 1000.0)
-    pod.node.answers = [ApiFault(400, "BadRequest", WAITING)]
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.node.until(lambda node: len(node.asked) == 1)
-    pod.want()
-    pod.until_lines(3)
-    pod.end()
-    assert pod.gaps == []
-
-
 @pytest.mark.parametrize("said", [WAITING, UNKNOWN])
 def test_a_container_that_never_started_has_no_log_and_no_gap(pod: Pod, said: str) -> None:
     pod.node.answers = [ApiFault(400, "BadRequest", said)] * 1000
     pod.want()
     pod.end()
     assert pod.events == []
-
-
-def test_a_busy_api_server_is_asked_again(pod: Pod) -> None:
-    pod.node.answers = [ApiFault(429, "TooManyRequests", "slow down", 1.0), ApiFault(None, "", "x")]
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.until_lines(3)
-    pod.end()
-    assert pod.gaps == []
 
 
 def fail(pod: Pod, failure: ApiFault | bytes) -> streams.Failing:
@@ -306,38 +269,6 @@ def test_a_log_that_exists_is_requested_until_it_can_be_read(
     assert pod.streams.failing("run") is None
 
 
-@pytest.mark.parametrize(("failure", "why"), FAILURES.values(), ids=FAILURES)
-def test_a_log_that_is_given_up_is_a_gap(pod: Pod, failure: ApiFault | bytes, why: str) -> None:
-    fail(pod, failure)
-    pod.streams.give_up("run")
-    pod.until_drained()
-    (gap,) = pod.gaps
-    assert gap.why.startswith("It could not be read: ")
-    assert why in gap.why
-    assert (gap.after, gap.before) == (None, None)
-
-
-def test_a_stream_that_ended_with_its_kubelet_does_not_count_as_read_to_its_end(pod: Pod) -> None:
-    pod.node.now = lines(0, 3)
-    pod.want(exists=True)
-    pod.until_lines(3)
-
-    def die(node: Node) -> None:
-        node.runs, node.answers = False, [FAILURES["kubelet away"][0]] * 100_000
-
-    pod.node.do(die)
-    pod.streams.ended("run", "master-0")
-    pod.until_failing()
-
-    def mend(node: Node) -> None:
-        node.now, node.answers = lines(0, 5), []
-
-    pod.node.do(mend)
-    pod.until_drained()
-    assert pod.lines == texts((0, 5))
-    assert pod.gaps == []
-
-
 def test_a_log_that_is_read_in_pieces_does_not_fail_for_as_long_as_it_goes_on(pod: Pod) -> None:
     first = fail(pod, FAILURES["broken"][0])
     failure, piece = pod.node.answers[0], served(lines(0, 2), 0)
@@ -348,15 +279,6 @@ def test_a_log_that_is_read_in_pieces_does_not_fail_for_as_long_as_it_goes_on(po
     pod.node.do(go_on)
     pod.until_lines(2)
     assert pod.until_failing().since > first.since
-
-
-def test_an_empty_answer_of_a_kubelet_that_stops_is_not_taken_for_an_empty_log(pod: Pod) -> None:
-    pod.node.now, pod.node.runs = lines(0, 3), False
-    pod.node.answers = [0, ApiFault(500, "", REFUSED), 0]
-    pod.streams = LogStreams(pod.node, "ns", pod.take, limit=0, when_drained=pod.drained)
-    pod.want(exists=True)
-    pod.end()
-    assert pod.lines == texts((0, 3))
 
 
 def test_what_the_node_says_of_a_log_that_need_not_exist_may_be_final(pod: Pod) -> None:
@@ -399,101 +321,6 @@ def test_what_passes_within_seconds_is_not_noted_and_a_missing_permission_is_at_
     assert "pods/log is forbidden" in pod.notes[0]
 
 
-def test_that_the_api_server_is_away_is_not_noted_for_logs_as_well(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "NOTE_SECONDS", 0.0)
-    pod.is_away = True
-    fail(pod, FAILURES["broken"][0])
-    assert pod.notes == []
-
-
-class Restless(Node):
-    """Gives the last lines other times at each request, later ones; its streams end at once."""
-
-    def __init__(self, restamped: int) -> None:
-        super().__init__()
-        self._restamped = restamped
-
-    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
-        with self.changed:
-            later = len(self.asked) * 60_000_000
-            whole, last = self.now[: -self._restamped], self.now[-self._restamped :]
-            self.now = [*whole, *((at + later, text) for at, text in last)]
-        # Whatever the time of the mark, all lines are served.
-        query.pop("sinceTime", None)
-        return super().stream(path, silence_s=silence_s, **query)
-
-
-@pytest.fixture
-def restless(pod: Pod, request: pytest.FixtureRequest) -> Pod:
-    """The times of so many of its three lines differ from request to request."""
-    pod.node = Restless(request.param)
-    pod.node.now, pod.node.runs = lines(0, 3), False
-    pod.streams.close()
-    pod.streams = LogStreams(pod.node, "ns", pod.take, when_drained=pod.drained)
-    return pod
-
-
-UNSETTLED = "At each request the cluster served other lines, or other times of them."
-
-
-@pytest.mark.parametrize("restless", [1, 3], indirect=True, ids=["last line", "all lines"])
-def test_a_log_that_is_served_otherwise_at_each_request_is_given_up(
-    restless: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streams, "UNSETTLED_SECONDS", 0.05)
-    restless.want()
-    restless.end()
-    assert restless.lines[:3] == texts((0, 3))
-    assert restless.gaps[-1].why == UNSETTLED
-    assert restless.gaps[-1].before is None
-
-
-@pytest.mark.parametrize("restless", [3], indirect=True)
-def test_while_its_container_runs_such_a_log_is_requested_less_and_less_often(
-    restless: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-
-    def noted(seconds: float) -> float:
-        pauses.append(seconds)
-        return seconds
-
-    monkeypatch.setattr(streams, "LATEST", 0.016)
-    monkeypatch.setattr(streams, "_jittered", noted)
-    restless.want()
-    restless.node.until(lambda _: streams.LATEST in pauses)
-    doubled = [0.001 * 2**times for times in range(5)]
-    assert [pause for pause in pauses if pause in doubled][:5] == doubled
-
-
-def test_a_container_that_was_started_again_goes_on_in_the_same_log(pod: Pod) -> None:
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.until_lines(3)
-
-    def restart(node: Node) -> None:
-        node.before, node.now = [*node.now, *lines(3, 5)], lines(10, 12)
-
-    pod.node.do(restart)
-    pod.restarts = 1
-    pod.want()
-    pod.until_lines(7)
-    pod.end()
-    assert pod.lines == texts((0, 5), (10, 12))
-    assert pod.gaps == []
-
-
-def test_a_container_that_was_restarted_before_we_came_is_read_first(pod: Pod) -> None:
-    pod.node.before, pod.node.now, pod.restarts = lines(0, 3), lines(5, 8), 1
-    pod.want()
-    pod.until_lines(6)
-    pod.end()
-    assert pod.lines == texts((0, 3), (5, 8))
-    assert pod.gaps == []
-
-
 def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
     pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
     pod.want()
@@ -503,36 +330,6 @@ def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
     (gap,) = pod.gaps
     assert (gap.after, gap.before) == (None, T0 / 1_000_000 + 4)
     assert "restarted" in gap.why
-
-
-def test_restarts_that_nobody_saw_are_a_gap_between_what_is_there(pod: Pod) -> None:
-    pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
-    pod.want(mark=LogMark(T0 / 1_000_000, 1))
-    pod.until_lines(3)
-    pod.end()
-    assert pod.lines == texts((4, 6), (8, 9))
-    assert [(gap.after, gap.before) for gap in pod.gaps] == [(T0 / 1_000_000, T0 / 1_000_000 + 4)]
-
-
-def test_a_new_pod_of_the_same_name_goes_on_in_the_same_log(pod: Pod) -> None:
-    """As the operator makes one under restartPolicy ExitCode."""
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.until_lines(3)
-    pod.node.do(lambda node: setattr(node, "runs", False))
-    asked = len(pod.node.asked)
-    pod.node.until(lambda node: len(node.asked) > asked)  # it ended, and was read to its end
-
-    def replace(node: Node) -> None:
-        node.now, node.runs = lines(10, 12), True
-
-    pod.uid = "u2"
-    pod.want()
-    pod.node.do(replace)
-    pod.until_lines(5)
-    pod.end()
-    assert pod.lines == texts((0, 3), (10, 12))
-    assert pod.gaps == []
 
 
 def test_a_pod_that_is_replaced_before_it_was_read_to_its_end_leaves_a_gap(pod: Pod) -> None:
@@ -595,31 +392,6 @@ def test_a_fetch_that_a_node_cuts_short_without_a_word_is_gone_on_with(pod: Pod)
     assert pod.gaps == []
 
 
-def test_a_log_that_was_put_away_at_its_end_is_a_gap_unless_its_stream_saw_the_end(
-    pod: Pod,
-) -> None:
-    pod.want(mark=LogMark(T0 / 1_000_000, 1))
-    pod.node.answers = [ApiFault(None, "", "reset")] * 3
-    pod.end()
-    (gap,) = pod.gaps
-    assert "rotation" in gap.why
-
-
-@pytest.mark.parametrize(("first", "gaps"), [(True, 0), (False, 1)])
-def test_a_stream_that_stays_open_knows_the_end_if_it_ever_was_in_its_place(
-    pod: Pod, first: bool, gaps: int
-) -> None:
-    pod.node.now = lines(0, 1) if first else []
-    pod.want(mark=None if first else LogMark(T0 / 1_000_000, 1))
-    pod.node.until(lambda node: len(node.asked) == 1)
-    if first:
-        pod.until_lines(1)
-        pod.node.do(lambda node: node.answers.extend([0] * 1000))  # all was put away
-    pod.end(stays_open=True)
-    assert pod.lines == texts((0, int(first)))
-    assert len(pod.gaps) == gaps
-
-
 def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     pod.node.answers = [ApiFault(None, "", "reset"), f"{stamp(T0)} the last".encode()]
     pod.streams.want("run", "master-0", pod="p", uid="u1", container="pytorch", rank=0, restarts=0)
@@ -628,25 +400,3 @@ def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     pod.node.do(lambda node: setattr(node, "answers", [f"{stamp(T0)} the last".encode()] * 1000))
     pod.end()
     assert pod.lines == ["the last"]
-
-
-def test_a_run_that_is_forgotten_tells_nothing_more(pod: Pod) -> None:
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.until_lines(3)
-    pod.streams.forget("run")
-    pod.node.do(lambda node: node.now.extend(lines(3, 5)))
-    assert pod.streams.drained("run")
-    pod.streams.close()
-    until = time.monotonic() + SECONDS
-    while any(thread.name == "log master-0" for thread in threading.enumerate()):
-        assert time.monotonic() < until
-    assert pod.lines == texts((0, 3))
-
-
-def test_a_log_can_be_printed_as_it_is_now() -> None:
-    node = Node()
-    node.now = lines(0, 3)
-    found = list(looking.log(node, "ns", replica="master-0", pod="p", container="pytorch"))
-    assert [line.text for line in found] == texts((0, 3))
-    assert found[0] == LogLine(replica="master-0", at=T0 / 1_000_000, text="step 0")

@@ -96,28 +96,10 @@ def test_without_a_store_there_is_no_mark() -> None:
     assert sharing.marked(manifests, None) == manifests
 
 
-def test_a_job_that_nobody_else_needs_is_deleted_without_a_request() -> None:
-    for server in (Server(), Server(ANN)):
-        assert server.keeper(ANN, HAS) is None
-        assert server.patches == 0
-
-
 DETACHED = msgspec.structs.replace(BEN, detached=True)
 KEEPING = msgspec.structs.replace(EVE, keep=True)
 SUBMITTED = "k8sbench on ci-2 submitted it and has not collected it yet."
 FOLLOWS = "k8sbench on ci-2 follows it, too, and deletes it at its end."
-
-
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        ((BEN,), FOLLOWS),
-        ((DETACHED,), SUBMITTED),
-        ((DETACHED, KEEPING), "k8sbench on desk keeps it (--keep)."),
-    ],
-)
-def test_a_job_that_another_store_needs_stays(others: tuple[User, ...], why: str) -> None:
-    assert Server(*others).keeper(ANN) == why
 
 
 COLLECTOR = msgspec.structs.replace(ANN, for_all=True)
@@ -142,50 +124,12 @@ def test_who_collects_for_all_leaves_no_job_to_a_submitter_that_has_detached(
     assert sharing.is_abandoned(server.job, COLLECTOR, server.now) == (KEEPING not in others)
 
 
-def test_the_last_of_three_stores_deletes_the_job() -> None:
-    server = Server(DETACHED)
-    server.follow(ANN)
-    server.follow(EVE)
-    # Who follows comes and goes as he likes; who has submitted it needs it.
-    assert server.keeper(ANN, HAS) is not None
-    assert server.keeper(EVE, HAS) == SUBMITTED
-    server.follow(BEN)
-    assert server.keeper(BEN, HAS) is None
-
-
-def test_what_was_collected_is_written_with_the_removal_of_the_mark() -> None:
-    server = Server(DETACHED)
-    server.follow(ANN)
-    before = server.patches
-    server.keeper(ANN, HAS)
-    assert server.patches == before + 1
-    theirs, ours = "k8sbench.io/used-by-abcdef0123", "k8sbench.io/collected-by-0123456789"
-    assert server.annotations.keys() == {theirs, ours}
-    who = {"store": "0123456789", "host": "lab-7", "at": START + 60}
-    assert server.annotations[ours] == msgspec.to_builtins(HAS) | who
-    server.now += 5
-    server.keeper(ANN, HAS)
-    assert server.patches == before + 1
-
-
 def test_the_other_stores_read_it_also_where_their_marks_have_expired() -> None:
     """Whoever comes while a finalizer keeps the job finds who has its logs."""
     server = Server(BEN)
     server.now += SUBMITTED_SECONDS
     assert server.keeper(ANN, HAS) is None
     assert sharing.collector(server.job) is not None
-
-
-def test_who_comes_later_reads_who_has_the_logs() -> None:
-    server = Server(DETACHED)
-    assert sharing.collector(server.job) is None
-    server.keeper(ANN, HAS)
-    sentence, action = sharing.collector(server.job) or ("", "")
-    assert sentence == (
-        "k8sbench on lab-7 collected it at 2023-11-14T22:14:20Z, 123.5 samples/s, valid, SHA-256 of"
-        " its logs d1."
-    )
-    assert action == "See k8sbench results on lab-7: the store 0123456789 there has its logs."
 
 
 def test_of_a_run_that_failed_there_is_no_figure() -> None:
@@ -203,23 +147,6 @@ def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
 
 
 # -- how long a mark counts ---------------------------------------------------------------------
-
-
-def test_the_mark_of_a_follower_that_was_killed_expires() -> None:
-    server = Server()
-    server.follow(BEN)
-    server.now += FOLLOWED_SECONDS - 1
-    assert server.keeper(ANN) == FOLLOWS
-    server.now += 1
-    assert server.keeper(ANN) is None
-
-
-def test_who_renews_a_mark_keeps_the_job_for_as_long_as_it_takes() -> None:
-    server = Server()
-    for _ in range(10):
-        server.follow(BEN)
-        server.now += FOLLOWED_SECONDS - 1
-        assert server.keeper(ANN) == FOLLOWS
 
 
 @pytest.mark.parametrize("submitter", [BEN, DETACHED])
@@ -260,23 +187,6 @@ def test_marks_of_earlier_versions_and_spoiled_ones_count_for_a_week(value: str)
 
 
 # -- detaching, and coming back -------------------------------------------------------------------
-
-
-def test_who_follows_and_detaches_leaves_no_mark() -> None:
-    server = Server()
-    server.follow(BEN)
-    server.leave(BEN)
-    assert server.annotations == {}
-
-
-def test_the_submitter_that_detaches_keeps_its_mark_from_then_on() -> None:
-    server = Server(BEN)
-    server.follow(BEN)  # another process of the store, later
-    server.now += DAY
-    server.leave(BEN)
-    mark = server.annotations["k8sbench.io/used-by-abcdef0123"]
-    assert (mark["submitted"], mark["detached"], mark["at"]) == (True, True, START + 60 + DAY)
-    assert server.keeper(ANN) == SUBMITTED
 
 
 def test_who_submits_a_job_that_another_store_just_created_marks_it_too() -> None:

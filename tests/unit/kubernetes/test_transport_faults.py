@@ -168,15 +168,6 @@ def test_a_refusal_that_is_a_page_is_reported_by_its_status(tmp_path: Path) -> N
     assert (fault.status, fault.message) == (503, "Reason")
 
 
-def test_a_wait_that_is_too_long_is_reported(tmp_path: Path) -> None:
-    with (
-        serving(saying(answer(429, b"too many", Retry_After="120"))) as address,
-        reached(tmp_path, f"http://{address}") as api,
-        pytest.raises(Unreachable, match=r"429: too many; it asks to be left alone for 120 s"),
-    ):
-        check_answers(api, retry_s=10.0)
-
-
 @pytest.mark.parametrize(
     "first",
     [
