@@ -22,8 +22,6 @@ REPLICAS = 4
 LINES = 50
 """Of each pod's log."""
 _RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
-_OWN = {"image": "registry.example.com/small:1", "trainer": "resnet50", "log": "dle-resnet50"}
-"""Of a variant with k8sbench's own trainers, which travel as a ConfigMap; its log is NVIDIA's."""
 _BENCHMARK = {
     "name": "small",
     "title": "A job for the bench of many",
@@ -52,22 +50,10 @@ _BENCHMARK = {
 }
 
 
-def write_benchmark(
-    folder: Path, run_for: str, replicas: int = REPLICAS, *, trainers: bool = False
-) -> list[str]:
-    """Write a benchmark and a pool; returns the words that submit a job of it.
-
-    It is a user's program, or with ``trainers`` one of k8sbench's own.
-    """
+def write_benchmark(folder: Path, run_for: str) -> list[str]:
+    """Write a benchmark and a pool; returns the words that submit a job of it."""
     benchmark, pools = folder / "small.yaml", folder / "pools.yaml"
-    text = yaml.safe_dump(_BENCHMARK, sort_keys=False)
-    if trainers:
-        written = yaml.safe_load(text)
-        (variant,) = written["variants"]
-        del variant["command"]
-        variant |= _OWN
-        text = yaml.safe_dump(written, sort_keys=False)
-    benchmark.write_text(text)
+    benchmark.write_text(yaml.safe_dump(_BENCHMARK, sort_keys=False))
     pool = {
         "name": "fake",
         "gpus_per_node": 8,
@@ -76,21 +62,14 @@ def write_benchmark(
         "annotations": {RUN_FOR: run_for},
     }
     pools.write_text(yaml.safe_dump({"pools": [pool]}))
-    return [str(benchmark), f"--replicas={replicas}", "--gpus=1", f"--pools={pools}"]
+    return [str(benchmark), f"--replicas={REPLICAS}", "--gpus=1", f"--pools={pools}"]
 
 
-def log_lines(start: datetime, *, trainers: bool = False) -> Iterator[tuple[datetime, str]]:
+def log_lines(start: datetime) -> Iterator[tuple[datetime, str]]:
     """Yield the log of every pod: stamps and lines."""
     for step in range(1, LINES + 1):
-        rate, loss = f"{400 + step % 7}.5 img/s", f"{2 - step / 100:.3f}"
-        at = start + timedelta(milliseconds=37 * step)
-        text = f"step {step}/{LINES} loss {loss} {rate}"
-        if trainers:
-            text = (
-                f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - Epoch: 0 Iteration: {step}  train.loss : {loss}"
-                f"  train.compute_ips : {rate} train.total_ips : {rate}"
-            )
-        yield at, text
+        text = f"step {step}/{LINES} loss {2 - step / 100:.3f} {400 + step % 7}.5 img/s"
+        yield start + timedelta(milliseconds=37 * step), text
 
 
 @dataclass
@@ -127,41 +106,27 @@ class Asked:
 
     requests: Counter[str] = field(default_factory=Counter)
     """``create pytorchjobs``, ``get pods/log`` …: how often."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """The same of those that were answered with a fault, with its code."""
     watches: int = 0
     """Open at one time, at most."""
-    streams: int = 0
-    """Logs that were followed at one time, at most."""
-    logs: int = 0
-    """Logs that were read at one time, at most: followed or fetched."""
 
 
-def asked(audit_log: Path, namespace: str, agent: str = "k8sbench") -> Asked:
-    """Read the server's audit log: requests in a namespace of programs of that name."""
+def asked(audit_log: Path, namespace: str) -> Asked:
+    """Read the server's audit log: k8sbench's requests in a namespace."""
     found, spans = Asked(), dict[str, dict[str, Any]]()
     for entry in audit.requests(audit_log):
         about = entry.get("objectRef") or {}
-        if about.get("namespace") != namespace or not entry["userAgent"].startswith(agent):
-            continue
-        spans.setdefault(entry["auditID"], entry).update(entry)
-    ends: dict[str, list[tuple[str, int]]] = {"watch": [], "follow": [], "log": []}
+        if about.get("namespace") == namespace and entry["userAgent"].startswith("k8sbench"):
+            spans.setdefault(entry["auditID"], entry).update(entry)
+    ends: list[tuple[str, int]] = []
     for entry in spans.values():
         about = entry["objectRef"]
         what = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-        name = f"{entry['verb']} {what}"
-        found.requests[name] += 1
-        code = entry["responseStatus"]["code"]
-        if code >= 400:
-            found.refused[f"{name} {code}"] += 1
-        kinds = ["watch"] if entry["verb"] == "watch" else []
-        if what == "pods/log":
-            kinds = ["log", *(["follow"] if "follow=true" in entry["requestURI"] else [])]
-        for kind in kinds:
-            ends[kind].append((entry["requestReceivedTimestamp"], 1))
+        found.requests[f"{entry['verb']} {what}"] += 1
+        if entry["verb"] == "watch":
+            ends.append((entry["requestReceivedTimestamp"], 1))
             if entry["stage"] == "ResponseComplete":
-                ends[kind].append((entry["stageTimestamp"], -1))
-    found.watches, found.streams, found.logs = (_most(ends[kind]) for kind in ends)
+                ends.append((entry["stageTimestamp"], -1))
+    found.watches = _most(ends)
     return found
 
 
