@@ -6,28 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.harness.cluster import fixture, host
-from tests.harness.cluster.processes import NoCluster, Processes, ProcessTrouble
+from tests.harness.cluster.processes import NoCluster, Processes
 from tests.tiers import ROOT
 
 PATH = {"PATH": os.defpath}
 SLEEPS = (sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()")
-DEAF = (
-    *SLEEPS[:2],
-    """
-import signal
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("on", flush=True)
-while True:
-    signal.pause()
-""",
-)
 # Ends at once and leaves a child in a session of its own: nobody's, but for a subreaper.
 ORPHANS = (
     *SLEEPS[:2],
@@ -53,15 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture
-def processes(folder: Path) -> Iterator[Processes]:
-    made = Processes.begin(folder, private=False)
-    yield made
-    made.end()
-    assert not folder.exists()
-    assert not host.processes_of(folder)
-
-
 def wait_for_output(processes: Processes, name: str) -> None:
     assert host.eventually(lambda: processes.log(name).read_text() != "")
 
@@ -74,49 +54,6 @@ def parent_of(folder: Path, how: str, *argv: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-def test_it_tells_what_runs_and_how_it_ended(processes: Processes) -> None:
-    pid = processes.start("one", SLEEPS, PATH)
-    processes.start("other", (*SLEEPS[:2], "raise SystemExit(3)"), PATH)
-    assert host.eventually(lambda: not processes.list()[1].is_running)
-    one, other = processes.list()
-    assert (one.name, one.pid, one.status) == ("one", pid, None)
-    assert (other.name, other.status) == ("other", 3)
-
-
-def test_it_keeps_what_a_process_writes(processes: Processes) -> None:
-    processes.start("one", (*SLEEPS[:2], "import sys; print(1); sys.exit('two')"), PATH)
-    assert host.eventually(lambda: processes.list()[0].status == 1)
-    assert sorted(processes.log("one").read_text().splitlines()) == ["1", "two"]
-
-
-def test_a_name_may_start_again_only_after_its_end(processes: Processes) -> None:
-    processes.start("one", SLEEPS, PATH)
-    with pytest.raises(ProcessTrouble, match="one runs already"):
-        processes.start("one", SLEEPS, PATH)
-    wait_for_output(processes, "one")
-    assert processes.stop("one") == -signal.SIGTERM
-    processes.start("one", SLEEPS, PATH)
-    assert processes.list()[0].is_running
-
-
-def test_a_process_that_does_not_hear_is_killed(processes: Processes) -> None:
-    processes.start("one", DEAF, PATH)
-    wait_for_output(processes, "one")
-    assert processes.stop("one", grace=0.1) == -signal.SIGKILL
-
-
-def test_a_frozen_process_can_be_ended(processes: Processes) -> None:
-    processes.start("one", SLEEPS, PATH)
-    wait_for_output(processes, "one")
-    processes.signal("one", signal.SIGSTOP)
-    assert processes.stop("one") == -signal.SIGTERM
-
-
-def test_a_program_that_cannot_be_started_is_reported(processes: Processes) -> None:
-    with pytest.raises(ProcessTrouble, match="No such file or directory: '/no/such/program'"):
-        processes.start("one", ("/no/such/program",), PATH)
 
 
 def test_it_ends_what_a_process_left_behind(folder: Path) -> None:
@@ -177,24 +114,3 @@ def test_a_borrowed_file_goes_with_the_last_that_needs_it(
     assert wanted.exists()
     other.end()
     assert not wanted.parent.exists()
-
-
-def test_a_file_that_was_there_is_left_alone(tmp_path: Path, processes: Processes) -> None:
-    theirs = tmp_path / "theirs"
-    theirs.write_text("something")
-    processes.borrow(theirs)
-    processes.end()
-    assert theirs.read_text() == "something"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-def test_a_private_one_has_a_network_and_mounts_of_its_own(folder: Path) -> None:
-    processes = Processes.begin(folder, private=True)
-    if processes.why_not_private is not None:
-        processes.end()
-        pytest.skip(f"no private network here: {processes.why_not_private}")
-    pid = processes.start("one", SLEEPS, PATH)
-    for kind in ("net", "mnt"):
-        ours, theirs = Path(f"/proc/self/ns/{kind}"), Path(f"/proc/{pid}/ns/{kind}")
-        assert ours.readlink() != theirs.readlink()
-    processes.end()

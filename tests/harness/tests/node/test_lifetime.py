@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from tests import tiers
 from tests.harness.cluster import fixture, host
 from tests.harness.cluster.processes import Processes
 from tests.harness.node import cgroups
-from tests.harness.node.inside import LAYERED, SETTINGS
+from tests.harness.node.inside import SETTINGS
 from tests.harness.node.machine import Machine
 from tests.harness.node.needs import PATH
 from tests.tiers import ROOT
@@ -183,28 +182,3 @@ def test_nothing_is_left_of_a_machine(
 
 def is_parent(process: psutil.Process) -> bool:
     return bool(process.children())
-
-
-def test_a_machine_s_paths_and_settings_are_its_own(subreaper: Processes, machine: Machine) -> None:
-    inside = Processes(Path(machine.socket_folder))
-    look = f"""
-import json, pathlib
-for name in {[*LAYERED, "/run"]}:
-    pathlib.Path(name, "k8sbench-test").write_text("")
-print(json.dumps({{name: pathlib.Path("/proc/sys", name).read_text() for name in {[*SETTINGS]}}}))
-"""
-    inside.start("look", (sys.executable, "-c", look), {"PATH": PATH})
-    assert host.eventually(lambda: not inside.list()[-1].is_running)
-    seen = json.loads(inside.log("look").read_text())
-    assert seen == {name: f"{value}\n" for name, value in SETTINGS.items()}
-    assert not any(Path(name, "k8sbench-test").exists() for name in (*LAYERED, "/run"))
-
-
-def test_a_machine_that_ends_by_itself_leaves_no_cgroup(
-    subreaper: Processes, machine: Machine
-) -> None:
-    inside = psutil.Process(subreaper.list()[0].pid).children(recursive=True)
-    inside[0].kill()
-    assert host.eventually(lambda: not subreaper.list()[0].is_running)
-    assert subreaper.list()[0].status == 1
-    assert not cgroups.roots(machine.cgroup)
