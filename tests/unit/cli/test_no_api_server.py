@@ -152,20 +152,6 @@ def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(("act", "sentence"), ANSWERS.values(), ids=ANSWERS)
-def test_doctor_calls_no_cluster_ready_of_which_it_could_ask_nothing(
-    act: Act,
-    sentence: str,
-    tmp_path: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with reached(tmp_path, act) as kubeconfig:
-        assert main(["doctor", f"--pools={POOLS}", kubeconfig]) == 6
-    err = capsys.readouterr().err
-    assert err.splitlines()[-1].startswith("not ready: ")
-
-
-@pytest.mark.usefixtures("impatient")
 def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

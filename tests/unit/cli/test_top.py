@@ -8,7 +8,6 @@ import pathlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,24 +15,22 @@ import pytest
 from rich.cells import cell_len
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import connections, metric_sources
+from k8sbench.app import metric_sources
 from k8sbench.cli.commands import top
 from k8sbench.cli.main import main
-from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import drawing
 from k8sbench.measure.run import gpu_latest
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.runs import live_metrics
 from k8sbench.runs.live_metrics import ADVICE, LiveMetrics
 from tests.tiers import ROOT
 from tests.unit.cli import live_runs
-from tests.unit.cli.live_runs import NOW, moved, replica
+from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
 from tests.unit.cli.test_drawing import RUNNING, alive, lines
-from tests.unit.runs.played import FakeCluster
 from tests.unit.store import test_schema
 from tests.unit.store.examples import plan, step
 
@@ -303,69 +300,6 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
         "See what was measured with: k8sbench results seg-1\n"
     )
     assert source.released == ["seg-1"]
-
-
-def test_ctrl_c_leaves_the_run_alone(
-    root: pathlib.Path,
-    source: Source,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    stop = SignalStop()
-    monkeypatch.setattr(top, "SignalStop", lambda: stop)
-    source.then = lambda _: stop("Interrupted (Ctrl-C)")
-    local()
-    assert main(["top", "seg-1"]) == 130
-    err = capsys.readouterr().err
-    assert "Interrupted (Ctrl-C): seg-1 goes on; it is Running." in err
-    assert "Come back with: k8sbench top seg-1" in err
-    assert source.released == ["seg-1"]
-
-
-def test_on_a_cluster_it_only_looks(
-    root: pathlib.Path,
-    source: Source,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cluster = FakeCluster(
-        moved(Phase.RUNNING),
-        replica("master-0", Phase.RUNNING, node=NODE),
-        printed(10, at=time.time() - 3600),
-        live_runs.note("The API server does not answer; retrying."),
-        outlives=True,
-    )
-    cluster.api = SimpleNamespace(time=lambda: time.time() - 3600)  # type: ignore[attr-defined]
-
-    @contextlib.contextmanager
-    def cluster_of(*_: object, **more: object) -> Iterator[FakeCluster]:
-        assert not more.get("store")  # with it the job would be marked as used
-        yield cluster
-
-    monkeypatch.setattr(connections, "cluster_of", cluster_of)
-
-    def then(number: int) -> None:
-        if number == 2:
-            cluster.going_on["seg-1"].append(moved(Phase.SUCCEEDED, "It has ended."))
-
-    source.then = then
-    with open_store() as store:
-        location = Location(server="https://cluster.example", namespace="bench")
-        made = plan(device="cuda", backend="kubernetes", log="k8sbench")
-        store.record(made, at=time.time(), owner=None, location=location)
-    assert main(["top", "seg-1"]) == 0
-    out, err = capsys.readouterr()
-    assert "ip-10-0-12-34   master-0" in out
-    assert "Run seg-1 is Succeeded. It has ended." in err
-    assert "The API server does not answer; retrying." in err
-    assert cluster.marks == {"seg-1": {}}
-    assert (cluster.removed, cluster.cancelled) == ([], [])
-    with open_store() as store:
-        assert store.run("seg-1").phase is Phase.CREATED  # what becomes of it others record
-    wanted = source.asked[-1]
-    assert wanted.namespace == "bench"
-    assert wanted.nodes == {"seg-1-master-0": NODE}
-    assert abs(wanted.end - (time.time() - 3600)) < 60  # by the cluster's clock
 
 
 def test_the_program_s_own_uuids_are_asked_for() -> None:

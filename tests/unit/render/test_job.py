@@ -49,12 +49,6 @@ def test_a_paddle_job_of_n_nodes_is_n_workers_and_no_master(case: str, count: in
     assert {name: each["replicas"] for name, each in replicas(found).items()} == {"Worker": count}
 
 
-@pytest.mark.parametrize(("framework", "name"), [("pytorch", "pytorch"), ("paddle", "paddle")])
-def test_the_container_has_the_name_that_the_operator_wants(framework: str, name: str) -> None:
-    (container,) = pod(plan(framework=framework))["spec"]["containers"]
-    assert container["name"] == name
-
-
 def test_processes_per_node_are_always_said() -> None:
     assert job(plan("2x4"))["spec"]["nprocPerNode"] == "4"
     assert job(plan("2x1-cpu"))["spec"]["nprocPerNode"] == "1"
@@ -99,12 +93,6 @@ def test_everything_of_a_run_bears_its_labels() -> None:
     assert config["metadata"]["labels"] == found["metadata"]["labels"] == labels
     assert labels.items() <= pod(wanted)["metadata"]["labels"].items()
     assert config["metadata"]["name"] == found["metadata"]["name"] == wanted.run_id
-
-
-def test_service_meshes_stay_out_of_the_pods() -> None:
-    metadata = pod(plan())["metadata"]
-    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
-    assert metadata["annotations"]["sidecar.istio.io/inject"] == "false"
 
 
 def test_the_job_carries_the_whole_plan(everything: list[tuple[RunPlan, Objects]]) -> None:
@@ -173,12 +161,6 @@ def test_sources_of_a_mebibyte_do_not_fit(over: int) -> None:
     wanted = plan(trainers_digest=sources.digest)
     with pytest.raises(BenchError, match=f"take {2**20 + over} bytes, and a ConfigMap"):
         manifests(wanted, templates=ready(), trainers=sources)
-
-
-def test_sources_just_below_a_mebibyte_fit() -> None:
-    sources = TrainerSources.of({"k8sbench/trainers/x.py": "x" * (2**20 - 1)})
-    wanted = plan(trainers_digest=sources.digest)
-    assert len(manifests(wanted, templates=ready(), trainers=sources)) == 2
 
 
 def test_a_plan_too_long_for_the_annotations_is_refused() -> None:

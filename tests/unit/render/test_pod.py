@@ -16,14 +16,6 @@ from k8sbench.render import syntax
 from tests.unit.render.plans import POOLS, PROGRAMS, container, job, plan, pod, pool, variables
 
 
-def test_requests_are_limits_and_grow_with_the_gpus() -> None:
-    resources = container(plan("2x8", pool=pool(cpu_per_gpu="4", memory_per_gpu="32Gi")))[
-        "resources"
-    ]
-    assert resources["requests"] == resources["limits"]
-    assert resources["limits"] == {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8"}
-
-
 def test_fractions_of_resources_stay_exact() -> None:
     limits = container(plan("1x3", pool=pool(cpu_per_gpu="1.5", memory_per_gpu="2.1Gi", shm="1Gi")))
     assert limits["resources"]["limits"] == {"cpu": "4.5", "memory": "6.3Gi", "nvidia.com/gpu": "3"}
@@ -147,35 +139,6 @@ def test_packages_lie_beside_the_data() -> None:
     assert {"/data", "/opt/python-packages"} <= set(mounts(wanted))
 
 
-TRAINING: dict[str, Any] = {
-    "data": "pvc:sets/imagenet",
-    "weights": "pvc:weights/resnet50/start.npz",
-    "checkpoints": "pvc:kept/team",
-}
-
-
-def test_weights_are_mounted_to_be_read_and_checkpoints_to_be_written() -> None:
-    wanted = plan(**TRAINING)
-    assert mounts(wanted)["/weights"] == {
-        "name": "weights",
-        "mountPath": "/weights",
-        "readOnly": True,
-        "subPath": "resnet50",
-    }
-    assert mounts(wanted)["/checkpoints"] == {
-        "name": "checkpoints",
-        "mountPath": "/checkpoints",
-        "readOnly": False,
-        "subPath": "team",
-    }
-    of_claims = {name: volume(wanted, name)["persistentVolumeClaim"] for name in TRAINING}
-    assert of_claims == {
-        "data": {"claimName": "sets", "readOnly": True},
-        "weights": {"claimName": "weights", "readOnly": True},
-        "checkpoints": {"claimName": "kept", "readOnly": False},
-    }
-
-
 def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
     wanted = plan(data="pvc:all/sets", weights="pvc:all/start.npz", checkpoints="pvc:all/kept")
     names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
@@ -216,15 +179,6 @@ def test_packages_that_name_no_claim_are_refused(text: str) -> None:
 def test_the_command_is_the_plan_s_word_for_word() -> None:
     words = ("sh", "-c", 'echo "$(RANK)" {{ x }} && #:', "", "--lr", "1e-4", "0o17", "~", "é\n")
     assert container(plan(command=words))["command"] == list(words)
-
-
-def test_the_working_directory_is_the_plan_s_or_the_image_s() -> None:
-    assert container(plan(**PROGRAMS["upstream"]))["workingDir"] == "/workspace/upstream"
-    assert "workingDir" not in container(plan())
-
-
-def test_a_run_can_tell_its_own_id() -> None:
-    assert variables(plan())["K8SBENCH_RUN_ID"] == plan().run_id
 
 
 def test_mounted_trainers_can_be_imported_and_are_not_written_beside() -> None:
@@ -274,31 +228,6 @@ def test_a_variable_that_someone_else_sets_is_refused_and_not_doubled(
 
 def test_what_only_the_other_framework_s_operator_sets_is_free() -> None:
     assert variables(plan(framework="paddle", env={"RANK": "0"}))["RANK"] == "0"
-
-
-def test_the_pool_s_fields_reach_the_pod() -> None:
-    found = pod(plan(pool=POOLS["full"]))
-    spec = found["spec"]
-    assert spec["nodeSelector"] == POOLS["full"].selector
-    assert spec["tolerations"] == [
-        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
-        {"key": "team", "operator": "Equal", "value": "vision"},
-        {"operator": "Exists"},
-    ]
-    assert spec["runtimeClassName"] == "nvidia"
-    assert spec["priorityClassName"] == "batch.high"
-    assert spec["imagePullSecrets"] == [{"name": "registry"}, {"name": "registry.mirror"}]
-    networks = found["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
-    assert networks == '[{"name": "ib0"}]'
-    assert variables(plan(pool=POOLS["full"]))["NCCL_SOCKET_IFNAME"] == "=eth0"
-
-
-def test_a_plain_pool_adds_nothing() -> None:
-    optional = {
-        *("nodeSelector", "tolerations", "runtimeClassName", "priorityClassName"),
-        *("imagePullSecrets", "hostNetwork", "dnsPolicy", "schedulerName", "initContainers"),
-    }
-    assert not optional & set(pod(plan())["spec"])
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -383,8 +312,3 @@ def volume(wanted: Any, name: str) -> dict[str, Any]:
 
 def mounts(wanted: Any) -> dict[str, dict[str, Any]]:
     return {each["mountPath"]: each for each in container(wanted)["volumeMounts"]}
-
-
-def test_a_rank_can_tell_its_pod_and_node() -> None:
-    found = variables(plan())
-    assert (found["POD_NAME"], found["NODE_NAME"]) == ("metadata.name", "spec.nodeName")

@@ -60,12 +60,6 @@ def test_root_without_capabilities_shares_the_group() -> None:
     assert (context["runAsUser"], context["fsGroup"]) == (0, 1000)
 
 
-def test_pods_carry_no_token_and_no_service_links() -> None:
-    spec = pod(plan())["spec"]
-    assert spec["automountServiceAccountToken"] is False
-    assert spec["enableServiceLinks"] is False
-
-
 @pytest.mark.parametrize(
     ("changes", "level", "broken", "reasons"),
     [
@@ -111,13 +105,6 @@ def test_capabilities_come_with_the_root_user_for_whom_alone_they_work() -> None
     capabilities = locking["containers"][0]["securityContext"]["capabilities"]
     assert capabilities == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
     assert pod(plan())["spec"]["securityContext"]["runAsUser"] == 1000
-
-
-def test_host_network_keeps_the_cluster_s_names() -> None:
-    spec = pod(plan(pool=pool(host_network=True)))["spec"]
-    assert spec["hostNetwork"] is True
-    assert spec["dnsPolicy"] == "ClusterFirstWithHostNet"
-    assert "hostNetwork" not in pod(plan())["spec"]
 
 
 SPOILERS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {

@@ -115,17 +115,6 @@ def test_sources_are_written_as_blocks_that_can_be_read() -> None:
     assert SOURCES.files["k8sbench/trainers/__init__.py"] == ""
 
 
-def test_the_plan_stands_in_the_text_as_readable_json() -> None:
-    assert """k8sbench.io/plan: '{"schema":2,"run_id":"resnet50""" in to_yaml(rendered(plan()))
-
-
-def test_the_stream_has_one_document_per_object_in_order() -> None:
-    text = to_yaml(rendered(plan()))
-    assert text.startswith("---\napiVersion: v1\nkind: ConfigMap\n")
-    assert text.count("\n---\n") == 1
-    assert "\n---\napiVersion: kubeflow.org/v1\nkind: PyTorchJob\n" in text
-
-
 def test_nothing_is_written_as_a_reference_to_elsewhere() -> None:
     shared = {"key": 1}
     assert to_yaml([{"one": shared, "two": shared}]) == "---\none:\n  key: 1\ntwo:\n  key: 1\n"
