@@ -12,7 +12,7 @@
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
 #   make harness-tests            the tests of the Kubernetes that the tests start
-#   make soak                     what is too slow for CI: harness-tests, trainers, ten times the examples
+#   make soak                     what is too slow for CI: harness-tests, soak_*.py, ten times the examples
 #   make mutants                  whether the unit tests notice 100 changed tokens (COUNT, SEED)
 #   make bench                    the measured ratios of tests/bench/
 #   make golden                   write the golden files anew, to be reviewed
@@ -156,6 +156,7 @@ harness-tests: $(ALL_STAMP)
 
 soak: harness-tests
 	$(PYTEST) $(TWO) tests/trainers/soak_*.py
+	$(PYTEST) $(BY_FILE) tests/cluster/soak_*.py tests/node/soak_*.py
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 
 mutants: $(SMALL_STAMP)

@@ -41,16 +41,16 @@ __all__ = [
 
 HERE, NODE = ROOT / "tests" / "cluster", ROOT / "tests" / "node"
 FIRST = (
-    HERE / "test_outage.py",
+    HERE / "test_restarts.py",
     NODE / "test_causes.py",
-    HERE / "test_watching.py",
     NODE,
+    HERE / "test_watching.py",
     HERE / "test_cluster_port.py",
     HERE / "test_commands_later.py",
 )
 """What begins first where two processes take a file at a time: what takes long, so that both end at
-about the same time. The first two are begun at once, and before it has done with the outage and the
-watching one process has left all that needs real nodes, and so a second cluster, to the other."""
+about the same time. The first two are begun at once, and before it has done with the restarts one
+process has left all that needs real nodes, and so a second cluster, to the other."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -46,18 +46,6 @@ def test_cancel_ends_a_detached_run_and_keeps_its_logs(shell: Shell) -> None:
     assert "detached" not in shell.on_cluster()
 
 
-def test_a_job_that_somebody_else_deletes_is_lost_and_says_so(shell: Shell) -> None:
-    logs = shell.logs("deleted")
-    logs.begin()
-    with shell.submitted("deleted") as submit:
-        wait_for_lines(shell, "deleted", logs)
-        shell.namespace.kubectl("delete", "pytorchjob/deleted")
-        submit.ends(3)
-    status = shell.json("status", "deleted")
-    assert (status["phase"], status["cause_id"]) == ("Lost", "job-deleted")
-    assert shell.archived("deleted") == logs.expected["master-0"]
-
-
 def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
     logs = shell.logs("kept")
     logs.begin()
@@ -73,15 +61,6 @@ def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
     assert "kept" not in shell.on_cluster()
     assert shell.phase("kept") == "Succeeded"
     shell.run("delete", "kept")
-
-
-def test_delete_ends_what_goes_on_first(shell: Shell) -> None:
-    logs = shell.printing("running")
-    until(lambda: shell.json("status", "running")["on_cluster"]["phase"] == "Running", "running")
-    shell.run("delete", "running")
-    assert shell.phase("running") == "Cancelled"
-    assert shell.archived("running") == logs.expected["master-0"]
-    assert "running" not in shell.on_cluster()
 
 
 def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived_or_let_go_with_keep(

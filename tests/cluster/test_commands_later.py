@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import RATE
 
 
@@ -214,15 +214,6 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(shell: Shell) ->
         assert done.stderr == ""
         assert len(done.stdout.splitlines()) == 1
     shell.run("delete", "piped")
-
-
-def test_repeats_are_detached_and_collected_together(own_shell: Shell) -> None:
-    words = ("submit", *CASE, "--repeats=3", "--detach", "--output=json")
-    runs = own_shell.json(*words[:-1])
-    assert [run["repeat"] for run in runs] == [1, 2, 3]
-    done = own_shell.run("collect", *(run["run_id"] for run in runs), "--follow", code=5)
-    assert " 0/3 " in done.out
-    assert own_shell.on_cluster() == []
 
 
 def test_pools_lists_those_that_the_chart_publishes_in_the_namespace(shell: Shell) -> None:

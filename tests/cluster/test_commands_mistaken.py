@@ -47,18 +47,6 @@ def test_what_was_created_before_a_refusal_is_named(own_shell: Shell) -> None:
     assert f"quota few allows {counted} 2, of which 2 used, and 1 more asked for." in refused.err
 
 
-def test_ctrl_c_before_the_last_job_is_created_says_how_many_are(own_shell: Shell) -> None:
-    words = ("submit", *CASE, ENDLESS, "--repeats=200", "--set=many", "--detach")
-    with own_shell.started(*words) as submit:
-        submit.until("repeat 2)")
-        submit.interrupt().ends(130)
-    created = own_shell.on_cluster()
-    assert 2 <= len(created) < 200
-    assert sorted(submit.out.split()) == sorted(created)
-    assert f"Interrupted (Ctrl-C): {len(created)} of 200 jobs were created." in submit.err
-    assert "--resume many" in submit.err
-
-
 @pytest.fixture
 def kept(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[None]:
     """Have a policy refuse that jobs of the namespace are deleted."""

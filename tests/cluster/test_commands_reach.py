@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import json
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes.client import connection
-from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, Shell
 
@@ -50,20 +44,6 @@ def test_cluster_and_namespace_are_chosen_as_with_kubectl(
     assert "role.yaml" in denied.err
 
 
-def test_what_is_named_and_is_not_there_is_an_error(shell: Shell) -> None:
-    wrong = shell.run(*SUBMIT, "--context=tset", code=6)
-    assert "has no context tset.\n  It has: test." in wrong.err
-    missing = shell.run(*SUBMIT, "--kubeconfig=/no/such", code=6)
-    assert "error: The kubeconfig /no/such does not exist." in missing.err
-    admin = str(shell.namespace.cluster.kubeconfig)
-    elsewhere = shell.run(*SUBMIT, "--namespace=no-such", f"--kubeconfig={admin}", code=2)
-    assert "error: There is no namespace no-such on https://" in elsewhere.err
-    # What was planned is printed, and on record as failed; nothing was created.
-    assert elsewhere.err.startswith("resnet50 · pytorch · ")
-    (run,) = shell.json("list")
-    assert run["phase"] == "Failed"
-
-
 def test_a_cluster_that_does_not_answer_is_an_error_where_it_was_asked_for(shell: Shell) -> None:
     for words in (("--backend=kubernetes",), ("--context=test",), ("--namespace=x",)):
         asked = shell.run(*SUBMIT, *words, code=6, KUBECONFIG=dead(shell))
@@ -77,31 +57,6 @@ def test_a_cluster_that_does_not_answer_is_an_error_where_it_was_asked_for(shell
     assert "of context test cannot be reached: connection refused." in listed.err
     nowhere = shell.run("status", "nope", code=2, KUBECONFIG=dead(shell))
     assert "The cluster could not be queried: The API server https://127.0.0.1:" in nowhere.err
-
-
-def test_credentials_that_are_not_accepted_start_no_run_on_this_machine(shell: Shell) -> None:
-    config = json.loads(Path(shell.environment["KUBECONFIG"]).read_text())
-    config["users"][0]["user"] = {"token": "expired"}
-    path = shell.folder / "expired.kubeconfig"
-    path.write_text(json.dumps(config))
-    done = shell.run("submit", "resnet50", "--preset=smoke", code=6, KUBECONFIG=str(path))
-    assert "does not accept these credentials" in done.err
-    assert "--backend local" in done.err
-    assert shell.json("list") == []
-
-
-def test_without_a_cluster_a_run_is_local_and_says_why_in_one_line(shell: Shell) -> None:
-    words = ("submit", "resnet50", "--preset=smoke", "--dry-run")
-    local = shell.run(*words, KUBECONFIG=None)
-    (line,) = (line for line in local.err.splitlines() if line.startswith("backend "))
-    assert line.startswith("backend local: ")
-    assert "no cluster is configured" in line
-    assert "· local ·" in local.err
-    # One that was named and is not there was meant for a cluster.
-    missing = shell.run(*words, KUBECONFIG="/no/such", code=6)
-    assert "error: KUBECONFIG (/no/such) does not exist." in missing.err
-    refused = shell.run(*words[:-1], "--detach", code=2, KUBECONFIG=None)
-    assert "--detach is for jobs on a cluster, and this run is local" in refused.err
 
 
 def test_a_dry_run_creates_nothing(shell: Shell) -> None:
@@ -122,26 +77,3 @@ def test_a_dry_run_on_the_server_says_what_it_would_refuse(shell: Shell) -> None
     nowhere = shell.run("submit", *CASE, "--node-pool=nowhere", "--dry-run=server", code=6)
     assert "  fail " in nowhere.err
     assert "no.such/label" in nowhere.err
-
-
-def test_a_pod_reaches_its_own_cluster(
-    namespace: Namespace, user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With what every pod has: two variables, and the folder of its service account."""
-    monkeypatch.delenv("KUBECONFIG")
-    config = json.loads(user.read_text())
-    (cluster,), (account,) = config["clusters"], config["users"]
-    authority = cluster["cluster"]["certificate-authority-data"]
-    (tmp_path / "ca.crt").write_bytes(base64.b64decode(authority))
-    (tmp_path / "token").write_text(account["user"]["token"])
-    (tmp_path / "namespace").write_text(namespace.name)
-    server = urlsplit(cluster["cluster"]["server"])
-    environ = {
-        "HOME": str(tmp_path),
-        "KUBERNETES_SERVICE_HOST": str(server.hostname),
-        "KUBERNETES_SERVICE_PORT": str(server.port),
-    }
-    api = connection.connect(environ=environ, service_account=tmp_path)
-    with contextlib.closing(api), contextlib.closing(KubernetesCluster(api)) as found:
-        assert (api.why, api.place.namespace) == ("in-cluster configuration", namespace.name)
-        assert found.jobs() == []

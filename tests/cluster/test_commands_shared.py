@@ -45,41 +45,6 @@ def test_a_job_stays_until_the_slowest_of_those_who_follow_it_has_its_logs(shell
     assert "both" not in shell.on_cluster()
 
 
-def test_who_submits_a_job_and_detaches_needs_it_still(shell: Shell) -> None:
-    logs = shell.logs("left")
-    logs.begin()
-    with shell.submitted("left") as submit:
-        submit.until("step ")
-        assert len(users(shell, "left")) == 1
-        submit.interrupt().ends(130)
-    assert len(users(shell, "left")) == 1
-    logs.end()
-    shell.finish("left")
-    collected = shell.colleague().run("collect", "left", "--follow")
-    assert " valid; smoke" in collected.out
-    assert "submitted it and has not collected it yet." in collected.err
-    assert " valid; smoke" in shell.run("collect", "left").out
-    assert "left" not in shell.on_cluster()
-
-
-def test_the_word_of_a_k8sbench_that_was_killed_stands_until_its_store_collects(
-    shell: Shell,
-) -> None:
-    logs = shell.logs("killed")
-    logs.begin()
-    with shell.submitted("killed") as submit:
-        submit.until("step ")
-        submit.kill()
-    logs.end()
-    shell.finish("killed")
-    theirs = shell.colleague().run("collect", "killed", "--follow")
-    assert " valid; smoke" in theirs.out
-    assert "To delete it all the same: k8sbench delete killed" in theirs.err
-    assert "killed" in shell.on_cluster()
-    assert " valid; smoke" in shell.run("collect", "killed").out
-    assert "killed" not in shell.on_cluster()
-
-
 def test_what_somebody_keeps_nobody_else_takes_away_but_by_name(shell: Shell) -> None:
     logs = shell.logs("kept")
     logs.begin()

@@ -80,14 +80,6 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
     assert shell.on_cluster() == []
 
 
-def test_a_narrow_terminal_is_drawn_on_too(shell: Shell) -> None:
-    shell.logs("narrow").begin()
-    with shell.submitted("narrow", columns=30) as submit:
-        submit.until("6/12")
-        submit.interrupt().ends(130)
-    shell.run("delete", "narrow")
-
-
 def test_nothing_is_lost_or_doubled_when_submit_is_killed(shell: Shell) -> None:
     logs = shell.logs("killed")
     logs.begin()
@@ -146,19 +138,6 @@ def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> Non
     after = shell.submit("joined", "--node-pool=endless")
     assert " valid; smoke" in after.out
     assert "Run joined of set night was over before, and is not run again." in after.err
-
-
-def test_a_run_id_of_another_case_is_refused(shell: Shell) -> None:
-    shell.submit("taken", "--node-pool=endless", "--detach")
-    here = shell.run("submit", *CASE, "--amp", "--run-id=taken", "--detach", code=2)
-    assert "error: Run taken exists and is another case" in here.err
-    there = shell.colleague().run(
-        "submit", *CASE, "--amp", "--run-id=taken", "--node-pool=endless", "--detach", code=2
-    )
-    assert "error: Run taken exists and is another case" in there.err
-    assert "(other: precision, amp_dtype" in there.err
-    assert shell.colleague().json("list") == []
-    shell.run("delete", "taken")
 
 
 def test_two_people_who_submit_at_once_do_not_collide(own_shell: Shell) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import following
 from tests.harness.cluster.following import Port
@@ -22,18 +21,6 @@ def port(user: Path) -> Iterator[Port]:
 
 def has_configmap(namespace: Namespace, name: str) -> bool:
     return f"configmap/{name}" in namespace.kubectl("get", "configmaps", "--output=name").split()
-
-
-def test_a_configmap_that_was_made_for_a_job_whose_name_is_taken_is_taken_back(
-    port: Port, namespace: Namespace
-) -> None:
-    plan = following.plan("1x1")
-    _, job = following.objects(plan)
-    del job["metadata"]["labels"]
-    namespace.create(job)
-    with pytest.raises(UsageError, match="is not k8sbench's"):
-        port.submit(plan)
-    assert not has_configmap(namespace, plan.run_id)
 
 
 def test_a_configmap_that_its_job_was_not_given_goes_with_it(
