@@ -22,7 +22,7 @@ from tests.harness.cluster import fault_proxy, pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import has_condition
 from tests.harness.cluster.nodes import RUN_FOR, log_text
-from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, hurried, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
 
@@ -165,22 +165,13 @@ def test_delete_finds_a_job_by_its_name_where_there_can_be_no_store(shell: Shell
     until(lambda: "no-store" not in shell.on_cluster(), "the end of the job")
 
 
-HASTY = """
-import runpy
-from k8sbench.runs import collecting
-collecting.READ_SECONDS = 1.0
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
-"""k8sbench that archives for no longer than a second before it cancels."""
-
-
 @pytest.mark.parametrize("command", ["cancel", "delete"])
 def test_a_run_whose_logs_are_not_served_is_ended_without_them(
     shell: Shell, proxy: FaultProxy, command: str
 ) -> None:
     run_id = f"unserved-{command}"
     detached(shell, run_id)
-    shell.program = ("-c", HASTY)
+    shell.program = hurried(runs__collecting__READ_SECONDS=1.0)
     with proxy.hold("/log"):
         ended = shell.run(command, run_id)
     said = f"what {run_id} has printed cannot all be read: that takes longer than 1s."

@@ -62,6 +62,21 @@ KubernetesCluster.__init__.__kwdefaults__["logs_s"] = 0.5
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 """k8sbench that does not wait for minutes until a log can be read."""
+
+
+def hurried(**limits: float) -> tuple[str, str]:
+    """Make the program of a k8sbench with shorter limits of time.
+
+    ``runs__collecting__READ_SECONDS=1.0`` is that constant of ``k8sbench.runs.collecting``.
+    """
+    lines = ["import runpy"]
+    for name, seconds in limits.items():
+        constant = f"k8sbench.{name.replace('__', '.')}"
+        lines += [f"import {constant.rpartition('.')[0]}", f"{constant} = {seconds}"]
+    lines += ['runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)']
+    return "-c", "\n".join(lines)
+
+
 REPLICAS = 2
 ENDLESS = "--node-pool=endless"
 """Pods run until they are released."""
