@@ -49,32 +49,15 @@ def plugin(**changes: Any) -> dict[str, Any]:
 
 UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     "refused": ({"server": NOWHERE}, "cannot be reached: connection refused"),
-    "no such name": ({"server": "https://nosuch.invalid"}, "its name cannot be resolved"),
     "proxy": ({"server": NOWHERE, "proxy-url": NOWHERE}, "the proxy 127.0.0.1:1 cannot be reached"),
     "plugin fails": (
         {"server": NOWHERE, "user": plugin(command="sh", args=["-c", "echo no >&2; exit 4"])},
         "The credential plugin sh of the kubeconfig failed with exit code 4: no.",
     ),
-    "plugin missing": (
-        {"server": NOWHERE, "user": plugin(command="no-such-plugin", installHint="Get it.")},
-        "no-such-plugin of the kubeconfig is not installed: there is no such command.\n  Get it;",
-    ),
-    "token file missing": (
-        {"server": NOWHERE, "user": {"tokenFile": "gone"}},
-        "gone, the tokenFile of",
-    ),
-    "certificate file missing": (
-        {"server": NOWHERE, "user": {"client-certificate": "gone", "client-key": "gone"}},
-        "gone, the client-certificate of",
-    ),
     "no YAML": ({"text": "a: ["}, "the kubeconfig is not YAML"),
-    "no current context": ({"text": "contexts: [{name: a}]"}, "has no current context"),
     "empty": ({"text": ""}, "The kubeconfig ~/.kube/config names no cluster."),
-    "as kubectl empties it": (
-        {"text": "{clusters: null, contexts: null, users: null, current-context: ''}"},
-        "The kubeconfig ~/.kube/config names no cluster.",
-    ),
 }
+"""Of each kind one; the others are in ``tests/unit/kubernetes/``."""
 
 
 @pytest.mark.parametrize(("config", "sentence"), UNUSABLE.values(), ids=UNUSABLE)

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.watching.followed import LINES, Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.ports import JobEvent, LogLine, LogMark
+from k8sbench.ports import JobEvent, LogLine
 from tests.unit.kubernetes.objects import (
     JOB,
     PLAN,
@@ -299,20 +299,3 @@ def test_what_a_late_watch_reports_of_the_attempt_before_is_not_the_run_s() -> N
     one.take(Deleted("PyTorchJob", JOB, "job-1", before))
     assert one.uid == "job-2"
     assert not one.snapshot().deleted
-
-
-def test_a_job_that_another_store_has_restarted_is_followed_from_the_begin_of_its_logs() -> None:
-    created = Transition(phase=Phase.RUNNING, at=START, cause="")
-    marks = {"master-0": LogMark(5.0, 1)}
-    one = Followed(PLAN, reported=created, marks=marks, since=0.0)
-    one.take(Changed("PyTorchJob", of_attempt(3, "job-3", condition("Running"))))
-    assert (one.uid, one.marks) == ("job-3", {})
-    reading, _ = one.read(START + LATER)
-    told = [transition(event) for event in one.changes(reading, START + LATER) if event.transition]
-    assert [(step.cause_id, step.cause) for step in told[:2]] == [
-        ("restarting", f"Attempt {number} of {number}: It was begun by another store.")
-        for number in (2, 3)
-    ]
-    assert told[-1].phase is reading.phase, "its state is reported after that"
-    later = one.changes(reading, START + LATER + 1)
-    assert not [event for event in later if event.transition]

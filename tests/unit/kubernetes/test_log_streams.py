@@ -32,29 +32,19 @@ FAILURES: dict[str, tuple[ApiFault | bytes, str]] = {
         f"kubelet at 10.0.0.9:10250: {REFUSED}",
     ),
     "500": (ApiFault(500, "", ""), "HTTP status 500"),
-    "502": (ApiFault(502, "", "<html>bad gateway</html>"), "<html>bad gateway</html>"),
     "503": (ApiFault(503, "ServiceUnavailable", "not now."), "not now"),
     "429": (ApiFault(429, "TooManyRequests", "slow down", 1.0), "slow down"),
-    "401": (ApiFault(401, "Unauthorized", "Unauthorized"), "Unauthorized"),
     "403": (
         ApiFault(403, "Forbidden", "pods/log is forbidden"),
         "pods/log is forbidden (it takes the permission get on pods/log)",
     ),
-    "400": (ApiFault(400, "BadRequest", ""), "HTTP status 400"),
     "400 waiting": (ApiFault(400, "BadRequest", WAITING), WAITING),
-    "400 unknown": (ApiFault(400, "BadRequest", UNKNOWN), UNKNOWN),
-    # A kubelet that has just started does not know its pods.
-    "404 of a kubelet": (
-        ApiFault(404, "NotFound", "the server could not find it"),
-        "could not find",
-    ),
     # Of a pod whose node was deleted it names the node.
     "404 of a node": (
         ApiFault(404, "NotFound", 'pods "node-1" not found'),
         "its node node-1 is not part of the cluster",
     ),
     "broken": (ApiFault(None, "", "connection reset by peer"), "connection reset by peer"),
-    "runtime away": (b"unable to retrieve container logs for containerd://c1", "containerd://c1"),
     "error in the log": (b"rpc error: code = Unavailable", "rpc error: code = Unavailable"),
 }
 """Answers for a log that exists, and how they are quoted."""
