@@ -15,11 +15,6 @@ class Case:
     small: tuple[str, ...] = ()  # options on a CPU: full networks, small pictures
     amp: tuple[str, ...] = ()  # options of mixed precision; none = not measured
 
-    @property
-    def is_noop(self) -> bool:
-        """Whether the model does nothing, so that all that is left is the host's work."""
-        return self.trainer == "no-op"
-
 
 FP16 = ("--amp-dtype", "fp16")
 TRAINERS = (

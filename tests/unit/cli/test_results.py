@@ -108,13 +108,6 @@ def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None
     assert "left out of the DLPerf file" in dlperf[2]
 
 
-def test_what_it_prints_in_a_pipe_is_plain_and_whole(fill: Fill, typed: Typed) -> None:
-    fill(example.runs())
-    out = typed("-o", "wide")[1]
-    assert "\x1b" not in out
-    assert max(map(len, out.splitlines())) > 200
-
-
 def test_on_a_terminal_it_keeps_to_the_width(
     fill: Fill, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,12 +90,6 @@ def test_shared_memory_is_compared_as_an_amount_and_not_as_text() -> None:
     job(plan("1x1", pool=pool(shm="9000Mi", memory_per_gpu="9Gi")))
 
 
-def test_synthetic_data_mounts_nothing() -> None:
-    assert "/data" not in mounts(plan(data="synthetic"))
-    assert "/data" not in mounts(plan(data="synthetic-host"))
-    assert "/data" not in mounts(plan(data="image", **PROGRAMS["upstream"]))
-
-
 @pytest.mark.parametrize(
     ("data", "folder"),
     [
