@@ -328,7 +328,7 @@ def test_one_run_after_the_other_needs_no_names(
 def test_the_more_runs_the_rarer_the_steps_of_each(
     tell: Progress, clock: Clock, said: Callable[[], list[str]]
 ) -> None:
-    runs = [live_runs.run(f"seg-{each}") for each in range(1000)]
+    runs = [live_runs.run(f"seg-{each}") for each in range(200)]
     for run in runs:
         tell.planned(run)
     said()
@@ -336,7 +336,7 @@ def test_the_more_runs_the_rarer_the_steps_of_each(
         clock.now = NOW + second
         for run in runs:
             tell.on_event(run, step(second + 10, at=clock.now, run_id=run.run_id))
-    assert len(said()) == 1000
+    assert len(said()) == len(runs)
 
 
 def test_a_run_that_is_left_alone_has_not_ended(tell: Progress) -> None:
@@ -351,7 +351,7 @@ def test_a_run_that_is_left_alone_has_not_ended(tell: Progress) -> None:
 
 @pytest.mark.slow
 def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progress) -> None:
-    runs = [live_runs.run(f"seg-{each}") for each in range(1000)]
+    runs = [live_runs.run(f"seg-{each}") for each in range(100)]
     tracemalloc.start()
     try:
         for run in runs:
@@ -363,8 +363,8 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progres
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 20e6  # 400 MB were printed
-    assert after < 1e6
+    assert kept < 2e6  # 40 MB were printed
+    assert after < 1e5
 
 
 def test_without_a_terminal_the_library_for_it_is_not_loaded() -> None:

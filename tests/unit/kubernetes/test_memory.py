@@ -11,7 +11,7 @@ MOST_BYTES = 36_000
 
 
 def test_five_thousand_jobs_of_four_pods_fit_into_300_megabytes() -> None:
-    assert followed_jobs.bytes_each(100) < MOST_BYTES
+    assert followed_jobs.bytes_each(30) < MOST_BYTES
 
 
 def test_objects_are_kept_by_name_in_their_order_and_come_back_as_they_were() -> None:
