@@ -1,14 +1,16 @@
-"""Generated parts of pages, and what a Struct's fields are: the string below each in its source."""
+"""Generated parts of pages, and what fields and constants are: the string below each."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import inspect
+import itertools
 import os
 import pathlib
 import re
 import sys
+from types import ModuleType
 from typing import Any
 
 
@@ -47,6 +49,17 @@ def assert_generated(page: pathlib.Path, name: str, table: str) -> None:
 def summary(struct: type[Any]) -> str:
     """The Struct's docstring on one line, as Markdown."""
     return " ".join((inspect.getdoc(struct) or "").split()).replace("``", "`")
+
+
+def constants(module: ModuleType) -> dict[str, str]:
+    """Constant of a module → the string below it in the source, on one line."""
+    body = _tree(module).body
+    return {
+        node.targets[0].id: " ".join(str(below.value.value).split())
+        for node, below in itertools.pairwise(body)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+    }
 
 
 def _body(module: Any, name: str) -> list[ast.stmt]:

@@ -106,7 +106,7 @@ def _of_run(
         window=found.window if found else None,
         formulas=explaining.formulas(found, log) if found else (),
         training=explaining.training(found, log) if found else None,
-        reasons=explaining.whys(member.reasons),
+        reasons=explaining.with_actions(member.reasons),
         published=of_groups.reproductions(alone, spec, rules),
         missing=found.missing if found else {},
         notes=tuple(notes),

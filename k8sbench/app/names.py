@@ -24,10 +24,10 @@ def known(kind: str, store: str | None) -> Iterable[str]:
 
             return [data_set.name for data_set in DATA_SETS]
         case "reasons":
-            from k8sbench.measure.group import grouping
-            from k8sbench.measure.run import reasons
+            from k8sbench.measure.group import rules as of_groups
+            from k8sbench.measure.run import rules as of_runs
 
-            return sorted({*reasons.RULES, *grouping.REASONS})
+            return sorted({*of_runs.ALL, *of_groups.ALL})
         case _:
             from k8sbench.adapters.store import quick_look
 

@@ -306,10 +306,10 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
-    from k8sbench.measure.group import grouping
-    from k8sbench.measure.run import reasons
+    from k8sbench.measure.group import rules as group_rules
+    from k8sbench.measure.run import rules as run_rules
 
-    known = [*reasons.RULES, *(grouping.REASONS if of_groups else ())]
+    known = [*run_rules.ALL, *(group_rules.ALL if of_groups else ())]
     for name in accept:
         if name not in known:
             raise NotFound(

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
+from k8sbench.model.finding import Finding
 from k8sbench.model.group import Member
-from k8sbench.model.measurement import Measurement, Reason, Verdict
+from k8sbench.model.measurement import Measurement, Verdict
 
 REJECTED = "Rejected; the figures are under unverified."
 """Why a rejected measurement has no throughput."""
@@ -20,7 +21,7 @@ REJECTED = "Rejected; the figures are under unverified."
 _F = TypeVar("_F")
 
 
-def accepted(reasons: Iterable[Reason], accept: Collection[str]) -> tuple[Reason, ...]:
+def accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Finding, ...]:
     """Mark the rejections that are overruled by their ids; what was marked before stays so."""
     return tuple(
         msgspec.structs.replace(reason, accepted=True)
@@ -30,13 +31,13 @@ def accepted(reasons: Iterable[Reason], accept: Collection[str]) -> tuple[Reason
     )
 
 
-def counts(reasons: Iterable[Reason]) -> bool:
+def counts(reasons: Iterable[Finding]) -> bool:
     """Whether no reason rejects that was not accepted."""
     return not any(reason.severity == "reject" and not reason.accepted for reason in reasons)
 
 
 def of_measurement(
-    measurement: Measurement, reasons: Iterable[Reason], accept: Collection[str]
+    measurement: Measurement, reasons: Iterable[Finding], accept: Collection[str]
 ) -> Measurement:
     """The measurement with these reasons, the rejections first, and the verdict that follows."""
     marked = sorted(accepted(reasons, accept), key=lambda each: each.severity != "reject")
@@ -55,7 +56,7 @@ def of_measurement(
     )
 
 
-def of_member(member: Member, reasons: Iterable[Reason]) -> Member:
+def of_member(member: Member, reasons: Iterable[Finding]) -> Member:
     """The member of a group with the verdict that reasons, its own or the group's, lead to."""
     figure = member.unverified if member.rate is None else member.rate
     verdict, rate, unverified = _decided(figure, valid=counts(reasons))

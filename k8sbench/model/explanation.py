@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.model.measurement import SCHEMA, MeasuredWindow, Severity, Verdict
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import SCHEMA, MeasuredWindow, Verdict
 from k8sbench.model.sample import Place
 
 
@@ -54,23 +55,6 @@ class TrainingExplained(msgspec.Struct, frozen=True, kw_only=True):
     """The best evaluation; None likewise, and of other programs than our trainers."""
     restarts: int
     """As in the measurement."""
-
-
-class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason, and what to do about it."""
-
-    id: str
-    """Stable: ``too-few-records``, ``outlier``, …."""
-    severity: Severity
-    """Whether it rejects the figures."""
-    accepted: bool
-    """True where ``--accept ID`` overruled it."""
-    message: str
-    """One sentence."""
-    evidence: tuple[Place, ...]
-    """The lines that show it."""
-    action: str
-    """What to do about it."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +132,7 @@ class RunExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Each estimator with its numbers."""
     training: TrainingExplained | None = None
     """None of a run that was not evaluated."""
-    reasons: tuple[Why, ...]
+    reasons: tuple[Finding, ...]
     """Reasons against the run and warnings, including those of its group."""
     published: tuple[Reproduction, ...]
     """For each source the published figure that is nearest."""
@@ -169,7 +153,7 @@ class MemberExplained(msgspec.Struct, frozen=True, kw_only=True):
     """None where it does not count."""
     unverified: float | None
     """The rate of a run that does not count; None for one that does."""
-    reasons: tuple[Why, ...]
+    reasons: tuple[Finding, ...]
     """Reasons against it, and warnings."""
 
 
@@ -198,7 +182,7 @@ class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Median of the counted runs by each estimator that all of them have."""
     members: tuple[MemberExplained, ...]
     """Its runs."""
-    reasons: tuple[Why, ...]
+    reasons: tuple[Finding, ...]
     """Of the group as a whole."""
     published: tuple[Reproduction, ...]
     """For each source the published figure that is nearest."""

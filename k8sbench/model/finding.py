@@ -22,6 +22,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Stable: users type it after ``--accept``, and rows keep it."""
     severity: Severity
+    """``reject`` takes the figures out of the result, ``fail`` ends the command; the others inform.
+    """
     sentence: str = msgspec.field(name="message")
     """What is wrong, with the names and numbers at hand."""
     evidence: tuple[Place, ...] = ()

@@ -11,14 +11,9 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.finding import Finding
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import (
-    AccuracyResult,
-    Arithmetic,
-    GpuFigure,
-    Measurement,
-    Reason,
-)
+from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
 
 SCRATCH = "from scratch"
@@ -65,7 +60,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     verdict: str | None
     """As the group sees it; None where nothing was measured, see the reasons."""
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Finding, ...]
     unverified: float | None = None
     """Rate of a run that does not count: for the reader, never part of a figure."""
     gpu: dict[str, GpuFigure] = {}
@@ -99,7 +94,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...]
     spread: Spread | None
     """None where no run counts; see the reasons of the group and of its members."""
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Finding, ...]
     """What concerns the group as a whole; each run's own reasons stand with the run."""
     parameters: int | None = None
     """Of the model, as the runs report it, else as the catalog has it."""

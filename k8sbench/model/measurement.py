@@ -14,33 +14,18 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.sample import Place
 
 SCHEMA = 2
 """Version of every JSON document that k8sbench prints or keeps."""
 
-Severity = Literal["reject", "warn"]
 Verdict = Literal["valid", "rejected"]
 
 
 SURROUNDINGS = "surroundings.json"
-"""Artifact of a local run: what else used its machine, as reasons of its measurement."""
-
-
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a measurement is rejected, or what its reader should know."""
-
-    id: str
-    """Stable: ``too-few-records``, ``gpu-count``, … (the table in ``docs/integrity.md``)."""
-    severity: Severity
-    """Whether it rejects the figures."""
-    message: str
-    """One sentence."""
-    evidence: tuple[Place, ...] = ()
-    """The lines that show it."""
-    accepted: bool = False
-    """True where ``--accept ID`` overruled it; the tables mark it."""
+"""Artifact of a local run: what else used its machine, as findings of its measurement."""
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,8 +272,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """The data set that one of our trainers read; None if it read none."""
     weights: Weights | None = None
     """Start weights; None: from scratch, or not stated."""
-    broken_samples: int = 0
-    """Different samples that could not be read."""
+    broken_samples: int | None = None
+    """Different samples that could not be read; None if the log does not count them."""
     data: str | None = None
     """What it trained on; None if the log does not state it."""
     device: str | None = None
@@ -319,7 +304,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Path of each figure that is None → why."""
     verdict: Verdict
     """``rejected`` if a reason of severity ``reject`` was not accepted."""
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Finding, ...]
     """Reasons against the figures, and warnings."""
 
     @property

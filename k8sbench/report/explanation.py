@@ -15,8 +15,8 @@ from k8sbench.model.explanation import (
     Reproduction,
     RunExplanation,
     TrainingExplained,
-    Why,
 )
+from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.sample import Place
 from k8sbench.report import numbers
@@ -147,16 +147,17 @@ def _training(found: TrainingExplained) -> Iterator[Row]:
         yield 1, f"restarted {counted(found.restarts, 'time')}; the time holds what that took"
 
 
-def _reasons(reasons: Sequence[Why], depth: int = 0) -> Iterator[Row]:
+def _reasons(reasons: Sequence[Finding], depth: int = 0) -> Iterator[Row]:
     if not reasons and depth == 0:
         yield 0, "Reasons: none"
     if reasons and depth == 0:
         yield 0, "Reasons"
     for each in reasons:
         accepted = ", accepted" if each.accepted else ""
-        yield depth + 1, f"{each.severity}{accepted} {each.id}: {each.message}"
+        yield depth + 1, f"{each.severity}{accepted} {each.id}: {each.sentence}"
         yield from _places(depth + 2, each.evidence)
-        yield depth + 2, f"what to do: {each.action}"
+        if each.action is not None:
+            yield depth + 2, f"what to do: {each.action}"
 
 
 def _published(published: Sequence[Reproduction]) -> Iterator[Row]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from k8sbench.model import speed_options
+from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Result, Spread
-from k8sbench.model.measurement import Reason
 from k8sbench.report import numbers
 
 SMOKE_MARK = "checks the path, not the speed"
@@ -107,7 +107,7 @@ def _lines(group: Group, kind: str) -> list[_Line]:
         *(([member.run_id], reason) for member in group.members for reason in member.reasons),
     ]:
         if ("accepted" if reason.accepted else reason.severity) == kind:
-            alike = (reason.id, reason.message, _evidence(reason))
+            alike = (reason.id, reason.sentence, _evidence(reason))
             found.setdefault(alike, []).extend(run_ids)
     lines = []
     for (name, message, evidence), run_ids in found.items():
@@ -117,7 +117,7 @@ def _lines(group: Group, kind: str) -> list[_Line]:
     return lines
 
 
-def _evidence(reason: Reason) -> str:
+def _evidence(reason: Finding) -> str:
     """Name the first place; ``-o json`` has them all."""
     if not reason.evidence:
         return ""

@@ -13,11 +13,12 @@ import msgspec
 
 from k8sbench.diagnose.job.changes import JOB_CHANGED
 from k8sbench.measure import verdict
-from k8sbench.measure.run import completeness, expectation, measuring, reasons
+from k8sbench.measure.run import completeness, expectation, measuring, rules
 from k8sbench.measure.run.log_facts import Source
 from k8sbench.model.errors import InputError
+from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.measurement import Measurement, Reason
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 
@@ -30,7 +31,7 @@ def measure_run(
     *,
     accept: Sequence[str] = (),
     gaps: Sequence[LogGap] = (),
-    surroundings: Sequence[Reason] = (),
+    surroundings: Sequence[Finding] = (),
 ) -> Measurement:
     """Measure a run from the logs of its replicas, rank 0's first, against its plan.
 
@@ -50,14 +51,14 @@ def measure_run(
     # An attempt may have ended before its first line.
     restarts = max(found.restarts, run.restarts)
     found = msgspec.structs.replace(found, restarts=restarts)
-    more: list[Reason] = [*surroundings]
+    more: list[Finding] = [*surroundings]
     if gaps:
         evidence = [place for log in watched for place in log.places]
         first, *_ = kind_of(run.plan).names(run.plan.replicas)
         more.append(completeness.gaps_reason(found, gaps, evidence, first=first))
     changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
     if changed is not None:
-        more.append(reasons.reason(JOB_CHANGED, changed.cause))
+        more.append(rules.JOB_CHANGED.finding(changed.cause))
     if not more:
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.

@@ -10,7 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from k8sbench.model.errors import BenchError
-from k8sbench.model.measurement import SURROUNDINGS, Reason
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import SURROUNDINGS
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
@@ -100,9 +101,9 @@ def wished_end(run: Run) -> Transition | None:
     return None if wish is None else run.ended_by(wish)
 
 
-def kept_surroundings(store: Store, run_id: str) -> list[Reason]:
+def kept_surroundings(store: Store, run_id: str) -> list[Finding]:
     """Read what was found beside a local run on its machine; none where no file is."""
-    return _kept(store, run_id, SURROUNDINGS, list[Reason])
+    return _kept(store, run_id, SURROUNDINGS, list[Finding])
 
 
 def kept_gaps(store: Store, run_id: str) -> list[LogGap]:

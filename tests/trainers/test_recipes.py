@@ -132,8 +132,9 @@ def test_batch_norm_is_synchronised_and_gradients_are_clipped_where_upstream_doe
     work: Any,
 ) -> None:
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
-    for asked in (lambda one: one.sync_bn, lambda one: one.norm_batch == 2):
-        assert [name for name in found if asked(found[name])] == ["mmseg", "paddleseg", "matched"]
+    of_several = ["mmseg", "paddleseg", "matched"]
+    assert [name for name, one in found.items() if one.sync_bn] == of_several
+    assert [name for name, one in found.items() if one.norm_batch == 2] == of_several
     clipped = {name: getattr(one, "clip_norm", None) for name, one in found.items()}
     assert {name: norm for name, norm in clipped.items() if norm is not None} == {
         "tsm": 20.0,

@@ -17,8 +17,9 @@ import msgspec
 from k8sbench.adapters.local.gpus import GPU, VISIBLE
 from k8sbench.adapters.local.launch import MARK
 from k8sbench.adapters.store import disk
-from k8sbench.measure.run.reasons import reason
-from k8sbench.model.measurement import SURROUNDINGS, Reason
+from k8sbench.measure.run import rules
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import SURROUNDINGS
 
 LOAD_SECONDS = 0.25
 """For how long the load is measured, before a job starts."""
@@ -28,18 +29,18 @@ EVERY = 5.0
 """Seconds between two looks while a job runs. Each reads the environments of the user's own
 processes, which takes some milliseconds."""
 
-Look = Callable[[str, Sequence[GPU]], Sequence[Reason]]
+Look = Callable[[str, Sequence[GPU]], Sequence[Finding]]
 """Of a run and its GPUs → what there is beside it."""
 
 
-def before(run_id: str, gpus: Sequence[GPU]) -> list[Reason]:
+def before(run_id: str, gpus: Sequence[GPU]) -> list[Finding]:
     """Look at the machine before a run starts: its load, other runs, processes on its GPUs."""
     others = [*during(run_id, gpus), *gpu_users(run_id, gpus)]
     # They explain the load.
     return others or list(_load())
 
 
-def during(run_id: str, gpus: Sequence[GPU]) -> list[Reason]:
+def during(run_id: str, gpus: Sequence[GPU]) -> list[Finding]:
     """Look for other runs of k8sbench on the same GPUs, or cores."""
     mine = {str(gpu.index) for gpu in gpus}  # as they are listed for replicas
     others = dict.fromkeys(
@@ -48,7 +49,7 @@ def during(run_id: str, gpus: Sequence[GPU]) -> list[Reason]:
         if other != run_id and (mine & theirs if mine else not theirs)
     )
     where = f"on the same {'GPUs' if gpus else 'cores'} of this machine"
-    return [reason("machine-shared", f"Run {other} ran {where}, too.") for other in others]
+    return [rules.MACHINE_SHARED.finding(f"Run {other} ran {where}, too.") for other in others]
 
 
 class Watched:
@@ -57,13 +58,13 @@ class Watched:
     def __init__(self, run_id: str, gpus: Sequence[GPU], folder: Path, again: Look) -> None:
         self._run_id, self._gpus, self._again = run_id, tuple(gpus), again
         self._path = folder / SURROUNDINGS
-        self._reasons: dict[str, Reason] = {}
-        """By message."""
+        self._reasons: dict[str, Finding] = {}
+        """By sentence."""
         self._due = time.monotonic() + EVERY
 
-    def take(self, seen: Sequence[Reason]) -> list[str]:
+    def take(self, seen: Sequence[Finding]) -> list[str]:
         """Keep what was found; returns what was not known before."""
-        new = {one.message: one for one in seen if one.message not in self._reasons}
+        new = {one.sentence: one for one in seen if one.sentence not in self._reasons}
         if new:
             self._reasons |= new
             with disk.create(self._path) as file:
@@ -90,7 +91,7 @@ def _marked() -> Iterator[tuple[str, frozenset[str]]]:
                 yield mark.partition("/")[0], frozenset(filter(None, listed.split(",")))
 
 
-def gpu_users(run_id: str, gpus: Sequence[GPU], library: Any = None) -> Iterator[Reason]:
+def gpu_users(run_id: str, gpus: Sequence[GPU], library: Any = None) -> Iterator[Finding]:
     """Yield the processes of others that compute on the GPUs now, as the driver tells them."""
     if not gpus:
         return
@@ -110,12 +111,14 @@ def gpu_users(run_id: str, gpus: Sequence[GPU], library: Any = None) -> Iterator
                     who = user(process.pid, run_id)
                     who = f"process {process.pid}" if who is None else who
                     if who and not who.startswith("run "):
-                        yield reason("gpu-in-use", f"{who} used GPU {gpu.index} before the run.")
+                        yield rules.GPU_IN_USE.finding(
+                            f"{who} used GPU {gpu.index} before the run."
+                        )
         finally:
             library.nvmlShutdown()
 
 
-def _load() -> Iterator[Reason]:
+def _load() -> Iterator[Finding]:
     """Yield that the machine is busy, by what its cores do for others in a short while."""
     import psutil
 
@@ -126,4 +129,4 @@ def _load() -> Iterator[Reason]:
     busy -= (time.process_time() - ours) / LOAD_SECONDS
     if busy >= BUSY * cores:
         text = f"Other programs kept {busy:.1f} of {cores} cores busy before the run."
-        yield reason("machine-busy", text)
+        yield rules.MACHINE_BUSY.finding(text)

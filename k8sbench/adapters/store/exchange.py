@@ -34,7 +34,7 @@ from k8sbench.adapters.store import artifacts, disk, run_logs, tape, upkeep
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, merged
 from k8sbench.adapters.store.tape import Entry
-from k8sbench.adapters.store.upkeep import Finding
+from k8sbench.adapters.store.upkeep import StoreFinding
 from k8sbench.model.errors import BenchError, InputError, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import SCHEMA
@@ -93,7 +93,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...]
     there: tuple[str, ...]
     """Runs that were here already."""
-    findings: tuple[Finding, ...]
+    findings: tuple[StoreFinding, ...]
     """Runs that were given another repeat number."""
 
 
@@ -199,7 +199,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
             if not path.exists():
                 disk.write_whole(path, artifacts.encoded(origin) + b"\n")
         os.sync()
-        findings: list[Finding] = []
+        findings: list[StoreFinding] = []
         put_in_place(store, incoming, orphans, added, findings)
     return Imported(
         store=header.store,
@@ -387,7 +387,7 @@ def put_in_place(
     incoming: Path,
     orphans: Sequence[str],
     added: Sequence[str],
-    findings: list[Finding],
+    findings: list[StoreFinding],
 ) -> None:
     """Put runs in their places and write their rows: all of them, or none.
 

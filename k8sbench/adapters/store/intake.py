@@ -19,7 +19,7 @@ from k8sbench.adapters.store import artifacts, disk, exchange
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.adapters.store.upkeep import Finding
+from k8sbench.adapters.store.upkeep import StoreFinding
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
@@ -101,7 +101,7 @@ def add(
     store: SqlStore,
     incoming: Path,
     runs: Sequence[tuple[int, Run, tuple[ImportedFile, ...]]],
-) -> list[Finding]:
+) -> list[StoreFinding]:
     """Put runs whose logs were copied into the store: all of them, or none.
 
     A run of which a killed import left its folder, and no row, gets its row. Returns which runs
@@ -119,7 +119,7 @@ def add(
         with disk.translated(f"write {folder.path}"):
             folder.path.rename(incoming / run.run_id)
         added.append(run.run_id)
-    findings: list[Finding] = []
+    findings: list[StoreFinding] = []
     exchange.put_in_place(store, incoming, orphans, added, findings)
     return findings
 

@@ -40,7 +40,7 @@ from k8sbench.model.run import Run
 _NEW = "k8sbench.db.new"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class StoreFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a check or a rebuild met."""
 
     id: Literal[
@@ -69,7 +69,7 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """Folder, or the database's URL without its password."""
     runs: int
     """Runs in the database, afterwards."""
-    findings: tuple[Finding, ...]
+    findings: tuple[StoreFinding, ...]
     """The differences that were found."""
     backup: str | None = None
     """The copy of the database from before a rebuild: a file, or names of tables; None if nothing
@@ -127,28 +127,28 @@ def info(store: SqlStore) -> StoreInfo:
 
 def check(store: SqlStore) -> StoreReport:
     """Compare rows with folders; changes nothing."""
-    findings: list[Finding] = []
+    findings: list[StoreFinding] = []
     with store.database.reading() as db:
         if store.database.kind == "sqlite":
             findings += _integrity(db, store.where)
         rows = {run.run_id: run for run in store.load_all(db)}
     for run_id, why in store.unreadable.items():
-        findings.append(Finding(id="unreadable-row", path=run_id, message=why))
+        findings.append(StoreFinding(id="unreadable-row", path=run_id, message=why))
     for kept in _runs_in_folders(store.root, findings):
         row = rows.get(kept.run_id)
         where = kept.artifacts or ""
         if row is None and kept.run_id not in store.unreadable:
             findings.append(
-                Finding(id="no-row", path=where, message="The database lacks this run.")
+                StoreFinding(id="no-row", path=where, message="The database lacks this run.")
             )
         elif row is not None and merged(row, kept) != row:
             message = "The folder has newer information than the database, or another plan."
             if kept.phase is not row.phase:
                 message = f"The database says {row.phase}, the folder says {kept.phase}."
-            findings.append(Finding(id="row-differs", path=where, message=message))
+            findings.append(StoreFinding(id="row-differs", path=where, message=message))
     if store.database.kind == "sqlite":  # a run of a PostgreSQL store has its files anywhere
         findings += [
-            Finding(id="no-folder", path=row.run_id, message=row.artifacts_missing)
+            StoreFinding(id="no-folder", path=row.run_id, message=row.artifacts_missing)
             for row in rows.values()
             if row.artifacts_missing
         ]
@@ -172,7 +172,7 @@ def rebuild(where: str | None) -> StoreReport:
 
 
 def rebuild_rows(
-    store: SqlStore, old: Mapping[str, Run] | None = None, damage: Sequence[Finding] = ()
+    store: SqlStore, old: Mapping[str, Run] | None = None, damage: Sequence[StoreFinding] = ()
 ) -> StoreReport:
     """Write the rows of all folders; ``old`` are runs that a damaged database still listed."""
     old, findings = dict(old or {}), list(damage)
@@ -197,8 +197,8 @@ def rebuild_rows(
     return StoreReport(store=store.where, runs=count, findings=tuple(findings), backup=backup)
 
 
-def _damaged_baseline(findings: list[Finding], path: Path, wrong: StoreError) -> None:
-    findings.append(Finding(id="damaged-baseline", path=str(path), message=wrong.message))
+def _damaged_baseline(findings: list[StoreFinding], path: Path, wrong: StoreError) -> None:
+    findings.append(StoreFinding(id="damaged-baseline", path=str(path), message=wrong.message))
 
 
 @contextlib.contextmanager
@@ -217,7 +217,7 @@ def _kept_as_it_was(store: SqlStore, db: sa.Connection) -> str:
         return str(backups.keep_sqlite(store.root / database.DATABASE))
 
 
-def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[Finding]) -> StoreReport:
+def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[StoreFinding]) -> StoreReport:
     path, new = root / database.DATABASE, root / _NEW
     with disk.translated(f"rebuild the store {root}"):
         backups.remove(new)
@@ -238,7 +238,7 @@ def _made_anew(root: Path, old: Mapping[str, Run], damage: Sequence[Finding]) ->
     return report
 
 
-def _old(root: Path) -> tuple[dict[str, Run], list[Finding]]:
+def _old(root: Path) -> tuple[dict[str, Run], list[StoreFinding]]:
     """Read the runs of a SQLite database, and what is wrong with it.
 
     One that is locked, newer than this program or of another program is an error.
@@ -249,10 +249,10 @@ def _old(root: Path) -> tuple[dict[str, Run], list[Finding]]:
             return old, _integrity(db, store.where)
     except DamagedDatabase as wrong:
         path = str(root / database.DATABASE)
-        return {}, [Finding(id="damaged-database", path=path, message=wrong.message)]
+        return {}, [StoreFinding(id="damaged-database", path=path, message=wrong.message)]
 
 
-def numbered(db: sa.Connection, run: Run, findings: list[Finding]) -> Run:
+def numbered(db: sa.Connection, run: Run, findings: list[StoreFinding]) -> Run:
     """Give a run the next free repeat number if its own is taken."""
     plan = run.plan
     where = (RUNS.c.set_name == plan.set_name, RUNS.c.case_key == run.case_key)
@@ -263,11 +263,11 @@ def numbered(db: sa.Connection, run: Run, findings: list[Finding]) -> Run:
         f"Another run is repeat {plan.repeat} of this case in set {plan.set_name}: this one is kept"
         f" as repeat {free}."
     )
-    findings.append(Finding(id="repeat-taken", path=run.run_id, message=message))
+    findings.append(StoreFinding(id="repeat-taken", path=run.run_id, message=message))
     return msgspec.structs.replace(run, plan=msgspec.structs.replace(plan, repeat=free))
 
 
-def _runs_in_folders(root: Path, findings: list[Finding]) -> Iterator[Run]:
+def _runs_in_folders(root: Path, findings: list[StoreFinding]) -> Iterator[Run]:
     """Read the runs of all folders under ``runs/``; what cannot be read is a finding."""
     with disk.translated(f"read {root / artifacts.RUNS}"):
         folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
@@ -275,16 +275,18 @@ def _runs_in_folders(root: Path, findings: list[Finding]) -> Iterator[Run]:
         try:
             run, problems = RunFolder(folder).run()
         except StoreError as wrong:
-            findings.append(Finding(id="damaged-run", path=str(folder), message=wrong.message))
+            findings.append(StoreFinding(id="damaged-run", path=str(folder), message=wrong.message))
             continue
-        findings += [Finding(id="damaged-run", path=str(folder), message=text) for text in problems]
+        findings += [
+            StoreFinding(id="damaged-run", path=str(folder), message=text) for text in problems
+        ]
         yield run
 
 
-def _integrity(db: sa.Connection, shown: str) -> list[Finding]:
+def _integrity(db: sa.Connection, shown: str) -> list[StoreFinding]:
     problems = [str(row[0]) for row in db.exec_driver_sql("PRAGMA integrity_check(20)")]
     return [
-        Finding(id="damaged-database", path=shown, message=text)
+        StoreFinding(id="damaged-database", path=shown, message=text)
         for text in problems
         if text != "ok"
     ]

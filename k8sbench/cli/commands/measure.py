@@ -159,7 +159,7 @@ def _report(found: Measurement, width: int) -> str:
         line(" · ".join(_trained(found)))
     for reason in found.reasons:
         mark = f"{reason.severity}, accepted" if reason.accepted else reason.severity
-        line(f"{mark} {reason.id}: {reason.message}")
+        line(f"{mark} {reason.id}: {reason.sentence}")
         for place in reason.evidence:
             line(f"{place.file}:{place.line}: {place.text}", "      ")
     return "\n".join(parts) + "\n"

@@ -170,7 +170,7 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
         lines.append(("Trained", f"to {words}"))
     for reason in measured.reasons:
         severity = "accepted" if reason.accepted else reason.severity
-        lines.append(("Reasons", f"{severity} {reason.id}: {reason.message}"))
+        lines.append(("Reasons", f"{severity} {reason.id}: {reason.sentence}"))
         lines += [
             ("Reasons", f"  {place.file}:{place.line}: {place.text}")
             for place in reason.evidence[:3]

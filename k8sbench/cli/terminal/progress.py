@@ -107,7 +107,7 @@ class Progress:
             self._print(live, figure_words(run.measurement, run.plan))
         for reason in run.measurement.reasons if run.measurement is not None else ():
             mark = " (accepted)" if reason.accepted else ""
-            self._print(live, f"{reason.severity} {reason.id}{mark}: {reason.message}")
+            self._print(live, f"{reason.severity} {reason.id}{mark}: {reason.sentence}")
         del self._runs[run.run_id]
         if self._sweep is not None:
             self._sweep.closed(run, self._clock())

@@ -6,16 +6,19 @@ import math
 from collections.abc import Iterable, Mapping
 
 from k8sbench.measure import verdict
+from k8sbench.measure.group import rules
+from k8sbench.measure.rules import IntegrityRule
+from k8sbench.model.finding import Finding
 from k8sbench.model.group import SCRATCH
 from k8sbench.model.identity import group_key
-from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason
+from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
 _ENDINGS = {
-    Phase.FAILED: "run-failed",
-    Phase.CANCELLED: "run-cancelled",
-    Phase.LOST: "run-lost",
+    Phase.FAILED: rules.RUN_FAILED,
+    Phase.CANCELLED: rules.RUN_CANCELLED,
+    Phase.LOST: rules.RUN_LOST,
 }
 
 
@@ -25,17 +28,17 @@ class Candidate:
     def __init__(self, run: Run, accept: frozenset[str]) -> None:
         self.run = run
         self.accept = accept
-        self.reasons: list[Reason] = []
+        self.reasons: list[Finding] = []
         self.planned = group_key(run.plan, precision_effective=None, gpu_model=None, image=None)
         self.rates: dict[str, float] = {}
         self._take_measurement(run.measurement)
         phase = run.phase
         if not phase.final:
-            self.reject("run-in-progress", f"The run is {phase}: {run.history[-1].cause}")
+            self.reject(rules.RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
         elif phase is not Phase.SUCCEEDED:
             self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif run.measurement is None:
-            self.reject("not-measured", "The run ended, but nothing was measured.")
+            self.reject(rules.NOT_MEASURED, "The run ended, but nothing was measured.")
 
     def _take_measurement(self, measurement: Measurement | None) -> None:
         if measurement is None:
@@ -55,16 +58,15 @@ class Candidate:
         if measurement.verdict == "rejected" and not any(
             reason.severity == "reject" for reason in measurement.reasons
         ):
-            self.reject("not-measured", "The measurement was rejected without a reason.")
+            self.reject(rules.NOT_MEASURED, "The measurement was rejected without a reason.")
 
-    def reject(self, reason: str, message: str) -> None:
+    def reject(self, rule: IntegrityRule, sentence: str) -> None:
         """Add a reason that no ``--accept`` can overrule: there is no figure to accept."""
-        self.reasons.append(Reason(id=reason, severity="reject", message=message))
+        self.reasons.append(rule.finding(sentence))
 
-    def reject_unless_accepted(self, reason: str, message: str) -> None:
+    def reject_unless_accepted(self, rule: IntegrityRule, sentence: str) -> None:
         """Add a reason that counts unless it is accepted by name."""
-        new = Reason(id=reason, severity="reject", message=message)
-        self.reasons += verdict.accepted([new], self.accept)
+        self.reasons += verdict.accepted([rule.finding(sentence)], self.accept)
 
     @property
     def counts(self) -> bool:

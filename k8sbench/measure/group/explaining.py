@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from k8sbench.measure.group import deviations
 from k8sbench.measure.group.candidates import Candidate
-from k8sbench.measure.run.explaining import middle, shown, whys
+from k8sbench.measure.run.explaining import middle, shown, with_actions
 from k8sbench.model.explanation import (
     Formula,
     GroupExplanation,
@@ -99,11 +99,11 @@ def explained(result: Result, runs: Sequence[Run], spec: BenchmarkSpec | None) -
                 repeat=member.repeat,
                 rate=member.rate,
                 unverified=member.unverified,
-                reasons=whys(member.reasons),
+                reasons=with_actions(member.reasons),
             )
             for member in group.members
         ),
-        reasons=whys(group.reasons),
+        reasons=with_actions(group.reasons),
         published=reproductions(group, spec, rules_of(group, runs)),
         missing=group.missing,
     )

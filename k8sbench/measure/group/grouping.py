@@ -6,7 +6,7 @@ what differs from the majority does not count, and without a majority nothing do
 does not count stays a member, with its reasons. No run is dropped silently, and
 the result does not depend on the order of the runs.
 
-The reasons that can arise here are in :data:`REASONS`; ``docs/results.md`` explains them.
+The reasons that can arise here are in :mod:`k8sbench.measure.group.rules`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.measure.group import group_figures, rejections, speedup
+from k8sbench.measure.group import group_figures, rejections, rules, speedup
 from k8sbench.measure.group.candidates import Candidate, reported, unique
 from k8sbench.measure.group.group_figures import joined, spread
+from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import Reason
 from k8sbench.model.run import Run
 
 EFFICIENCY_LIMIT = 1.05
@@ -29,16 +29,6 @@ EFFICIENCY_LIMIT = 1.05
 WIDE_INTERVAL = 0.10
 """Width of the interval ÷ median from which the reader is warned. The reports that we reproduce
 stay below 2 % with five runs."""
-
-REASONS = (
-    *("run-in-progress", "run-failed", "run-cancelled", "run-lost", "not-measured"),
-    *("log-counted-twice", "repeat-collision", "mixed-plan", "mixed-gpu-model"),
-    *("mixed-precision", "mixed-image", "mixed-driver", "mixed-framework"),
-    *("mixed-data", "mixed-weights"),
-    *("mixed-estimator", "outlier"),
-    *("efficiency-above-limit", "rising-efficiency", "wide-interval"),
-)
-"""Ids of every reason that grouping alone can give; ``docs/results.md`` explains them."""
 
 
 def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
@@ -74,7 +64,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         width = (figures.high - figures.low) / figures.median
         text = f"The interval is {width:.0%} of the median wide: more repeats would help."
         if width > WIDE_INTERVAL:
-            reasons.append(Reason(id="wide-interval", severity="warn", message=text))
+            reasons.append(rules.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
@@ -124,17 +114,15 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(_with_reasons(group, _rising(group, sets[group.key.set_name])))
             continue
-        reason = Reason(
-            id="efficiency-above-limit",
-            severity="reject",
-            message=f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
-            " faster than alone, so one of the two is wrong.",
+        reason = rules.EFFICIENCY_ABOVE_LIMIT.finding(
+            f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
+            " faster than alone, so one of the two is wrong."
         )
         checked.append(_with_reasons(group, verdict.accepted([reason], accept)))
     return checked
 
 
-def _rising(group: Group, of_set: Sequence[Group]) -> list[Reason]:
+def _rising(group: Group, of_set: Sequence[Group]) -> list[Finding]:
     ratio, other = speedup.gain_over_fewer(group, of_set)
     if other is None:
         return []
@@ -142,10 +130,10 @@ def _rising(group: Group, of_set: Sequence[Group]) -> list[Reason]:
         f"Each GPU is {ratio - 1:.1%} faster than in {other.key.case} ({other.key.id}), beyond"
         " noise. More GPUs only add communication: something slowed that case, or sped up this one."
     )
-    return [Reason(id="rising-efficiency", severity="warn", message=text)]
+    return [rules.RISING_EFFICIENCY.finding(text)]
 
 
-def _with_reasons(group: Group, new: Sequence[Reason]) -> Group:
+def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
     """Add reasons to a group; its figures go unless the reasons are accepted."""
     group = msgspec.structs.replace(group, reasons=(*group.reasons, *new))
     if verdict.counts(new):

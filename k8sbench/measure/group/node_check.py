@@ -309,7 +309,7 @@ def _faults(runs: Sequence[Run]) -> Iterator[str]:
             continue
         for reason in measured.reasons:
             if reason.id in FAULTS and not reason.accepted:
-                yield reason.message
+                yield reason.sentence
         for gpu in measured.gpu_metrics.gpus if measured.gpu_metrics is not None else ():
             if errors := gpu.figures.get("ecc_errors"):
                 name = gpu.gpu.index or gpu.gpu.uuid
@@ -322,7 +322,7 @@ def _why_not(groups: Sequence[Group], runs: Sequence[Run]) -> str:
         for member in group.members:
             for reason in member.reasons:
                 if reason.severity == "reject" and not reason.accepted:
-                    return f"{reason.id}: {reason.message}"
+                    return f"{reason.id}: {reason.sentence}"
     for run in runs:
         if run.phase is not Phase.SUCCEEDED:
             return f"{run.phase}: {run.history[-1].cause}"

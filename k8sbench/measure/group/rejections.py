@@ -11,8 +11,10 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.measure.group import arithmetic
+from k8sbench.measure.group import arithmetic, rules
 from k8sbench.measure.group.candidates import Candidate, reported
+from k8sbench.measure.rules import IntegrityRule
+from k8sbench.measure.run.rules import ABOVE_PEAK
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import ESTIMATORS
 
@@ -31,7 +33,7 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
         owner = owners.setdefault(candidate.measured.log_digest, candidate.run.run_id)
         if owner != candidate.run.run_id:
             candidate.reject_unless_accepted(
-                "log-counted-twice", f"Its log is that of run {owner}."
+                rules.LOG_COUNTED_TWICE, f"Its log is that of run {owner}."
             )
 
 
@@ -45,7 +47,7 @@ def colliding_repeats(candidates: Sequence[Candidate]) -> None:
         holder = holders.setdefault(number, candidate.run.run_id)
         if holder != candidate.run.run_id:
             candidate.reject_unless_accepted(
-                "repeat-collision", f"It is number {number}, as run {holder} is."
+                rules.REPEAT_COLLISION, f"It is number {number}, as run {holder} is."
             )
 
 
@@ -56,35 +58,35 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
         values = {
             run_id: values_of_run.get(name, "null") for run_id, values_of_run in plans.items()
         }
-        _reject_minority(candidates, values, "mixed-plan", f"its plan's {name}", shown=False)
+        _reject_minority(candidates, values, rules.MIXED_PLAN, f"its plan's {name}", shown=False)
 
 
-_TRAITS: dict[str, tuple[str, Callable[[Candidate], str | None]]] = {
-    "gpu-model": ("its GPU model", lambda c: c.measured.gpu_model),
-    "precision": ("its precision in effect", lambda c: c.measured.precision_effective),
-    "image": ("its image", lambda c: c.run.image_digest or c.run.plan.image),
-    "data": ("its data set", lambda c: c.measured.data_digest),
-    "weights": ("its start weights", lambda c: c.start_weights),
-    "driver": ("its GPU driver", lambda c: reported(c.measured.environment, "driver")),
-    "framework": (
+_TRAITS: dict[IntegrityRule, tuple[str, Callable[[Candidate], str | None]]] = {
+    rules.MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measured.gpu_model),
+    rules.MIXED_PRECISION: ("its precision in effect", lambda c: c.measured.precision_effective),
+    rules.MIXED_IMAGE: ("its image", lambda c: c.run.image_digest or c.run.plan.image),
+    rules.MIXED_DATA: ("its data set", lambda c: c.measured.data_digest),
+    rules.MIXED_WEIGHTS: ("its start weights", lambda c: c.start_weights),
+    rules.MIXED_DRIVER: ("its GPU driver", lambda c: reported(c.measured.environment, "driver")),
+    rules.MIXED_FRAMEWORK: (
         "its framework version",
         lambda c: reported(c.measured.environment, "framework_version"),
     ),
 }
-"""What only the runs themselves report: id after ``mixed-`` → its name, and where it stands."""
+"""What only the runs themselves report: rule → the name of the trait, and where it stands."""
 
 
 def mixed(candidates: Sequence[Candidate]) -> None:
     """Reject what differs from the other repeats in a trait, one trait after the other."""
-    for trait, (what, value) in _TRAITS.items():
+    for rule, (what, value) in _TRAITS.items():
         values = {c.run.run_id: value(c) for c in candidates if c.counts}
-        _reject_minority(candidates, values, f"mixed-{trait}", what, shown=True)
+        _reject_minority(candidates, values, rule, what, shown=True)
 
 
 def _reject_minority(
     candidates: Sequence[Candidate],
     values: Mapping[str, str | None],
-    reason: str,
+    rule: IntegrityRule,
     what: str,
     *,
     shown: bool,
@@ -109,7 +111,7 @@ def _reject_minority(
             message = f"{own} is not that of {votes} of {total} runs{other}."
         else:
             message = f"{own} is shared by {known[value]} of {total} runs: there is no majority."
-        candidate.reject_unless_accepted(reason, message)
+        candidate.reject_unless_accepted(rule, message)
 
 
 def common_estimator(candidates: Sequence[Candidate]) -> str:
@@ -122,7 +124,7 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
     best = max(votes, key=lambda name: (votes[name], -_order(name)))
     for candidate in counted:
         if best not in candidate.rates:
-            candidate.reject("mixed-estimator", f"It has no figure by {best}.")
+            candidate.reject(rules.MIXED_ESTIMATOR, f"It has no figure by {best}.")
     return best
 
 
@@ -136,14 +138,14 @@ def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
     Measurements say so themselves, but for those of an older version.
     """
     for candidate in candidates:
-        if not candidate.counts or any(reason.id == "above-peak" for reason in candidate.reasons):
+        if not candidate.counts or any(reason.id == ABOVE_PEAK.id for reason in candidate.reasons):
             continue
         plan, rate = candidate.run.plan, candidate.rates[estimator]
         model = None if plan.preset == "smoke" else plan.fingerprint
         planned = plan.pool.gpu_model if plan.device == "cuda" else None
         text = arithmetic.beyond_peak(candidate.measured, rate, model, planned)
         if text is not None:
-            candidate.reject_unless_accepted("above-peak", text)
+            candidate.reject_unless_accepted(ABOVE_PEAK, text)
 
 
 def outliers(candidates: Sequence[Candidate], estimator: str) -> int:
@@ -167,7 +169,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> int:
                 f" {max(rates.values()):.2f}, and no clear majority of them agrees. It is unknown"
                 " which is wrong; repeat the case."
             )
-        candidate.reject_unless_accepted("outlier", why)
+        candidate.reject_unless_accepted(rules.OUTLIER, why)
     return sum(not c.counts for c in outside)
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.run import data_set, models
+from k8sbench.measure.run import data_set, models, rules
 from k8sbench.measure.run.case import Case
 from k8sbench.measure.run.log_facts import LogFacts
-from k8sbench.measure.run.reasons import reason
 from k8sbench.model.counts import counted
-from k8sbench.model.measurement import Reason
+from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
 
 
-def reasons(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Finding]:
     """Yield what differs from what was expected, or is not known."""
     yield from _identity(case)
     yield from _model(case)
@@ -27,53 +26,53 @@ def reasons(case: Case) -> Iterator[Reason]:
     yield from _precision(case)
 
 
-def _identity(case: Case) -> Iterator[Reason]:
+def _identity(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     framework = log.fact("framework") or (log.family.framework if log.family else None)
     if expected.framework and framework and framework != expected.framework:
         text = f"{expected.framework} was expected, the log is of {framework}."
-        yield reason("framework", text, log.place("framework"))
+        yield rules.FRAMEWORK.finding(text, log.place("framework"))
     found = log.fact("device")
     if expected.device and found and found != expected.device:
         kinds = {"cpu": "CPUs", "cuda": "GPUs"}
         wanted, found = (kinds.get(each, each) for each in (expected.device, found))
         text = f"A run on {wanted} was expected, the log is of one on {found}."
-        yield reason("device", text, log.place("device"))
+        yield rules.DEVICE.finding(text, log.place("device"))
     if expected.planned and case.smoke and not expected.smoke:
         text = "The log is of a smoke run, which checks the path with a small model."
-        yield reason("preset", text, log.place("preset"))
+        yield rules.PRESET.finding(text, log.place("preset"))
     for name in ("benchmark", "variant"):
         wanted, found = getattr(expected, name), log.fact(name)
         if expected.planned and wanted and found and wanted != found:
             text = f"The {name} {wanted} was expected, the log says {found}."
-            yield reason("other-benchmark", text, log.place(name))
+            yield rules.OTHER_BENCHMARK.finding(text, log.place(name))
             return
 
 
-def _model(case: Case) -> Iterator[Reason]:
+def _model(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     model = log.fact("model")
     if expected.planned and expected.model:
         same = models.same(expected.model, model) if model else None
         if same is False:
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
-            yield reason("other-benchmark", text, log.place("model"))
+            yield rules.OTHER_BENCHMARK.finding(text, log.place("model"))
         elif same is None and expected.by_user and log.family is not OURS:
             names = f"The log's model is {model}" if model else "The log names no model"
             text = f"{names}; whether it is the benchmark's, {expected.model}, is not known."
-            yield reason("model-unverified", text, log.place("model"))
+            yield rules.MODEL_UNVERIFIED.finding(text, log.place("model"))
     found = log.whole("parameters")
     wanted = expected.parameters
     if wanted and found and not case.smoke and abs(found / wanted - 1) > SAME_MODEL:
         text = f"The model has {found:,} parameters, the benchmark's has {wanted:,}."
-        yield reason("parameters", text, log.place("parameters"))
+        yield rules.PARAMETERS.finding(text, log.place("parameters"))
     devices = log.facts.get("gpu_model", {})
     if log.family is OURS and len(devices) > 1:
         text = f"The ranks ran on {', '.join(sorted(devices))}."
-        yield reason("mixed-devices", text, devices.values())
+        yield rules.MIXED_DEVICES.finding(text, devices.values())
 
 
-def _gpus(case: Case) -> Iterator[Reason]:
+def _gpus(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     logged, stated = log.whole("gpus"), dict(log.facts.get("gpus", {}))
     if expected.gpus is None:
@@ -82,15 +81,15 @@ def _gpus(case: Case) -> Iterator[Reason]:
     if logged is not None and logged != case.gpus:
         given = counted(case.gpus, "GPU", ("was", "were"))
         text = f"{given} given, the log says {logged}."
-        yield reason("gpu-count", text, log.place("gpus"))
+        yield rules.GPU_COUNT.finding(text, log.place("gpus"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
-        yield reason("gpu-count", text, stated.values())
+        yield rules.GPU_COUNT.finding(text, stated.values())
     elif len(log.ranks) > case.gpus:
         ranks = len(log.ranks)
         given = counted(case.gpus, "GPU", ("was", "were"))
         text = f"{ranks} ranks print training lines, and {given} given."
-        yield reason("gpu-count", text)
+        yield rules.GPU_COUNT.finding(text)
     elif (
         expected.by_user
         and expected.gpus is not None
@@ -98,19 +97,18 @@ def _gpus(case: Case) -> Iterator[Reason]:
         and not (1 < len(log.ranks) == case.gpus or _confirmed(case))
     ):
         text = f"The log does not state its GPUs; the number {case.gpus} is that of --gpus alone."
-        yield reason("gpus-unverified", text)
+        yield rules.GPUS_UNVERIFIED.finding(text)
     trainers = expected.trainers
     if trainers is not None and log.family is OURS and len(log.started) != trainers:
         missing = sorted(set(range(trainers)) - log.started)
         which = f"; rank {', '.join(map(str, missing[:8]))} is missing" if missing else ""
-        yield reason(
-            "trainer-count",
+        yield rules.TRAINER_COUNT.finding(
             f"{counted(trainers, 'rank', ('was', 'were'))} planned,"
             f" {len(log.started)} started{which}.",
         )
 
 
-def _batch(case: Case) -> Iterator[Reason]:
+def _batch(case: Case) -> Iterator[Finding]:
     log, expected, rank = case.log, case.log.expected, case.rank
     logged = printed_batch(log)
     given = expected.batch_size
@@ -126,7 +124,7 @@ def _batch(case: Case) -> Iterator[Reason]:
             f"A batch of {' or '.join(map(str, sorted(wanted)))} per GPU was expected, the log's "
             f"is {logged}."
         )
-        yield reason("batch-size", text, where, severity="reject" if matters else "warn")
+        yield rules.BATCH_SIZE.finding(text, where, severity="reject" if matters else "warn")
     elif (
         by_batch
         and logged is None
@@ -135,37 +133,36 @@ def _batch(case: Case) -> Iterator[Reason]:
         and not _confirmed(case)
     ):
         text = f"The log does not state its batch; {case.batch} per GPU are assumed."
-        yield reason("batch-unverified", text)
+        yield rules.BATCH_UNVERIFIED.finding(text)
     if case.batch is None and by_batch:
-        yield reason(
-            "batch-unknown",
+        yield rules.BATCH_UNKNOWN.finding(
             "The log gives seconds per iteration and no batch: give it with --batch-size.",
         )
 
 
-def _redundancy(case: Case) -> Iterator[Reason]:
+def _redundancy(case: Case) -> Iterator[Finding]:
     """What a log says of its batch more than once: it must be the same."""
     log, rank, batch = case.log, case.rank, case.batch
     if rank is not None and rank.sums.other_batches:
         odd = rank.sums.other_batches
         lines = counted(odd.count, "training line")
         text = f"In {lines}, rate times seconds is another batch than in the first."
-        yield reason("batch-mismatch", text, odd.places)
+        yield rules.BATCH_MISMATCH.finding(text, odd.places)
     stated, printed = log.whole("batch_size"), _product(log)
     if stated is not None and printed is not None and stated != printed:
         text = (
             f"The log says that its batch is {stated}; its rates times its seconds are {printed}."
         )
-        yield reason("batch-mismatch", text, log.place("batch_size"))
+        yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
     total = log.whole("global_batch")
     if total is not None and batch is not None and total != batch * case.gpus:
         text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
-        yield reason("batch-mismatch", text, log.place("global_batch"))
+        yield rules.BATCH_MISMATCH.finding(text, log.place("global_batch"))
     size, epoch, possible = data_set.size(log), data_set.steps(log), data_set.possible(log)
     if size and epoch and possible is not None and batch and batch * case.gpus not in possible:
         each = data_set.described(size[0], epoch)
         text = f"{each} per step of the job, not {case.gpus} × {batch}."
-        yield reason("batch-mismatch", text, size[1])
+        yield rules.BATCH_MISMATCH.finding(text, size[1])
 
 
 def _confirmed(case: Case) -> bool:
@@ -192,27 +189,26 @@ def _product(log: LogFacts) -> int | None:
     return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None
 
 
-def _precision(case: Case) -> Iterator[Reason]:
+def _precision(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     wanted, logged = expected.precision, log.fact("precision")
     half, effective = log.fact("amp_dtype"), log.fact("precision_effective")
     assumed = None if logged else log.fact("precision_assumed")
     if wanted and logged and wanted != logged:
         text = f"{wanted} was expected, the log says {logged}."
-        yield reason("precision", text, log.place("precision"))
+        yield rules.PRECISION.finding(text, log.place("precision"))
     elif wanted and assumed and wanted != assumed:
         text = f"{wanted} was expected; the log prints its configuration, which sets none."
-        yield reason("precision", text, log.place("precision_assumed"))
+        yield rules.PRECISION.finding(text, log.place("precision_assumed"))
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
         text = f"amp in {expected.amp_dtype} was expected, the log says {half}."
-        yield reason("precision", text, log.place("amp_dtype"))
+        yield rules.PRECISION.finding(text, log.place("amp_dtype"))
     elif wanted and not (logged or assumed) and expected.by_user:
         text = f"The log does not state its precision; that it is {wanted} is --precision alone."
-        yield reason("precision-unverified", text)
+        yield rules.PRECISION_UNVERIFIED.finding(text)
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or expected.device) == "cpu"
-        yield reason(
-            "precision-without-effect",
+        yield rules.PRECISION_WITHOUT_EFFECT.finding(
             "AMP was asked for and had no effect: the program computed in fp32.",
             log.place("precision_effective"),
             severity="warn" if case.smoke and on_cpu else "reject",

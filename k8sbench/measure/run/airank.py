@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from k8sbench.measure.run import redaction
-from k8sbench.measure.run.reasons import reason
-from k8sbench.model.measurement import AccuracyResult, Reason
+from k8sbench.measure.run import redaction, rules
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Mark, Place
 from k8sbench.model.spec import Accuracy
 
@@ -153,11 +153,11 @@ class Events:
 
     def reasons(
         self, target: Accuracy | None, rate: float | None, gpus: int, best: AccuracyResult | None
-    ) -> Iterator[Reason]:
+    ) -> Iterator[Finding]:
         """What is odd in the lines; ``rate`` and ``best`` are what was measured and evaluated."""
         if self._odd is not None:
             text = "AI-Rank's stamps contradict each other or the logger's own clock."
-            yield reason("airank-clock", text, [self._odd])
+            yield rules.AIRANK_CLOCK.finding(text, [self._odd])
         began = self.begun.stamp if self.begun else None
         if target is None and self.target_time is not None and began is not None:
             stated, place = self.target_time
@@ -166,7 +166,7 @@ class Events:
                     f"target_quality_time is {stated:g} s, and no evaluation better than all "
                     "before it stands there."
                 )
-                yield reason("airank-target", text, [place])
+                yield rules.AIRANK_TARGET.finding(text, [place])
         if self.average is not None and rate is not None:
             yield from self._average_reason(rate, gpus)
         ours = self.accuracy
@@ -179,11 +179,11 @@ class Events:
                     f"AI-Rank's best accuracy is {claimed:.4f}, the program's {theirs:.4f} "
                     f"({best.metric})."
                 )
-                yield reason(
-                    "airank-accuracy", text, [max(self.evaluations, key=lambda e: e.value).place]
+                yield rules.AIRANK_ACCURACY.finding(
+                    text, [max(self.evaluations, key=lambda e: e.value).place]
                 )
 
-    def _average_reason(self, rate: float, gpus: int) -> Iterator[Reason]:
+    def _average_reason(self, rate: float, gpus: int) -> Iterator[Finding]:
         assert self.average is not None
         value, unit, place = self.average
         # avg_ips also holds evaluations and checkpoints, so it may well be lower.
@@ -192,4 +192,4 @@ class Events:
         per_card = gpus > 1 and 0.5 * rate / gpus <= value <= 1.05 * rate / gpus
         kind = ", which looks like one card's" if per_card else ""
         text = f"avg_ips is {value:g}{unit and ' ' + unit}{kind}; measured were {rate:.4g} per s."
-        yield reason("airank-ips", text, [place])
+        yield rules.AIRANK_IPS.finding(text, [place])

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from k8sbench.measure.run.reasons import reason
+from k8sbench.measure.run import rules
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import HELD_DOWN, THROTTLED
-from k8sbench.model.measurement import Reason
 from k8sbench.model.sample import Place
 
 IDLE = 0x1
@@ -41,14 +41,14 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
         return self.held_by is not None and not self.held_by & IDLE
 
 
-def reasons(clocks: Mapping[int, Clock]) -> Iterator[Reason]:
+def reasons(clocks: Mapping[int, Clock]) -> Iterator[Finding]:
     """What is wrong with the clocks, by rank."""
     held = {rank: each.held_by or 0 for rank, each in clocks.items()}
     held = {rank: bits for rank, bits in held.items() if bits & THROTTLED}
     if held:
         every = functools.reduce(operator.or_, held.values())
         text = held_down(_names(clocks, held), every)
-        yield reason("gpu-throttled", text, [clocks[rank].place for rank in held])
+        yield rules.GPU_THROTTLED.finding(text, [clocks[rank].place for rank in held])
     at_work = {rank: each.mhz for rank, each in clocks.items() if each.works and each.mhz}
     if not at_work:
         return
@@ -60,7 +60,7 @@ def reasons(clocks: Mapping[int, Clock]) -> Iterator[Reason]:
             f"The GPU of {_names(clocks, slow)} ran at {lowest:.0f} MHz, the median of the ranks "
             f"is {usual:.0f} MHz."
         )
-        yield reason("gpu-clocks", text, [clocks[rank].place for rank in slow])
+        yield rules.GPU_CLOCKS.finding(text, [clocks[rank].place for rank in slow])
 
 
 def held_down(whose: str, bits: int, how_long: str = "") -> str:

@@ -12,10 +12,10 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 
-from k8sbench.measure.run import redaction
+from k8sbench.measure.run import redaction, rules
 from k8sbench.measure.run.log_facts import Source
-from k8sbench.measure.run.reasons import reason
-from k8sbench.model.measurement import Measurement, Reason, Severity
+from k8sbench.model.finding import Finding, Severity
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import LogGap, Place
 from k8sbench.parse.lines import Lines, NumberedLine
 
@@ -57,7 +57,7 @@ class Watched:
 
 def gaps_reason(
     found: Measurement, gaps: Sequence[LogGap], evidence: Sequence[Place], *, first: str
-) -> Reason:
+) -> Finding:
     """Build the reason that gaps in a run's logs are for or against its measurement.
 
     ``first`` is the replica of rank 0, from whose log the figures are.
@@ -68,7 +68,7 @@ def gaps_reason(
     if others:
         text += f" And {others} more gap{'s' if others > 1 else ''}."
     severity: Severity = "reject" if worst else "warn"
-    return reason("incomplete-log", text, evidence, severity=severity)
+    return rules.INCOMPLETE_LOG.finding(text, evidence, severity=severity)
 
 
 def _may_matter(gap: LogGap, found: Measurement) -> bool:

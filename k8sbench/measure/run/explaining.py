@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from k8sbench.measure.actions import ACTIONS
+import msgspec
+
+from k8sbench.measure.group import rules as group_rules
 from k8sbench.measure.run import redaction, time_to_train
+from k8sbench.measure.run import rules as run_rules
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.counts import counted
-from k8sbench.model.explanation import Formula, LinesCounted, TrainingExplained, Why
-from k8sbench.model.measurement import ESTIMATORS, Measurement, Reason, Throughput
+from k8sbench.model.explanation import Formula, LinesCounted, TrainingExplained
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import ESTIMATORS, Measurement, Throughput
 from k8sbench.model.sample import Place, Record
 
 SAME = 1e-9
@@ -106,18 +110,14 @@ def training(found: Measurement, log: LogFacts | None) -> TrainingExplained | No
     )
 
 
-def whys(reasons: Iterable[Reason]) -> tuple[Why, ...]:
-    """Reasons with what to do about each."""
+def with_actions(reasons: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Add to reasons of older versions, which say what is wrong, what to do."""
+    known = run_rules.ALL | group_rules.ALL
     return tuple(
-        Why(
-            id=each.id,
-            severity=each.severity,
-            accepted=each.accepted,
-            message=each.message,
-            evidence=each.evidence,
-            action=ACTIONS.get(each.id, "See docs/integrity.md."),
-        )
-        for each in reasons
+        msgspec.structs.replace(reason, action=known[reason.id].action)
+        if reason.action is None and reason.id in known
+        else reason
+        for reason in reasons
     )
 
 

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from k8sbench.measure.group.arithmetic import plain_name
-from k8sbench.measure.run import clocks
+from k8sbench.measure.run import clocks, rules
 from k8sbench.measure.run.gpu_series import Chosen
-from k8sbench.measure.run.reasons import reason
 from k8sbench.model.counts import counted
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Fetched, Gpu
-from k8sbench.model.measurement import GpuFigure, Measurement, Reason
+from k8sbench.model.measurement import GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Place
 
@@ -57,7 +57,7 @@ def reasons(
     chosen: Mapping[str, Chosen],
     gpus: Sequence[Gpu],
     fetched: Sequence[Fetched],
-) -> Iterator[Reason]:
+) -> Iterator[Finding]:
     """What the metrics say against the figures; of several of one id the first."""
     throttled = chosen.get("throttled")
     if throttled is not None:
@@ -66,37 +66,37 @@ def reasons(
             bits = functools.reduce(operator.or_, throttled.figure.codes)
             worst = max(throttled.by_gpu[i].value for i in held)
             text = clocks.held_down(_names(gpus, held), bits, f" for {worst:.1%} of the time")
-            yield reason("gpu-throttled", text, _evidence("throttled", throttled, held))
+            yield rules.GPU_THROTTLED.finding(text, _evidence("throttled", throttled, held))
     yield from _shared(chosen.get("processes"), gpus, fetched)
     xid = chosen.get("xid")
     if xid is not None and xid.figure.codes:
         where = [i for i, of_gpu in xid.by_gpu.items() if of_gpu.codes]
         codes = ", ".join(map(str, xid.figure.codes))
         text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
-        yield reason("xid-error", text, _evidence("xid", xid, where))
+        yield rules.XID_ERROR.finding(text, _evidence("xid", xid, where))
     yield from _at_odds(measurement, plan, chosen, gpus)
 
 
 def _shared(
     processes: Chosen | None, gpus: Sequence[Gpu], fetched: Sequence[Fetched]
-) -> Iterator[Reason]:
+) -> Iterator[Finding]:
     others = [(answer.source, shared) for answer in fetched for shared in answer.shared]
     if others:
         source, first = others[0]
         names = ", ".join(dict.fromkeys(shared.other for _, shared in others[:NAMED]))
         place = Place(file="gpu/fetched.json", line=1, text=f"{source}: {first.other}")
         text = f"{names} used {gpu_name(first.gpu)}, too, which was the run's."
-        yield reason("gpu-shared", text, [place])
+        yield rules.GPU_SHARED.finding(text, [place])
         return
     used = [i for i, of_gpu in processes.by_gpu.items() if of_gpu.value > 1] if processes else []
     if processes is not None and used:
         text = f"{processes.figure.value:.0f} processes computed at once on {_names(gpus, used)}."
-        yield reason("gpu-shared", text, _evidence("processes", processes, used))
+        yield rules.GPU_SHARED.finding(text, _evidence("processes", processes, used))
 
 
 def _at_odds(
     measurement: Measurement, plan: RunPlan | Job, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
-) -> Iterator[Reason]:
+) -> Iterator[Finding]:
     active: dict[int, list[tuple[float, str]]] = {}
     for name in ACTIVITY:
         for i, of_gpu in chosen[name].by_gpu.items() if name in chosen else ():
@@ -107,7 +107,7 @@ def _at_odds(
     if idle and (measurement.throughput or measurement.unverified) and plan.preset != "smoke":
         name = active[idle[0]][0][1]
         text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
-        yield reason("metrics-at-odds", text, _evidence(name, chosen[name], idle))
+        yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], idle))
         return
     # One that only its rank is known of is one of those that another source names in its pod.
     named = {gpu.pod for gpu in gpus if gpu.rank is None and gpu.pod}
@@ -115,14 +115,14 @@ def _at_odds(
     if len(busy) > plan.world_size:
         name = active[busy[0]][0][1]
         text = f"{len(busy)} GPUs worked for the run's pods; its plan has {plan.world_size}."
-        yield reason("metrics-at-odds", text, _evidence(name, chosen[name], busy))
+        yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], busy))
         return
     logged = measurement.gpu_model
     for i, gpu in enumerate(gpus):
         if gpu.model and logged and not _same_model(gpu.model, logged):
             text = f"By the metrics {gpu_name(gpu)} is a {gpu.model}; by the log {logged}."
             name = next(name for name in chosen if i in chosen[name].by_gpu)
-            yield reason("metrics-at-odds", text, _evidence(name, chosen[name], [i]))
+            yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], [i]))
             return
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.measure.run import agreement, clocks, log_clock, redaction, summaries
+from k8sbench.measure.run import agreement, clocks, log_clock, redaction, rules, summaries
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.reasons import reason
 from k8sbench.model.counts import counted
-from k8sbench.model.measurement import Reason
+from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
 
 ENOUGH = 0.98
@@ -29,7 +28,7 @@ DELAY_CHANGE = (1.0, 0.01)
 node takes them may change: at most 0.1 s on a busy machine, whose one clock gives both."""
 
 
-def reasons(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Finding]:
     """All reasons for and against a measurement."""
     yield from agreement.reasons(case)
     yield from _amount(case)
@@ -42,7 +41,7 @@ def reasons(case: Case) -> Iterator[Reason]:
     for name, (unreadable, place, count) in case.log.unread.items():
         text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
-        yield reason("unread-number", text, [place], severity=None if decides else "warn")
+        yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
     yield from clocks.reasons(case.log.clocks)
     yield from _transport(case.log)
     for end in case.log.epoch_ends:
@@ -60,20 +59,20 @@ def reasons(case: Case) -> Iterator[Reason]:
     for file, count in case.log.cut_lines:
         lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
         text = f"{lines.format(file)} longer than 64 KiB and cut."
-        yield reason("long-lines", text)
+        yield rules.LONG_LINES.finding(text)
 
 
-def _transport(log: LogFacts) -> Iterator[Reason]:
+def _transport(log: LogFacts) -> Iterator[Finding]:
     """How the nodes communicated: by InfiniBand, by RoCE or, which is slower, by TCP."""
     # As NCCL names it: of gloo, which runs on CPUs use, the trainers say "socket".
     sockets = log.facts.get("transport", {}).get("Socket")
     nodes = log.facts.get("node") or log.facts.get("host") or {}  # a pod's host is the pod
     if log.family is OURS and sockets is not None and len(nodes) > 1:
         text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
-        yield reason("sockets-between-nodes", text, [sockets])
+        yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
 
 
-def _target_time(case: Case) -> Iterator[Reason]:
+def _target_time(case: Case) -> Iterator[Finding]:
     """AI-Rank's time to train against our own trainers' evaluations."""
     events = case.log.airank
     if case.log.family is not OURS or events.target_time is None or events.begun is None:
@@ -81,15 +80,14 @@ def _target_time(case: Case) -> Iterator[Reason]:
     stated, place = events.target_time
     if case.log.training.denies(events.begun.stamp or 0.0, stated):
         text = f"target_quality_time is {stated:g} s, and no evaluation reaches the target then."
-        yield reason("airank-target", text, [place])
+        yield rules.AIRANK_TARGET.finding(text, [place])
 
 
-def _amount(case: Case) -> Iterator[Reason]:
+def _amount(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
     if rank is None and log.whole_run is not None:
         mark, file = log.whole_run
-        yield reason(
-            "summary-only",
+        yield rules.SUMMARY_ONLY.finding(
             "The log states the rate of the whole run, warm-up included, and has no records.",
             [redaction.place(file, mark.line, mark.text)],
         )
@@ -101,7 +99,7 @@ def _amount(case: Case) -> Iterator[Reason]:
             f"{records} training lines lie after the first {window} iterations; "
             f"{FEWEST_RECORDS} are needed."
         )
-        yield reason("too-few-records", text)
+        yield rules.TOO_FEW_RECORDS.finding(text)
     asked = case.log.expected.at_least
     if case.ended_at_target:
         asked = None
@@ -115,11 +113,11 @@ def _amount(case: Case) -> Iterator[Reason]:
     cut = _cut_at_the_edges(rank, asked) if rank and asked is not None else 0
     if asked is not None and measured < ENOUGH * (asked - cut):
         text = f"{measured} iterations were measured, {asked} are asked for."
-        yield reason("too-few-iterations", text)
+        yield rules.TOO_FEW_ITERATIONS.finding(text)
     warmup = log.expected.warmup
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
         text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
-        yield reason("short-warmup", text, log.place("warmup"))
+        yield rules.SHORT_WARMUP.finding(text, log.place("warmup"))
 
 
 def _whole_length(case: Case, asked: int) -> int:
@@ -145,7 +143,7 @@ def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
     return sum(lost for lost in (ahead, behind) if 0 < lost < rank.usual)
 
 
-def _iterations(case: Case, rank: RankRecords) -> Iterator[Reason]:
+def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
     others = list(case.log.other_runs)
     if case.log.family is OURS:
         # A run's ranks and restarts say the same.
@@ -157,20 +155,20 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Reason]:
         ]
     if others:
         text = f"The log holds more than one run: {'; '.join(what for what, _ in others)}."
-        yield reason("two-runs", text, [place for _, places in others for place in places])
+        yield rules.TWO_RUNS.finding(text, [place for _, places in others for place in places])
     if rank.odd["back"]:
         text = (
             f"Iterations go back {_times(rank.odd['back'].count)} without a restart: "
             "the log holds more than one run."
         )
-        yield reason("iterations-back", text, rank.odd["back"].places)
+        yield rules.ITERATIONS_BACK.finding(text, rank.odd["back"].places)
     missing = rank.missing
     if missing:
         text = (
             f"{missing.amount} iterations of the window are in no training line "
             f"({_times(missing.count)}; usual are {rank.usual or 1} per line)."
         )
-        yield reason("iterations-missing", text, missing.places)
+        yield rules.ITERATIONS_MISSING.finding(text, missing.places)
     repeated = rank.odd["repeated"].count + rank.odd["copied"].count
     if repeated:
         text = (
@@ -178,11 +176,10 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Reason]:
             + _repeats(case.log)
         )
         places = [*rank.odd["repeated"].places, *rank.odd["copied"].places]
-        yield reason("repeated-lines", text, places)
+        yield rules.REPEATED_LINES.finding(text, places)
     if rank.odd["redone"] or case.log.restarts:
         again = f", {_times(rank.odd['redone'].count)} going back" if rank.odd["redone"] else ""
-        yield reason(
-            "restarted",
+        yield rules.RESTARTED.finding(
             f"The run was restarted{again}.{_repeats(case.log)}",
             [*case.log.restarts, *rank.odd["redone"].places],
         )
@@ -191,7 +188,7 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Reason]:
             "The printed running mean gives no positive time of their own to "
             f"{rank.tally.coarse.count} of the records; they count in the sums alone."
         )
-        yield reason("running-mean-coarse", text, rank.tally.coarse.places)
+        yield rules.RUNNING_MEAN_COARSE.finding(text, rank.tally.coarse.places)
 
 
 def _repeats(log: LogFacts) -> str:
@@ -202,18 +199,18 @@ def _repeats(log: LogFacts) -> str:
     return f" The figure is of {gave}; all of {', '.join(log.repeats)} is in it already."
 
 
-def _loss(rank: RankRecords) -> Iterator[Reason]:
+def _loss(rank: RankRecords) -> Iterator[Finding]:
     if rank.sums.odd_losses:
         lines = counted(rank.sums.odd_losses.count, "training line")
         text = f"The loss is NaN or infinite in {lines}."
-        yield reason("loss-not-finite", text, rank.sums.odd_losses.places)
+        yield rules.LOSS_NOT_FINITE.finding(text, rank.sums.odd_losses.places)
     elif rank.sums.odd_losses_early:
         early = rank.sums.odd_losses_early
         text = f"The loss is NaN or infinite in {counted(early.count, 'line')} of the warm-up."
-        yield reason("loss-not-finite", text, early.places, severity="warn")
+        yield rules.LOSS_NOT_FINITE.finding(text, early.places, severity="warn")
 
 
-def _clock(case: Case, rank: RankRecords) -> Iterator[Reason]:
+def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     yield from _second_clock(rank)
     reading, unit, shape = case.clock, case.seconds_per_unit, rank.shape
     yield from log_clock.reasons(rank.clock, reading, unit, shape, case.gpus)
@@ -222,7 +219,7 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Reason]:
         yield from log_clock.apart(reading, unit, rank.tally, shape)
 
 
-def _second_clock(rank: RankRecords) -> Iterator[Reason]:
+def _second_clock(rank: RankRecords) -> Iterator[Finding]:
     """The times in our own lines, against those at which the node took the lines."""
     delays, stamped = rank.tally.delays, rank.tally.stamped
     if len(delays) < FEWEST_RECORDS or stamped is None:
@@ -237,37 +234,37 @@ def _second_clock(rank: RankRecords) -> Iterator[Reason]:
             f"The times in its lines and the stamps that the node gave these drift apart by "
             f"{abs(change):.2f} s in {passed:.2f} s."
         )
-        yield reason("clock-mismatch", text)
+        yield rules.CLOCK_MISMATCH.finding(text)
 
 
-def _steadiness(case: Case, rank: RankRecords) -> Iterator[Reason]:
+def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     waiting = rank.tally.waiting
     if waiting is not None and waiting > SLOW_LOADER:
         text = f"{waiting:.0%} of the time was spent waiting for data."
-        yield reason("loader-stall", text)
+        yield rules.LOADER_STALL.finding(text)
     figures = case.throughput
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
         if abs(ratio - 1) > UNSTEADY:
             text = f"The time-weighted mean is {ratio:.1%} of the median."
-            yield reason("unsteady", text, rank.tally.left_out.places)
+            yield rules.UNSTEADY.finding(text, rank.tally.left_out.places)
 
 
-def _ending(case: Case) -> Iterator[Reason]:
+def _ending(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
     if log.window is not None and case.log.expected.warmup is None and log.family is not OURS:
         text = "No warm-up was given, so all iterations from the first on are in the window."
-        yield reason("warmup-included", text)
+        yield rules.WARMUP_INCLUDED.finding(text)
     if rank is None or (log.finished and (case.ended_at_target or not log.trains)):
         return
     planned = planned_iterations(log)
     slack = max(rank.usual, 1)
     if planned is not None and rank.position <= planned - slack:
         text = f"The log ends at iteration {rank.position} of {planned} planned."
-        yield reason("ends-early", text)
+        yield rules.ENDS_EARLY.finding(text)
     elif not log.finished and log.airank.begun is not None and not log.airank.ended:
         text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
-        yield reason("ends-early", text)
+        yield rules.ENDS_EARLY.finding(text)
 
 
 def planned_iterations(log: LogFacts) -> int | None:

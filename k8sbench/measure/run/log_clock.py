@@ -14,12 +14,11 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from k8sbench.measure.run import selection
+from k8sbench.measure.run import rules, selection
 from k8sbench.measure.run.occurrences import MANY, Occurrence
-from k8sbench.measure.run.reasons import reason
 from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.measure.run.tally import Stamped, Tally
-from k8sbench.model.measurement import Reason
+from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
 from k8sbench.parse.stamps import DAY, MARCH, UNDATED_SPAN
 
@@ -291,19 +290,19 @@ class LogClock:
 
 def reasons(
     clock: LogClock, reading: Reading, unit: float | None, shape: Shape, gpus: int
-) -> Iterator[Reason]:
+) -> Iterator[Finding]:
     """What the stamps say against the printed times, or of themselves."""
     if reading.wrong is not None:
         likely = factor(clock.ratio(unit), gpus, shape)
-        yield reason("clock-mismatch", reading.wrong + likely, reading.places)
+        yield rules.CLOCK_MISMATCH.finding(reading.wrong + likely, reading.places)
     elif reading.jumps:
         sizes = collections.Counter(f"{each.seconds:+.0f} s" for each in reading.jumps)
         jumps = [f"{size} ({count} times)" if count > 1 else size for size, count in sizes.items()]
         text = f"The log's clock jumps by {' and '.join(jumps)}; times by it are corrected for it."
-        yield reason("clock-jump", text, [each.found.place for each in reading.jumps])
+        yield rules.CLOCK_JUMP.finding(text, [each.found.place for each in reading.jumps])
 
 
-def apart(reading: Reading, unit: float | None, tally: Tally, shape: Shape) -> Iterator[Reason]:
+def apart(reading: Reading, unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
     """The rate by the stamps and by the lines' own times, over the same lines of the window."""
     if unit is None or tally.stamped is None or reading.wrong is not None:
         return
@@ -323,7 +322,7 @@ def apart(reading: Reading, unit: float | None, tally: Tally, shape: Shape) -> I
             else "the lines claim more time than passed"
         )
         text = f"By its time stamps the log's rate is {ratio:.1%} of that by its lines: {why}."
-        yield reason("clocks-apart", text)
+        yield rules.CLOCKS_APART.finding(text)
 
 
 def factor(ratio: float | None, gpus: int, shape: Shape) -> str:

@@ -14,6 +14,7 @@ from k8sbench.measure.run import (
     gpu_metrics,
     integrity,
     redaction,
+    rules,
     selection,
     stated,
     time_to_train,
@@ -24,16 +25,10 @@ from k8sbench.measure.run.gpu_judgement import Job
 from k8sbench.measure.run.log_clock import Reading
 from k8sbench.measure.run.log_facts import LogFacts, Source
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.reasons import reason
 from k8sbench.model.errors import InputError
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Wanted
-from k8sbench.model.measurement import (
-    ESTIMATORS,
-    MeasuredWindow,
-    Measurement,
-    Reason,
-    Throughput,
-)
+from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
@@ -148,7 +143,7 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
         reasons=(),
     )
     # No --accept applies: there is no figure to accept.
-    return verdict.of_measurement(found, [reason("nothing-measured", why.message)], ())
+    return verdict.of_measurement(found, [rules.NOTHING_MEASURED.finding(why.message)], ())
 
 
 def of_log(log: LogFacts) -> Measurement:
@@ -228,7 +223,7 @@ def of_log(log: LogFacts) -> Measurement:
         restarts=log.restarted,
         data_set=stated.data_set(log),
         weights=stated.weights(log, missing),
-        broken_samples=log.training.broken or log.whole("broken_samples") or 0,
+        broken_samples=log.training.broken or log.whole("broken_samples"),
         data=log.fact("data") or expected.data,
         device=device,
         gpu_model=gpu_model,
@@ -248,12 +243,12 @@ def of_log(log: LogFacts) -> Measurement:
     return verdict.of_measurement(found, reasons, expected.accept)
 
 
-def _above_peak(found: Measurement, expected: Expectation) -> Iterator[Reason]:
+def _above_peak(found: Measurement, expected: Expectation) -> Iterator[Finding]:
     rate = found.throughput and getattr(found.throughput, found.estimator)
     model = None if expected.smoke else expected.fingerprint
     text = rate and beyond_peak(found, rate, model, expected.gpu_model)
     if text:
-        yield reason("above-peak", text)
+        yield rules.ABOVE_PEAK.finding(text)
 
 
 def _scale(shape: Shape, gpus: int, batch: int | None) -> tuple[float | None, float | None]:
@@ -402,9 +397,9 @@ def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWin
     )
 
 
-def _unique(reasons: Iterable[Reason]) -> Iterable[Reason]:
+def _unique(reasons: Iterable[Finding]) -> Iterable[Finding]:
     """Of several reasons with one id and severity the first."""
-    kept: dict[tuple[str, str], Reason] = {}
+    kept: dict[tuple[str, str], Finding] = {}
     for each in reasons:
         kept.setdefault((each.id, each.severity), each)
     return kept.values()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from k8sbench.measure.run import log_clock, redaction
+from k8sbench.measure.run import log_clock, redaction, rules
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import EpochEnd
-from k8sbench.measure.run.reasons import reason
-from k8sbench.model.measurement import Reason
+from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Record
 
 OWN_SUMMARY = 0.005
@@ -22,7 +21,7 @@ EPOCH_SUMMARY = 0.05
 """The same for summaries that also hold the few iterations after the last record."""
 
 
-def of_run(case: Case) -> Iterator[Reason]:
+def of_run(case: Case) -> Iterator[Finding]:
     """Our own trainers' summary, against what their step lines add up to."""
     log, rank = case.log, case.rank
     yield from _whole_run(case)
@@ -43,10 +42,12 @@ def of_run(case: Case) -> Iterator[Reason]:
             if math.isclose(stated, found, rel_tol=OWN_SUMMARY):
                 continue
             text = f"The summary says {stated:.4g} {name}, its own lines come to {found:.4g}."
-            yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+            yield rules.SUMMARY_MISMATCH.finding(
+                text, [redaction.place(file, mark.line, mark.text)]
+            )
 
 
-def _whole_run(case: Case) -> Iterator[Reason]:
+def _whole_run(case: Case) -> Iterator[Finding]:
     """A declared format's figure for the whole run, beside its records."""
     if case.log.whole_run is None or case.rank is None or not case.rank.tally.records:
         return
@@ -59,10 +60,10 @@ def _whole_run(case: Case) -> Iterator[Reason]:
     if not low * found <= stated <= high * found:
         text = f"The log says {stated:.5g} for the whole run, its lines come to {found:.5g}."
         text += log_clock.factor(found / stated, case.gpus, case.rank.shape)
-        yield reason("summary-mismatch", text, [redaction.place(file, mark.line, mark.text)])
+        yield rules.SUMMARY_MISMATCH.finding(text, [redaction.place(file, mark.line, mark.text)])
 
 
-def of_epoch(case: Case, end: EpochEnd) -> Iterator[Reason]:
+def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
     """A family's line at the end of an epoch, against the records of that epoch."""
     values, last = end.mark.values, end.last
     if end.records < FEWEST_RECORDS:
@@ -79,10 +80,10 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Reason]:
             unrolled = _unrolled(case)
             if unrolled is not None:
                 text += f" Unrolled, the window comes to {unrolled:.5g} per s."
-            yield reason("printed-running-mean", text, [end.place])
+            yield rules.PRINTED_RUNNING_MEAN.finding(text, [end.place])
     if last.shape.averaged == "step" and not end.fits:
         text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
-        yield reason("summary-mismatch", text, [end.place])
+        yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
     stated = values.get("all_steps_rate")
     sampled = case.rank is None or not case.rank.tally.all_steps
     if isinstance(stated, float) and end.mean_rate and sampled:
@@ -92,7 +93,7 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Reason]:
                 f"The printed steps of epoch {last.epoch} come to "
                 f"{end.mean_rate:.4g} per card, all its steps to {stated:.4g}."
             )
-            yield reason("sampled-steps", text, [end.place])
+            yield rules.SAMPLED_STEPS.finding(text, [end.place])
 
 
 def _unrolled(case: Case) -> float | None:
@@ -107,7 +108,7 @@ def _unrolled(case: Case) -> float | None:
     return case.gpus * (after - before) / (after / last.rate - before / first.rate)
 
 
-def _running_summary(end: EpochEnd, last: Record) -> Iterator[Reason]:
+def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:
     """A running mean and its sum at the epoch's end: they go on from those of the last record."""
     mean, total = end.mark.values.get("mean_seconds"), end.mark.values.get("sum_seconds")
     if not isinstance(mean, float) or not isinstance(total, float) or not last.mean_seconds:
@@ -126,11 +127,11 @@ def _running_summary(end: EpochEnd, last: Record) -> Iterator[Reason]:
             f"The log says {total:.5g} s for its epoch, {mean:.5g} s per iteration; its lines say "
             f"{before:.5g} s and {last.mean_seconds:.5g} s up to the last of them."
         )
-        yield reason("summary-mismatch", text, [end.place])
+        yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
 
 
-def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[Reason]:
+def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[Finding]:
     # The iterations after the last record, fewer than one record has, are in the summary alone.
     if not math.isclose(stated, found, rel_tol=EPOCH_SUMMARY + 1 / end.records):
         text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {found:.5g}."
-        yield reason("summary-mismatch", text, [end.place])
+        yield rules.SUMMARY_MISMATCH.finding(text, [end.place])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.measure.run import redaction
+from k8sbench.measure.rules import EVIDENCE
+from k8sbench.measure.run import redaction, rules
 from k8sbench.measure.run.airank import CLOSE, KEPT, Evaluated, reaching
-from k8sbench.measure.run.reasons import EVIDENCE, reason
 from k8sbench.model.counts import counted
-from k8sbench.model.measurement import Reason
+from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.spec import Accuracy
 
@@ -88,16 +88,16 @@ class Training:
         seconds, share = CLOSE
         return all(abs(e.at - began - stated) > max(seconds, share * stated) for e in reached)
 
-    def reasons(self) -> Iterator[Reason]:
+    def reasons(self) -> Iterator[Finding]:
         """What its reader should know of the data and the checkpoints."""
         if self._broken or self._partial is not None:
-            yield reason("broken-samples", self._broken_text(), self._broken_places())
+            yield rules.BROKEN_SAMPLES.finding(self._broken_text(), self._broken_places())
         if self._failed:
             why, _ = self._failed[-1]
             of = counted(self._checkpoints, "checkpoint")
             why = redaction.redact(why).rstrip(".")
             text = f"{len(self._failed)} of {of} could not be written: {why}."
-            yield reason("checkpoint-failed", text, [place for _, place in self._failed])
+            yield rules.CHECKPOINT_FAILED.finding(text, [place for _, place in self._failed])
 
     def _broken_text(self) -> str:
         parts = [part for part, _ in self._broken]

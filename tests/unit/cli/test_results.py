@@ -18,8 +18,9 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import results
 from k8sbench.cli import exit_codes, main, rows
 from k8sbench.cli.terminal.progress import Progress
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
-from k8sbench.model.measurement import Reason, SteadyPart
+from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.run import Run
 from k8sbench.runs import gathering, reporting
 from tests.unit.report import example
@@ -403,7 +404,7 @@ def test_a_run_that_its_gpu_metrics_reject_says_so_below_its_row(
     before, after = with_and_without_gpu_metrics()
     (one,) = after.runs
     assert one.measurement is not None
-    held = Reason(id="gpu-throttled", severity="reject", message="Held down.")
+    held = Finding(id="gpu-throttled", severity="reject", sentence="Held down.")
     one = msgspec.structs.replace(
         one,
         measurement=msgspec.structs.replace(one.measurement, reasons=(held,), verdict="rejected"),

@@ -19,7 +19,7 @@ from k8sbench.adapters.local import surroundings
 from k8sbench.adapters.local.gpus import GPU
 from k8sbench.adapters.local.launch import MARK
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.measure.run.reasons import RULES, reason
+from k8sbench.measure.run import rules
 from k8sbench.model.measurement import SURROUNDINGS
 from k8sbench.runs import measuring
 from k8sbench.runs.open_run import kept_surroundings
@@ -52,7 +52,7 @@ def others() -> Iterator[Any]:
 
 def runs_beside(run_id: str, gpus: tuple[GPU, ...]) -> set[str]:
     # Other tests of this machine may run something, too.
-    told = " ".join(one.message for one in surroundings.during(run_id, gpus))
+    told = " ".join(one.sentence for one in surroundings.during(run_id, gpus))
     return {name for name in ("mine", "beside") if f"Run {name} " in told}
 
 
@@ -94,7 +94,7 @@ def test_a_busy_machine_is_found(
     found = surroundings.before("mine", ())
     assert [one.id for one in found] == ids
     if ids:
-        assert "2.4 of 4 cores" in found[0].message
+        assert "2.4 of 4 cores" in found[0].sentence
 
 
 def test_the_machine_is_not_called_busy_with_the_run_that_is_named(
@@ -128,7 +128,7 @@ def test_a_process_on_a_gpu_of_the_run_is_named() -> None:
     name = psutil.Process().name()
     (found,) = surroundings.gpu_users("mine", GPUS, Nvml())
     assert found.id == "gpu-in-use"
-    assert found.message == f"{name} (process {os.getpid()}) used GPU 1 before the run."
+    assert found.sentence == f"{name} (process {os.getpid()}) used GPU 1 before the run."
     assert list(surroundings.gpu_users("mine", GPUS[:1], Nvml())) == []
     assert list(surroundings.gpu_users("mine", ())) == []
 
@@ -136,7 +136,7 @@ def test_a_process_on_a_gpu_of_the_run_is_named() -> None:
 def test_what_was_found_is_told_once_and_kept(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy, first, later = (reason("machine-busy", text) for text in ("Busy.", "a", "b"))
+    busy, first, later = (rules.MACHINE_BUSY.finding(text) for text in ("Busy.", "a", "b"))
     watched = surroundings.Watched("mine", (), tmp_path, lambda *_: [first, later])
     assert watched.take([]) == []
     assert not (tmp_path / SURROUNDINGS).exists()
@@ -147,13 +147,13 @@ def test_what_was_found_is_told_once_and_kept(
     assert watched.look() == ["b"]
     kept = json.loads((tmp_path / SURROUNDINGS).read_text())
     assert [one["message"] for one in kept] == ["Busy.", "a", "b"]
-    assert all(RULES[one["id"]] == "warn" for one in kept)
+    assert all(one["severity"] == "warn" for one in kept)
 
 
 def test_what_was_found_is_a_warning_of_the_measurement(
     tmp_path: pathlib.Path,
 ) -> None:
-    found = reason("machine-busy", "Busy.")
+    found = rules.MACHINE_BUSY.finding("Busy.")
     with open_store(str(tmp_path)) as store:
         run = store.record(plan(), at=NOW, owner=None)
         assert kept_surroundings(store, run.run_id) == []

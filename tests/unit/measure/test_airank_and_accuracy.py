@@ -178,7 +178,7 @@ def test_a_clock_that_is_set_forward_during_the_run_is_remarked(
 def test_an_average_per_card_is_remarked_as_such() -> None:
     found = measured(fixture("airank_mmseg.log"), gpus=2)
     assert ids(found, "warn") == ["airank-ips"]
-    assert "one card" in found.reasons[0].message
+    assert "one card" in found.reasons[0].sentence
 
 
 @pytest.mark.parametrize(("value", "remarked"), [("8.0", False), ("7.0", False), ("80", True)])
@@ -208,7 +208,7 @@ def test_an_average_is_one_cards_from_half_of_its_rate_on(
 ) -> None:
     found = measured([*trained("60.0"), airank(100, f"avg_ips:{value}images/sec")], gpus=gpus)
     assert [each.id for each in found.reasons] == ["airank-ips"] * remarked
-    assert ("one card" in " ".join(each.message for each in found.reasons)) == one_card
+    assert ("one card" in " ".join(each.sentence for each in found.reasons)) == one_card
 
 
 @pytest.mark.parametrize(

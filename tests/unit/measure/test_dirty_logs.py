@@ -171,7 +171,7 @@ def head(*, batch: int = 4, model: str = "ASPPHead") -> list[str]:
 
 def why(found: Measurement, name: str = "two-runs") -> str:
     (reason,) = (each for each in found.reasons if each.id == name)
-    return reason.message
+    return reason.sentence
 
 
 def test_a_second_header_without_a_restart_is_another_run_and_rejected_with_its_line() -> None:

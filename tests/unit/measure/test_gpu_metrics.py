@@ -97,7 +97,7 @@ def of(*every: Series, **more: Any) -> Fetched:
 
 
 def reasons(found: Measurement) -> dict[str, str]:
-    return {one.id: one.message for one in found.reasons if one.id != "too-few-records"}
+    return {one.id: one.sentence for one in found.reasons if one.id != "too-few-records"}
 
 
 # The table

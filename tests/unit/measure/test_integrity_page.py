@@ -1,42 +1,54 @@
-"""The page on reasons and the table in the code say the same."""
+"""The tables of rules on the pages are made from the code; limits on the page are the code's."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import ModuleType
 
-from k8sbench.measure.actions import ACTIONS, OF_GROUPS, OF_RUNS
-from k8sbench.measure.group.grouping import REASONS
+import pytest
+
+from k8sbench.measure.group import rules as group_rules
+from k8sbench.measure.rules import IntegrityRule
 from k8sbench.measure.run import log_clock
-from k8sbench.measure.run.reasons import RULES
+from k8sbench.measure.run import rules as run_rules
+from tests import struct_docs
 
-PAGE = Path(__file__).parents[3] / "docs" / "integrity.md"
-
-
-def rows() -> dict[str, list[str]]:
-    """Id → the other cells of its row."""
-    found = {}
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("| `"):
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            found[cells[0].strip("`")] = cells[1:]
-    return found
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "integrity.md"
+TABLES = {"rules": (PAGE, run_rules), "groups": (DOCS / "results.md", group_rules)}
 
 
-def test_every_reason_has_its_row_and_no_other_has() -> None:
-    assert set(rows()) == set(RULES)
+def table(module: ModuleType) -> str:
+    """The rules of a module, as Markdown: rejections first, then by id."""
+    rows = ["| id | severity | what it means | what to do |", "|---|---|---|---|"]
+    conditions = struct_docs.constants(module)
+    rules = {name: rule for name, rule in vars(module).items() if isinstance(rule, IntegrityRule)}
+    for name, rule in sorted(rules.items(), key=lambda item: (item[1].severity, item[1].id)):
+        rows.append(f"| `{rule.id}` | {rule.severity} | {conditions[name]} | {rule.action} |")
+    return "\n".join(rows)
 
 
-def test_each_row_has_the_codes_severity_a_meaning_and_an_action() -> None:
-    for name, (severity, meaning, action) in rows().items():
-        assert severity.partition("; ")[0] == RULES[name]
-        assert meaning.endswith(".")
-        assert action == OF_RUNS[name]
+@pytest.mark.parametrize("name", TABLES)
+def test_the_table_on_the_page_is_the_codes_golden(name: str) -> None:
+    page, module = TABLES[name]
+    text = page.read_text(encoding="utf-8")
+    head, begin, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, tail = rest.partition(f"<!-- {name}: end -->\n")
+    made = f"{head}{begin}\n{table(module)}\n\n{end}{tail}"
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        page.write_text(made, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == made, "renew it with: make golden"
 
 
-def test_every_reason_of_runs_and_of_groups_has_something_to_do() -> None:
-    assert set(OF_RUNS) == set(RULES)
-    assert set(OF_GROUPS) == set(REASONS)
-    assert all(each.endswith(".") for each in ACTIONS.values())
+@pytest.mark.parametrize("module", [run_rules, group_rules])
+def test_a_rule_has_a_condition_and_an_action_in_whole_sentences(module: ModuleType) -> None:
+    conditions = struct_docs.constants(module)
+    for name, rule in vars(module).items():
+        if isinstance(rule, IntegrityRule):
+            assert conditions[name].endswith(".")
+            assert rule.action.endswith(".")
+            assert rule.id == name.lower().replace("_", "-")
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:

@@ -326,7 +326,7 @@ def test_epochs_of_cityscapes_are_of_the_jobs_batch(
     for reason in found.reasons:
         if reason.id == MISMATCH:
             assert [place.text for place in reason.evidence] == ["type: Cityscapes"]
-            assert "2,975 samples in " in reason.message
+            assert "2,975 samples in " in reason.sentence
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_what_the_data_set_says_of_a_step_is_written_out(
 ) -> None:
     known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None}
     (reason,) = measured(paddleseg(gpus, steps, last, SEG_DATA), **known).reasons
-    assert reason.message == f"2,975 samples in {message} per step of the job, not {gpus} × 4."
+    assert reason.sentence == f"2,975 samples in {message} per step of the job, not {gpus} × 4."
 
 
 def test_the_first_step_of_a_data_set_says_nothing_of_its_epoch() -> None:
@@ -520,7 +520,7 @@ def test_a_lost_line_inside_the_window_is_rejected() -> None:
     found = measured(lines, warmup=10)
     assert ids(found, "reject") == ["iterations-missing"]
     (reason,) = found.reasons
-    assert "10 iterations" in reason.message
+    assert "10 iterations" in reason.sentence
     assert reason.evidence[0].line == 5
 
 
@@ -785,7 +785,7 @@ def test_a_log_that_begins_in_a_later_epoch_lacks_those_before(
     found = measured(lines, format="tsm", batch_size=16)
     assert ids(found, "reject") == ([] if missing is None else ["iterations-missing"])
     if missing is not None:
-        assert f"{missing} iterations of the window" in found.reasons[0].message
+        assert f"{missing} iterations of the window" in found.reasons[0].sentence
 
 
 @pytest.mark.parametrize(("total", "steps"), [(36.0, 322), (18.0, 80), (36.0, 100)])
@@ -876,9 +876,9 @@ def test_steps_that_are_running_means_after_all_are_remarked() -> None:
     lines = printed_as_the_epochs_mean(30)
     found = measured(lines, format="paddleclas", batch_size=None)
     assert (found.verdict, ids(found)) == ("valid", ["printed-running-mean"])
-    assert "comes to 32 per s" in found.reasons[0].message
+    assert "comes to 32 per s" in found.reasons[0].sentence
     later = measured(lines, format="paddleclas", batch_size=None, warmup=10)
-    assert "comes to 32 per s" in later.reasons[0].message
+    assert "comes to 32 per s" in later.reasons[0].sentence
 
 
 def test_running_means_too_coarse_for_a_record_have_no_rate_and_are_remarked() -> None:

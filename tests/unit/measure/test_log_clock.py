@@ -102,7 +102,7 @@ def test_times_edited_by_two_per_cent_are_rejected(share: float) -> None:
     lines = [mmseg(i * 10, 0.5 * share, at=5 * i, total=400) for i in range(1, 41)]
     found = measured(lines)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert found.reasons[0].message == (
+    assert found.reasons[0].sentence == (
         f"39 records say that they took {195 * share:.2f} s; by their time stamps it was 195.00 s."
     )
 
@@ -119,7 +119,7 @@ def test_plsc_s_rates_follow_the_clock(own: float, expected: list[str]) -> None:
         )
     found = measured(lines, format="plsc", gpus=8, batch_size=128)
     assert ids(found) == expected
-    assert "factor" not in " ".join(each.message for each in found.reasons)
+    assert "factor" not in " ".join(each.sentence for each in found.reasons)
 
 
 def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
@@ -132,7 +132,7 @@ def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> No
 def test_deeplearningexamples_is_compared_by_its_median_line(own: float) -> None:
     found = measured(dle([1400.0] * 60, own=own), format="dle-resnet50", batch_size=256)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert f"The median record's own time is {own:.1%}" in found.reasons[0].message
+    assert f"The median record's own time is {own:.1%}" in found.reasons[0].sentence
 
 
 @pytest.mark.parametrize(("batch", "own"), [(1, 1.0), (1, 0.99), (2, 1.0)])
@@ -189,7 +189,7 @@ def test_time_between_the_lines_is_remarked_from_a_twentieth_on(
     found = measured(lines, format="paddleseg")
     assert (found.verdict, ids(found)) == ("valid", expected)
     if expected:
-        assert "its time stamps the log's rate is 86.7%" in found.reasons[0].message
+        assert "its time stamps the log's rate is 86.7%" in found.reasons[0].sentence
 
 
 def test_few_seconds_in_stamps_of_whole_seconds_are_no_difference() -> None:
@@ -242,7 +242,7 @@ def test_one_jump_of_a_clock_is_told_by_its_size_and_the_figures_are_corrected(
     honest = measured(lines)
     found = measured(set_clock(lines, 20, seconds))
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert f"jumps by {seconds:+d} s" in found.reasons[0].message
+    assert f"jumps by {seconds:+d} s" in found.reasons[0].sentence
     assert [place.line for place in found.reasons[0].evidence] == [21]
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(honest.throughput.timestamps)  # type: ignore[union-attr]
@@ -401,7 +401,7 @@ def test_stamps_of_a_declared_format_begin_anew(
     stamps = stamps_from(begin, 5, stamp_format)
     found = declared(stamps, stamp_format, batch_size=4)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if jump else [])
-    assert jump in " ".join(each.message for each in found.reasons)
+    assert jump in " ".join(each.sentence for each in found.reasons)
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(8.0)
 
@@ -410,7 +410,7 @@ def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
     stamps = [(BEGIN + datetime.timedelta(hours=5 * i)).strftime("%H:%M:%S.%f") for i in range(40)]
     found = declared(stamps, "%H:%M:%S.%f", batch_size=4, rate=40 / 5 / HOUR)
     assert ids(found) == ["clock-jump"]
-    assert "-86400 s (8 times)" in found.reasons[0].message
+    assert "-86400 s (8 times)" in found.reasons[0].sentence
     assert found.train_wall_s == 39 * 5 * HOUR
 
 
@@ -465,7 +465,7 @@ def test_a_factor_of_the_gpus_names_the_likely_cause(given: int, real: int, text
     lines = dle([1400.0] * 40, batch=256 * real)
     found = measured(lines, format="dle-resnet50", batch_size=256, gpus=given)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert text in found.reasons[0].message
+    assert text in found.reasons[0].sentence
     honest = measured(lines, format="dle-resnet50", batch_size=256, gpus=real)
     assert ids(honest) == []
 
@@ -484,12 +484,12 @@ def test_three_gpus_may_be_of_twice_as_many_and_not_of_half(own: float, text: st
     lines = dle([1400.0] * 40, batch=256 * 3, own=own)
     found = measured(lines, format="dle-resnet50", batch_size=256, gpus=3)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert found.reasons[0].message.partition(" s.")[2] == text
+    assert found.reasons[0].sentence.partition(" s.")[2] == text
 
 
 def test_a_factor_is_named_of_a_log_of_less_than_a_second_too() -> None:
     found = measured(dle([32000.0] * 40, batch=512), format="dle-resnet50", batch_size=256, gpus=8)
-    assert "The factor is 4" in found.reasons[0].message
+    assert "The factor is 4" in found.reasons[0].sentence
 
 
 @pytest.mark.parametrize("own", [0.990, 0.993, 0.996, 0.998])
@@ -511,7 +511,7 @@ def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_roun
     stamps = stamps_from(BEGIN, 5, "%Y-%m-%d %H:%M:%S")
     found = declared(stamps, "%Y-%m-%d %H:%M:%S", per=per, rate=rate, gpus=8, batch_size=4)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert "whether the printed rate is one card's or the job's (per)" in found.reasons[0].message
+    assert "whether the printed rate is one card's or the job's (per)" in found.reasons[0].sentence
     other = "job" if per == "card" else "card"
     right = declared(stamps, "%Y-%m-%d %H:%M:%S", per=other, rate=rate, gpus=8, batch_size=4)
     assert ids(right) == []
@@ -528,8 +528,8 @@ def test_a_summary_of_one_card_beside_lines_of_the_job_names_the_factor() -> Non
     lines = [*(f"step {i} ips 64.0" for i in range(1, 9)), "done: 8.0"]
     found = measured(lines, format=own, gpus=8)
     assert ids(found) == ["summary-mismatch"]
-    assert "The factor is 8, the number of GPUs" in found.reasons[0].message
-    assert "factor" not in measured(lines, format=own, gpus=3).reasons[0].message
+    assert "The factor is 8, the number of GPUs" in found.reasons[0].sentence
+    assert "factor" not in measured(lines, format=own, gpus=3).reasons[0].sentence
 
 
 @pytest.mark.parametrize(("own", "gpus"), [(1.5, 1), (1.2, 2), (3.0, 1), (math.inf, 1)])
@@ -537,7 +537,7 @@ def test_other_factors_name_no_cause(own: float, gpus: int) -> None:
     lines = dle([1400.0] * 40, own=own)
     found = measured(lines, format="dle-resnet50", batch_size=256, gpus=gpus)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert "GPU" not in found.reasons[0].message
+    assert "GPU" not in found.reasons[0].sentence
 
 
 def test_times_that_do_not_depend_on_the_gpus_blame_none() -> None:
@@ -545,7 +545,7 @@ def test_times_that_do_not_depend_on_the_gpus_blame_none() -> None:
     cards = [paddleseg(i * 10, 5 * i, cost=1.0) for i in range(1, 41)]
     for found in (measured(lines, gpus=8), measured(cards, format="paddleseg", gpus=8)):
         assert ids(found, "reject") == ["clock-mismatch"]
-        assert "GPU" not in found.reasons[0].message
+        assert "GPU" not in found.reasons[0].sentence
 
 
 # Evaluations in the window.

@@ -6,13 +6,14 @@ from typing import Any
 
 from k8sbench.measure.group import grouping, node_check
 from k8sbench.measure.group.node_check import NodeFigures
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu
-from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Reason
+from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.report import factory
 
-XID = Reason(id="xid-error", severity="warn", message="The driver reported XID 79 of GPU 0.")
+XID = Finding(id="xid-error", severity="warn", sentence="The driver reported XID 79 of GPU 0.")
 
 
 def figure(**codes: Any) -> GpuFigure:
@@ -93,8 +94,8 @@ def test_faults_are_of_the_gpus_also_of_rejected_and_failed_measurements() -> No
             factory.run(1000, node="c", measured={"gpu_metrics": metrics(1290, ecc=2)}),
         ]
     )
-    assert first.faults == (XID.message,)
-    assert (second.rate, second.faults) == (None, (held.message,))
+    assert first.faults == (XID.sentence,)
+    assert (second.rate, second.faults) == (None, (held.sentence,))
     assert third.faults == ("GPU 0 had 2 memory errors that ECC could not correct.",)
 
 

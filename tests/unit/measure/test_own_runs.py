@@ -183,7 +183,7 @@ def test_a_gpu_that_heat_slows_down_is_rejected_with_its_rank_and_node() -> None
     assert ids(found) == ["gpu-throttled"]
     assert found.verdict == "rejected"
     (reason,) = found.reasons
-    assert reason.message == (
+    assert reason.sentence == (
         "The GPU clock of rank 1 (node-b) was held down by heat, by the driver."
     )
     assert [(each.file, each.line) for each in reason.evidence] == [("worker-0.log", 3)]
@@ -192,7 +192,7 @@ def test_a_gpu_that_heat_slows_down_is_rejected_with_its_rank_and_node() -> None
 def test_a_gpu_that_works_much_slower_than_its_peers_is_remarked() -> None:
     found = clocked((1980, 0), (1600, POWER_LIMIT))
     assert (found.verdict, ids(found, "warn")) == ("valid", ["gpu-clocks"])
-    assert found.reasons[0].message == (
+    assert found.reasons[0].sentence == (
         "The GPU of rank 1 (node-b) ran at 1600 MHz, the median of the ranks is 1980 MHz."
     )
 
@@ -241,7 +241,7 @@ def test_with_a_warm_up_of_the_users_every_record_behind_it_counts() -> None:
 def test_a_rank_that_never_started_is_rejected() -> None:
     found = both(worker=["nothing here"])
     assert ids(found, "reject") == ["trainer-count"]
-    assert "rank 1 is missing" in found.reasons[0].message
+    assert "rank 1 is missing" in found.reasons[0].sentence
 
 
 def test_another_world_size_than_the_plans_is_rejected() -> None:
@@ -354,7 +354,7 @@ def test_times_that_the_nodes_stamps_contradict_are_rejected() -> None:
     found = measure([Lines(faster)], ALONE)
     (reason,) = (each for each in found.reasons if each.id == CLOCK)
     assert found.verdict == "rejected"
-    assert "drift apart by 3.00 s in 140.65 s" in reason.message
+    assert "drift apart by 3.00 s in 140.65 s" in reason.sentence
     slower = taken([1.03 * at for at in TIMES], [-0.03 * at for at in TIMES])
     assert own(slower) == [CLOCK]
     # Without the stamps there is nothing to hold them against.

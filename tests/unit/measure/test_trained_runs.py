@@ -323,14 +323,14 @@ def test_broken_samples_are_counted_once_each_and_named() -> None:
     found = measured(lines)
     assert (found.verdict, ids(found), found.broken_samples) == ("valid", ["broken-samples"], 2)
     (reason,) = found.reasons
-    assert reason.message == "Samples that could not be read: 2 of train."
+    assert reason.sentence == "Samples that could not be read: 2 of train."
     assert "a.png" in reason.evidence[0].text
 
 
 def test_an_evaluation_that_lacks_samples_says_of_how_many_it_is() -> None:
     lines = [line.replace('"samples": 500', '"samples": 499') for line in texts(attempt())]
     (reason,) = measured(lines).reasons
-    assert (reason.id, reason.message) == (
+    assert (reason.id, reason.sentence) == (
         "broken-samples",
         "The evaluation at step 100 is of 499 of 500 samples.",
     )
@@ -341,7 +341,7 @@ def test_a_checkpoint_that_could_not_be_written_is_told() -> None:
     at = next(index for index, line in enumerate(lines) if '"checkpoint"' in line)
     lines[at] = event("checkpoint", START, step=20, failed="No space left on device.")
     (reason,) = measured(lines).reasons
-    assert (reason.id, reason.message) == (
+    assert (reason.id, reason.sentence) == (
         "checkpoint-failed",
         "1 of 5 checkpoints could not be written: No space left on device.",
     )

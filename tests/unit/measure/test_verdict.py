@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from k8sbench.measure import verdict
+from k8sbench.model.finding import Finding
 from k8sbench.model.group import Member
-from k8sbench.model.measurement import Reason
 from tests.unit.store.examples import measurement
 
-REJECT = Reason(id="outlier", severity="reject", message="It is one.")
-WARN = Reason(id="unsteady", severity="warn", message="It is that.")
+REJECT = Finding(id="outlier", severity="reject", sentence="It is one.")
+WARN = Finding(id="unsteady", severity="warn", sentence="It is that.")
 VALID = measurement(throughput=measurement().throughput, unverified=None, missing={})
 
 

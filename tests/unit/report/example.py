@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import BY_ID
-from k8sbench.model.measurement import GpuFigure, GpuMetrics, Reason
+from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
@@ -66,10 +67,10 @@ def runs() -> list[Run]:
         made.append(one(case="1x8", repeat=number, measured=found))
     made.append(one(case="2x8", phase=Phase.RUNNING))
     made.append(one(case="4x8", phase=Phase.FAILED))
-    few = Reason(
+    few = Finding(
         id="too-few-records",
         severity="reject",
-        message="4 records in the window, 5 are needed.",
+        sentence="4 records in the window, 5 are needed.",
         evidence=(Place(file="master-0.log", line=120, text="Iter [100/100]"),),
     )
     made.append(

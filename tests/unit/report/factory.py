@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.measurement import AccuracyResult, Measurement, Reason, Throughput
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import AccuracyResult, Measurement, Throughput
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL, NodePool
@@ -175,9 +176,9 @@ def smoke(rate: float, **fields: Any) -> Run:
     return run(rate, **fields)
 
 
-def reject(name: str, message: str = "It is wrong.") -> Reason:
+def reject(name: str, message: str = "It is wrong.") -> Finding:
     """A reason that rejects."""
-    return Reason(id=name, severity="reject", message=message)
+    return Finding(id=name, severity="reject", sentence=message)
 
 
 def accuracy(best: float) -> AccuracyResult:

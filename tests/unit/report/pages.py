@@ -95,7 +95,7 @@ def hostile() -> Page:
         key = msgspec.structs.replace(group.key, set_name=HOSTILE, benchmark=HOSTILE, image=HOSTILE)
         plan = msgspec.structs.replace(group.plan, spec_source=HOSTILE)
         reasons = tuple(
-            msgspec.structs.replace(one, message=HOSTILE)
+            msgspec.structs.replace(one, sentence=HOSTILE)
             for member in group.members
             for one in member.reasons
         )

@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.measure.group.arithmetic import PEAKS
 from k8sbench.measure.group.comparable import NOT_COMPARABLE
-from k8sbench.measure.group.grouping import REASONS
+from k8sbench.measure.group.rules import ALL
 from k8sbench.report import document
 from tests.tiers import ROOT
 from tests.unit.report import example
@@ -16,7 +16,7 @@ from tests.unit.report import example
 PAGE = (ROOT / "docs" / "results.md").read_text()
 
 
-@pytest.mark.parametrize("name", [*REASONS, *NOT_COMPARABLE])
+@pytest.mark.parametrize("name", [*ALL, *NOT_COMPARABLE])
 def test_every_id_has_a_line_in_a_table(name: str) -> None:
     assert re.search(rf"^\| `{name}` \| .+ \|$", PAGE, re.MULTILINE)
 
@@ -26,7 +26,7 @@ def test_the_page_explains_no_id_that_does_not_exist() -> None:
     ids = PAGE[:start] + PAGE[PAGE.index("\n## ", start) :]
     explained = set(re.findall(r"^\| `([a-z][a-z0-9-]*)` \|", ids, re.MULTILINE))
     fields = {name for name in explained if name in ("state", "published", "missing")}
-    assert explained - fields == {*REASONS, *NOT_COMPARABLE}
+    assert explained - fields == {*ALL, *NOT_COMPARABLE}
 
 
 def test_the_pages_peaks_are_those_of_the_table() -> None:

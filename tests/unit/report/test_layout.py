@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.counts import ABSENT
-from k8sbench.model.measurement import DataSet, Reason, Weights
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import DataSet, Weights
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
@@ -169,14 +170,14 @@ def test_an_accepted_reason_is_marked() -> None:
 
 
 def test_a_warning_that_all_runs_share_is_one_footnote() -> None:
-    stalls = Reason(id="loader-stalls", severity="warn", message="The loader stalls.")
+    stalls = Finding(id="loader-stalls", severity="warn", sentence="The loader stalls.")
     runs = [run(100.0, repeat=n, measured={"reasons": (stalls,)}) for n in (1, 2, 3)]
     assert only(runs)["verdict"].notes == ("loader-stalls (3 runs): The loader stalls.",)
 
 
 def test_a_reason_names_its_first_evidence() -> None:
     places = tuple(Place(file="master-0.log", line=n) for n in (7, 8, 9))
-    wrong = Reason(id="loss-nan", severity="reject", message="NaN.", evidence=places)
+    wrong = Finding(id="loss-nan", severity="reject", sentence="NaN.", evidence=places)
     note = only(run(None, measured={"reasons": (wrong,)}))["throughput"].notes[0]
     assert note.endswith("NaN. See master-0.log:7 and 2 more.")
 

@@ -32,7 +32,7 @@ def test_it_is_rejected_with_what_was_planned_and_what_was_found(when: Phase) ->
     steps = dict.fromkeys((Phase.RUNNING, Phase.SUCCEEDED)) | {when: "job-changed"}
     found = measured(*steps.items())
     assert (found.verdict, ids(found, "reject")) == ("rejected", ["job-changed"])
-    assert found.reasons[0].message == CHANGED
+    assert found.reasons[0].sentence == CHANGED
     assert (found.throughput, found.unverified is None) == (None, False)
 
 

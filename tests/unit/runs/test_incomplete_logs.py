@@ -63,7 +63,7 @@ def test_a_gap_that_may_hold_lines_of_the_window_rejects(
 
 def test_it_says_what_is_missing_and_why() -> None:
     (reason,) = measured(gap(10.5, 11.5), gap(2, 4, "worker-0")).reasons
-    assert reason.message == (
+    assert reason.sentence == (
         "The log of master-0 lacks lines between 10:00:10 UTC and 10:00:11 UTC: "
         "Its node had put it away. And 1 more gap."
     )
@@ -82,13 +82,13 @@ def test_it_says_which_lines_are_missing(
     after: float | None, before: float | None, what: str
 ) -> None:
     (reason,) = measured(gap(after, before)).reasons
-    assert reason.message == f"The log of master-0 lacks {what}: {WHY}"
+    assert reason.sentence == f"The log of master-0 lacks {what}: {WHY}"
 
 
 def test_of_several_gaps_one_that_matters_is_named() -> None:
     (reason,) = measured(gap(2, 4), gap(10.5, 11.5), gap(10.5, 12, "worker-0")).reasons
-    assert "10:00:10 UTC and 10:00:11 UTC" in reason.message
-    assert reason.message.endswith("And 2 more gaps.")
+    assert "10:00:10 UTC and 10:00:11 UTC" in reason.sentence
+    assert reason.sentence.endswith("And 2 more gaps.")
 
 
 def test_the_lines_on_either_side_are_its_evidence() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import (
     AccuracyResult,
     MeasuredWindow,
     Measurement,
     RankTimes,
-    Reason,
     Throughput,
 )
 from k8sbench.model.phase import Phase, Transition
@@ -35,10 +35,10 @@ THROUGHPUT = Throughput(
     timestamps=None,
     unit="images/s",
 )
-REJECTION = Reason(
+REJECTION = Finding(
     id="too-few-records",
     severity="reject",
-    message="4 records, 5 are needed.",
+    sentence="4 records, 5 are needed.",
     evidence=(Place(file="master-0.log", line=7, text="iter 7 …"),),
 )
 
@@ -167,10 +167,10 @@ def measurements(draw: st.DrawFn) -> Measurement:
             draw(
                 st.lists(
                     st.builds(
-                        Reason,
+                        Finding,
                         id=_WORDS,
                         severity=st.sampled_from(["reject", "warn"]),
-                        message=_WORDS,
+                        sentence=_WORDS,
                         evidence=st.lists(_PLACES, max_size=2).map(tuple),
                     ),
                     max_size=2,

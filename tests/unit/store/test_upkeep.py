@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from k8sbench.adapters.store import database, migrations, sql_store, upkeep
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.adapters.store.upkeep import Finding, StoreReport
+from k8sbench.adapters.store.upkeep import StoreFinding, StoreReport
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
@@ -348,7 +348,7 @@ def test_the_info_of_no_store_says_so(root: pathlib.Path) -> None:
 
 def test_the_page_explains_every_finding() -> None:
     page = (ROOT / "docs" / "store.md").read_text()
-    for name in typing.get_args(typing.get_type_hints(Finding)["id"]):
+    for name in typing.get_args(typing.get_type_hints(StoreFinding)["id"]):
         assert f"| `{name}` |" in page
 
 

@@ -1,0 +1,324 @@
+"""Every finding that the measurement of one run can carry, in one table.
+
+A check yields findings by these rules, each with a sentence that has the numbers at hand. The table
+in ``docs/integrity.md`` is made from this module: the condition below each rule, and its action.
+"""
+
+from __future__ import annotations
+
+from k8sbench.measure.rules import IntegrityRule, rules_in
+
+ABOVE_PEAK = IntegrityRule(
+    "above-peak", "reject", "Check batch, GPUs and model: the figure is more than the GPU can do."
+)
+"""The arithmetic per second is more than the peak of the GPU ([results.md](results.md)) in the
+number format that was used; in the fastest one where that is not known."""
+BATCH_MISMATCH = IntegrityRule(
+    "batch-mismatch",
+    "reject",
+    "The lines were edited, or the batch or the number of GPUs was not the one given: correct "
+    "these, or get the original log.",
+)
+"""What the log says of its batch contradicts itself: the rate times the seconds of a line, the
+batch of the configuration, the whole job's, or the size of the data set divided by the steps of an
+epoch."""
+BATCH_SIZE = IntegrityRule(
+    "batch-size", "reject", "Give the batch that the run really had with --batch-size."
+)
+"""The log's batch per GPU is another than the plan's or --batch-size. A warning where there is no
+plan and the figures do not depend on the batch."""
+BATCH_UNKNOWN = IntegrityRule("batch-unknown", "reject", "Give it with --batch-size.")
+"""The log gives times per iteration and the batch is not known."""
+CLOCK_MISMATCH = IntegrityRule(
+    "clock-mismatch",
+    "reject",
+    "One of the two was edited: get the original log. Where the message names a factor, correct "
+    "--gpus, or `per` of a declared format.",
+)
+"""The printed times and the log's own time stamps disagree, or those in our own lines and the
+node's, or the stamps jump in a way that no clock does."""
+DEVICE = IntegrityRule(
+    "device", "reject", "Measure a CPU run with --format; it says nothing about the benchmark."
+)
+"""The log is of a run on CPUs and the benchmark is one of GPUs, or the other way round."""
+FRAMEWORK = IntegrityRule("framework", "reject", "Leave --framework out, or give the right one.")
+"""The log is of the other framework."""
+GPU_COUNT = IntegrityRule("gpu-count", "reject", "Give the number that the job really had.")
+"""The log states another number of GPUs than the plan or --gpus; or two numbers that differ, the
+environment's only where neither is given."""
+GPU_SHARED = IntegrityRule(
+    "gpu-shared",
+    "reject",
+    "Run it on GPUs that nothing else uses: no time-slicing, and no programs outside Kubernetes "
+    "on the node.",
+)
+"""Another pod or process used a GPU of the run at the same time."""
+GPU_THROTTLED = IntegrityRule(
+    "gpu-throttled",
+    "reject",
+    "Correct the node's cooling or power supply, or remove the node from the pool; then run it "
+    "again.",
+)
+"""A GPU that worked on the run was slowed down by heat or by a power brake."""
+ITERATIONS_BACK = IntegrityRule(
+    "iterations-back",
+    "reject",
+    "Measure each run's log alone; pieces of one run are given with --one-run.",
+)
+"""Iterations go back without a restart that explains it: several runs in one log."""
+ITERATIONS_MISSING = IntegrityRule("iterations-missing", "reject", "Get the complete log.")
+"""Iterations inside the window are in no training line: lines were lost or torn."""
+JOB_CHANGED = IntegrityRule("job-changed", "reject", "Submit a new job instead of changing one.")
+"""The job was changed while it existed: other replicas, GPUs or another image than planned. The
+message says what was planned and what was found."""
+LOSS_NOT_FINITE = IntegrityRule(
+    "loss-not-finite",
+    "reject",
+    "Find the cause; a run with such a loss does not do the same work.",
+)
+"""The loss became NaN or infinite. A warning where it happened in the warm-up alone."""
+METRICS_AT_ODDS = IntegrityRule(
+    "metrics-at-odds",
+    "reject",
+    "Find out which of the two belongs to another run: the log, or the GPUs that the exporter "
+    "assigns to the pods. `--prometheus none` ignores Prometheus.",
+)
+"""GPU metrics contradict the log: a GPU did nothing, is of another model, or more GPUs worked than
+the plan has."""
+MIXED_DEVICES = IntegrityRule("mixed-devices", "reject", "Choose a node pool of one GPU model.")
+"""The ranks of the job ran on different GPU models."""
+NOTHING_MEASURED = IntegrityRule(
+    "nothing-measured",
+    "reject",
+    "Look at the logs: the program ended before its first line, or prints another format than the "
+    "plan names. `k8sbench explain FILE.yaml LOG` shows how near the lines come to a format of "
+    "your own.",
+)
+"""The run's logs hold no training line that can be read."""
+OTHER_BENCHMARK = IntegrityRule(
+    "other-benchmark", "reject", "Name the benchmark that the log belongs to."
+)
+"""The log is of another benchmark, variant or model."""
+PARAMETERS = IntegrityRule(
+    "parameters", "reject", "Check the model's options; another model is another benchmark."
+)
+"""The model's number of parameters is not the benchmark's."""
+PRECISION = IntegrityRule("precision", "reject", "Give the precision that the run really had.")
+"""The log states another precision than the plan or --precision, or another half type, or prints a
+configuration without AMP where AMP is meant. The figure is labelled with the precision of the
+log."""
+PRECISION_WITHOUT_EFFECT = IntegrityRule(
+    "precision-without-effect",
+    "reject",
+    "Use a device and a framework whose AMP works; the figure is one of fp32.",
+)
+"""AMP was asked for, and the program reports that it computed in fp32. A warning for a smoke run on
+a CPU."""
+PRESET = IntegrityRule(
+    "preset",
+    "reject",
+    "Measure it with --format; only runs of full size have figures of the benchmark.",
+)
+"""The log is of a smoke run, which checks the path with a small model, and was measured as the
+benchmark."""
+SHORT_WARMUP = IntegrityRule(
+    "short-warmup",
+    "reject",
+    "Give `--warmup` if these iterations are enough; or run the benchmark's window.",
+)
+"""Our own run began to measure after fewer iterations than the benchmark does."""
+SUMMARY_MISMATCH = IntegrityRule(
+    "summary-mismatch",
+    "reject",
+    "One of the two was edited or belongs to another run: get the original log.",
+)
+"""The log's own summary does not follow from its lines."""
+TOO_FEW_ITERATIONS = IntegrityRule(
+    "too-few-iterations",
+    "reject",
+    "Run it to its end; a shorter run needs a plan with fewer iterations.",
+)
+"""Fewer iterations were measured than the benchmark asks for, or a training to an accuracy than its
+length without reaching its target: a side run, or one that broke off."""
+TOO_FEW_RECORDS = IntegrityRule(
+    "too-few-records", "reject", "Log more often, run longer, or give a shorter --warmup."
+)
+"""Fewer than 5 training lines lie in the window."""
+TRAINER_COUNT = IntegrityRule(
+    "trainer-count",
+    "reject",
+    "Give the logs of all replicas, or find out which rank did not start.",
+)
+"""Not every rank of the job wrote a start line."""
+TWO_RUNS = IntegrityRule("two-runs", "reject", "Measure each run's log alone.")
+"""The log holds more than one run: a second header without a restart, or another total, batch,
+model or number of GPUs; of our own trainers another run id, mode, data or start weights; of several
+files, one says something else."""
+UNREAD_NUMBER = IntegrityRule(
+    "unread-number", "reject", "Correct the pattern, or have the program print plain numbers."
+)
+"""A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
+where it is no iteration, rate or time."""
+AIRANK_ACCURACY = IntegrityRule(
+    "airank-accuracy", "warn", "Use the accuracies of the program's evaluations."
+)
+"""AI-Rank's accuracies are not those of the program's own evaluations."""
+AIRANK_CLOCK = IntegrityRule(
+    "airank-clock", "warn", "Do not use the AI-Rank times without the original log."
+)
+"""AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
+AIRANK_IPS = IntegrityRule("airank-ips", "warn", "Use the throughput measured here.")
+"""AI-Rank's avg_ips is not this log's throughput (per card, or something else)."""
+AIRANK_TARGET = IntegrityRule(
+    "airank-target", "warn", "Give the benchmark, so that the target is known."
+)
+"""AI-Rank's target_quality_time is not the time from test_begin to an evaluation that is the first
+to be so good; of our own trainers, to one that reaches the target."""
+BATCH_UNVERIFIED = IntegrityRule(
+    "batch-unverified", "warn", "Make sure that the run had this batch."
+)
+"""The log does not state its batch, on which the figure depends; it is the one of --batch-size or
+of the catalog."""
+BROKEN_SAMPLES = IntegrityRule(
+    "broken-samples",
+    "warn",
+    "Look at the files that the log names: k8sbench data check reads all of a folder or claim.",
+)
+"""Samples of the data could not be read and were left out; the message counts them, and those that
+the last evaluation lacks."""
+CHECKPOINT_FAILED = IntegrityRule(
+    "checkpoint-failed",
+    "warn",
+    "Free space where the checkpoints are kept: after a restart the run continues from an older "
+    "one.",
+)
+"""A checkpoint could not be written, and the run went on without it."""
+CLOCK_JUMP = IntegrityRule("clock-jump", "warn", "Nothing to do.")
+"""The log's clock jumped once by a size that right clocks jump by. `timestamps` and `train_wall_s`
+are corrected for it."""
+CLOCKS_APART = IntegrityRule(
+    "clocks-apart",
+    "warn",
+    "Find out what happened between the lines: evaluations, checkpoints, the start of an epoch; "
+    "for PLSC v1 the wait for data.",
+)
+"""Over the same lines, `timestamps` and the printed times differ by more than 5 %."""
+ENDS_EARLY = IntegrityRule(
+    "ends-early",
+    "warn",
+    "Nothing to do for a throughput; accuracy and time to train need the whole run.",
+)
+"""The log ends before what was planned; the window itself is complete."""
+GPU_CLOCKS = IntegrityRule(
+    "gpu-clocks",
+    "warn",
+    "Look at the power limit, the application clocks and the cooling of that GPU's node.",
+)
+"""A GPU worked at a clock more than 10 % below the median of the job's GPUs; all ranks wait for the
+slowest."""
+GPU_IN_USE = IntegrityRule(
+    "gpu-in-use",
+    "warn",
+    "End it, or give other GPUs with CUDA_VISIBLE_DEVICES, and repeat the run.",
+)
+"""A process of others used a GPU of a local run before it started; the message names it."""
+GPUS_UNVERIFIED = IntegrityRule(
+    "gpus-unverified",
+    "warn",
+    "Make sure that the job had this number of GPUs; for some log families the figure is "
+    "proportional to it.",
+)
+"""The log does not state the number of GPUs; it is --gpus alone, and nothing confirms GPUs ×
+batch."""
+INCOMPLETE_LOG = IntegrityRule(
+    "incomplete-log",
+    "warn",
+    "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if the "
+    "missing lines matter.",
+)
+"""The cluster no longer had a part of the logs when it was asked for. Rejects where the gap is in
+rank 0's log and may hold lines of the window."""
+LOADER_STALL = IntegrityRule(
+    "loader-stall",
+    "warn",
+    "The data pipeline limits the figure: use more loader workers, faster storage or synthetic "
+    "data.",
+)
+"""More than a tenth of the time was spent waiting for data; lines that hold an evaluation, a
+checkpoint or a restart do not count."""
+LONG_LINES = IntegrityRule(
+    "long-lines", "warn", "Nothing to do if they are progress bars or dumps."
+)
+"""Lines longer than 64 KiB were cut; what followed in them was not read."""
+MACHINE_BUSY = IntegrityRule(
+    "machine-busy", "warn", "Wait until the machine is idle, and repeat the run."
+)
+"""Other programs kept a quarter of this machine's cores or more busy before a local run started."""
+MACHINE_SHARED = IntegrityRule("machine-shared", "warn", "Repeat the run alone.")
+"""Another run of k8sbench ran on the same GPUs or cores of this machine at the same time; the
+message names it."""
+MODEL_UNVERIFIED = IntegrityRule(
+    "model-unverified", "warn", "Make sure that it is the benchmark's model."
+)
+"""The log names no model, or one that cannot be compared with the benchmark's by its name."""
+PRECISION_UNVERIFIED = IntegrityRule(
+    "precision-unverified", "warn", "Make sure that the run had this precision."
+)
+"""The log does not state its precision; it is --precision alone."""
+PRINTED_RUNNING_MEAN = IntegrityRule(
+    "printed-running-mean",
+    "warn",
+    "Use the figure that the message names; all others are means of running means.",
+)
+"""Printed figures that are documented as single steps behave as running means."""
+REPEATED_LINES = IntegrityRule(
+    "repeated-lines", "warn", "Nothing to do; the log of one rank alone has no repeated lines."
+)
+"""Training lines repeat, as several ranks print them or as copies; they count once."""
+RESTARTED = IntegrityRule(
+    "restarted",
+    "warn",
+    "Compare time_weighted_steady, which leaves the record after each restart out.",
+)
+"""The run was restarted; iterations that ran twice count once."""
+RUNNING_MEAN_COARSE = IntegrityRule(
+    "running-mean-coarse", "warn", "Log less often, so that a record covers more iterations."
+)
+"""The log prints running means whose last digit is larger than a record's own time; records without
+a positive time count in the sums alone."""
+SAMPLED_STEPS = IntegrityRule(
+    "sampled-steps", "warn", "Give `--warmup 0`: the headline is then of all steps."
+)
+"""The log prints single steps, and its own mean over all steps of an epoch is more than 5 % away
+from them; the epoch began in the warm-up."""
+SOCKETS_BETWEEN_NODES = IntegrityRule(
+    "sockets-between-nodes",
+    "warn",
+    "Give the node pool its RDMA device (`rdma`); if the nodes have none, compare the figure with "
+    "figures over TCP only.",
+)
+"""Our own run took several nodes, and NCCL reports that it communicated by sockets (TCP) between
+them."""
+SUMMARY_ONLY = IntegrityRule(
+    "summary-only", "warn", "Nothing to do; such a log has no other estimators."
+)
+"""The log states one rate for the whole run, warm-up included, and no records."""
+UNSTEADY = IntegrityRule(
+    "unsteady",
+    "warn",
+    "Look at the records that are left out of time_weighted_steady; compare by one estimator.",
+)
+"""The time-weighted mean and the median differ by more than 5 %: some records are much slower than
+most."""
+WARMUP_INCLUDED = IntegrityRule("warmup-included", "warn", "Give --warmup.")
+"""No warm-up was given and the log names none, so every iteration counts."""
+XID_ERROR = IntegrityRule(
+    "xid-error",
+    "warn",
+    "Look the number up in NVIDIA's list of XID errors; many mean that the GPU must be reset or "
+    "replaced.",
+)
+"""The driver reported an error (XID) of a GPU of the run during it."""
+
+ALL = rules_in(globals())
+"""By their ids."""
