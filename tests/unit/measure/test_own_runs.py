@@ -183,18 +183,12 @@ def test_a_gpu_that_heat_slows_down_is_rejected_with_its_rank_and_node() -> None
     assert ids(found) == ["gpu-throttled"]
     assert found.verdict == "rejected"
     (reason,) = found.reasons
-    assert reason.sentence == (
-        "The GPU clock of rank 1 (node-b) was held down by heat, by the driver."
-    )
     assert [(each.file, each.line) for each in reason.evidence] == [("worker-0.log", 3)]
 
 
 def test_a_gpu_that_works_much_slower_than_its_peers_is_remarked() -> None:
     found = clocked((1980, 0), (1600, POWER_LIMIT))
     assert (found.verdict, ids(found, "warn")) == ("valid", ["gpu-clocks"])
-    assert found.reasons[0].sentence == (
-        "The GPU of rank 1 (node-b) ran at 1600 MHz, the median of the ranks is 1980 MHz."
-    )
 
 
 @pytest.mark.parametrize(
@@ -238,23 +232,12 @@ def test_with_a_warm_up_of_the_users_every_record_behind_it_counts() -> None:
     assert (found.warmup_iterations, found.iterations) == (2, 14)
 
 
-def test_a_rank_that_never_started_is_rejected() -> None:
-    found = both(worker=["nothing here"])
-    assert ids(found, "reject") == ["trainer-count"]
-    assert "rank 1 is missing" in found.reasons[0].sentence
-
-
 def test_another_world_size_than_the_plans_is_rejected() -> None:
     plan = msgspec.structs.replace(PLAN, replicas=4)
     assert ids(both(expected=expectation.from_plan(plan)), "reject") == [
         "gpu-count",
         "trainer-count",
     ]
-
-
-def test_another_batch_than_the_plans_is_rejected() -> None:
-    plan = msgspec.structs.replace(PLAN, batch_size=8)
-    assert "batch-size" in ids(both(expected=expectation.from_plan(plan)), "reject")
 
 
 def test_the_logs_of_two_runs_are_not_measured_as_one() -> None:
@@ -396,13 +379,6 @@ def test_a_step_that_is_missing_behind_the_window_is_no_matter() -> None:
     assert both(lines).verdict == "valid"
 
 
-def test_a_run_that_ended_in_its_window_is_rejected() -> None:
-    lines = text("k8sbench_master.log")
-    end = next(index for index, line in enumerate(lines) if '"step": 10' in line)
-    found = both(lines[:end])
-    assert "too-few-iterations" in ids(found, "reject")
-
-
 def test_a_run_that_ended_before_its_first_step_is_rejected_and_has_no_figure() -> None:
     found = both(text("k8sbench_master.log")[:2])
     assert ids(found, "reject") == ["too-few-records", "too-few-iterations"]
@@ -414,12 +390,6 @@ def test_a_container_that_was_started_again_counts_each_iteration_once() -> None
     found = both([*lines[:14], *(line.replace("10:00", "10:01") for line in lines)])
     assert "restarted" in ids(found, "warn")
     assert found.iterations == 8
-
-
-def test_ranks_on_different_gpus_are_rejected() -> None:
-    master = edited(text("k8sbench_master.log"), "environment", gpu_model="Tesla V100-SXM2-16GB")
-    worker = edited(text("k8sbench_worker.log"), "environment", gpu_model="Tesla V100-SXM2-32GB")
-    assert ids(both(master, worker), "reject") == ["mixed-devices"]
 
 
 @pytest.mark.parametrize(

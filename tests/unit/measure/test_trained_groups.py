@@ -62,12 +62,6 @@ def ids(group: Group) -> list[str]:
     return [reason.id for member in group.members for reason in member.reasons]
 
 
-def test_the_time_to_train_is_the_median_over_all_runs() -> None:
-    times = (44000.0, 43000.0, None)
-    found = one_group(*(trained(seconds, repeat=n) for n, seconds in enumerate(times, 1)))
-    assert (found.time_to_train_s, found.runs_at_target, found.counted) == (44000.0, 2, 3)
-
-
 def test_what_runs_have_in_common_stands_in_the_group() -> None:
     runs = [trained(repeat=n, measured={"restarts": n}) for n in (1, 2)]
     found = one_group(*runs).training
