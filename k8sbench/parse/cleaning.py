@@ -55,9 +55,9 @@ def _pieces(line: str) -> Sequence[Piece]:
         return ((source, line),)
     # Text, rank, text, rank, text …: the first text had no rank of its own.
     parts = _MPIRUN.split(line)
-    found = [(source, parts[0])] if parts[0] else []
-    found += zip(parts[1::2], parts[2::2], strict=True)
-    return found
+    pieces_of_line = [(source, parts[0])] if parts[0] else []
+    pieces_of_line += zip(parts[1::2], parts[2::2], strict=True)
+    return pieces_of_line
 
 
 def without_prefixes(line: str) -> Piece:

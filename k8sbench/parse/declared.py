@@ -67,7 +67,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
 
         rule = RecordRule("", pattern, shape, declared.first_iteration, stamps)
     summary = re.compile(declared.summary) if declared.summary else None
-    facts = [re.compile(each) for each in declared.facts]
+    facts = [re.compile(text) for text in declared.facts]
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
@@ -103,8 +103,8 @@ def stated(name: str, text: str) -> dict[str, str]:
         return {name: text.strip()} if text.strip() else {}
     if name == "precision":
         precision, half = PRECISIONS.get(text.strip().lower(), (None, None))
-        found = {"precision": precision, "amp_dtype": half}
-        return {key: value for key, value in found.items() if value is not None}
+        facts = {"precision": precision, "amp_dtype": half}
+        return {key: value for key, value in facts.items() if value is not None}
     number = number_in(text)
     whole = number is not None and 1 <= number < MOST_ITERATIONS and number == int(number)
     return {name: str(int(number))} if number is not None and whole else {}

@@ -129,8 +129,8 @@ def explain(blocks: Iterable[str], some: Iterable[Expression]) -> int:
         for line in ended(block):
             rest = line.rstrip("\n")
             for _, text in pieces(rest):
-                for each in tried:
-                    each.take(whole + 1, text[:MAX_LINE])
+                for expression in tried:
+                    expression.take(whole + 1, text[:MAX_LINE])
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
     return whole + bool(rest)

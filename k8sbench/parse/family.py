@@ -120,20 +120,20 @@ class Reader:
         self._family = family
         self._stated: dict[str, Fact] = {}
         self._rules = self.rules()
-        self.needles = tuple(dict.fromkeys(each.found_by for each in self._rules))
+        self.needles = tuple(dict.fromkeys(rule.found_by for rule in self._rules))
         """Literal texts; every line that can be read holds one."""
 
     def rules(self) -> list[LineRule]:
         """How the lines of the log are found and read."""
         family = self._family
         some: list[tuple[RecordRule | EvaluationRule | MarkRule, Read]] = [
-            *((each, records(each)) for each in family.records),
-            *((each, _evaluations(each)) for each in family.evaluations),
-            *((each, _marks(each)) for each in family.marks),
+            *((rule, records(rule)) for rule in family.records),
+            *((rule, _evaluations(rule)) for rule in family.evaluations),
+            *((rule, _marks(rule)) for rule in family.marks),
         ]
         return [
-            *(LineRule(each.found_by or each.needle, each.needle, read) for each, read in some),
-            *(LineRule(each.needle, each.needle, self._late(each)) for each in family.late_facts),
+            *(LineRule(rule.found_by or rule.needle, rule.needle, read) for rule, read in some),
+            *(LineRule(rule.needle, rule.needle, self._late(rule)) for rule in family.late_facts),
         ]
 
     def head(self, number: int, text: str, source: str) -> Iterator[Fact]:
@@ -145,9 +145,9 @@ class Reader:
 
     def facts(self, line: Line, rules: Sequence[FactRule]) -> Iterator[Fact]:
         """Apply a table of rules to a line."""
-        for each in rules:
-            if each.needle in line.text and (match := each.pattern.search(line.text)):
-                for name, value in [*match.groupdict().items(), *each.says.items()]:
+        for rule in rules:
+            if rule.needle in line.text and (match := rule.pattern.search(line.text)):
+                for name, value in [*match.groupdict().items(), *rule.says.items()]:
                     if value is not None:
                         yield line.fact(name, value.strip())
 
@@ -159,14 +159,14 @@ class Reader:
     def read(self, number: int, text: str, source: str) -> list[Item]:
         """Items in a line that holds one of the needles."""
         line = TextLines([number], [text], [source])
-        return [item for each in self._rules for item in each.read(line)[1]]
+        return [item for rule in self._rules for item in rule.read(line)[1]]
 
     def rules_for(self, present: Collection[str]) -> list[LineRule]:
         """The rules for lines of a text that holds only these of the needles."""
-        return [each for each in self._rules if each.found_by in present]
+        return [rule for rule in self._rules if rule.found_by in present]
 
-    def _late(self, each: FactRule) -> Read:
-        return each_line(each.needle, lambda line: self.facts(line, (each,)))
+    def _late(self, rule: FactRule) -> Read:
+        return each_line(rule.needle, lambda line: self.facts(line, (rule,)))
 
 
 def each_line(
@@ -220,9 +220,9 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @_shared
-def records(each: RecordRule) -> Read:
+def records(rule: RecordRule) -> Read:
     """Read training lines."""
-    needle, search = each.needle, each.pattern.search
+    needle, search = rule.needle, rule.pattern.search
 
     def read_lines(lines: TextLines) -> tuple[list[int], list[Item]]:
         indexes: list[int] = []
@@ -238,12 +238,12 @@ def records(each: RecordRule) -> Read:
             matches.append(match)
             # Most lines end with their record: what follows is seldom searched for another.
             if needle in text[match.end() :]:
-                more = list(each.pattern.finditer(text))[1:]
+                more = list(rule.pattern.finditer(text))[1:]
                 indexes += [index] * len(more)
                 numbers += [number] * len(more)
                 matches += more
         sources = [lines.sources[index] for index in indexes]
-        read = each.records(numbers, sources, matches)
+        read = rule.records(numbers, sources, matches)
         kept = [index for index, record in zip(indexes, read, strict=True) if record is not None]
         return kept, [record for record in read if record is not None]
 
@@ -251,42 +251,42 @@ def records(each: RecordRule) -> Read:
 
 
 @_shared
-def _evaluations(each: EvaluationRule) -> Read:
+def _evaluations(rule: EvaluationRule) -> Read:
     def read(line: Line) -> Iterator[Item]:
-        for match in each.pattern.finditer(line.text):
+        for match in rule.pattern.finditer(line.text):
             yield line.mark("evaluation", match[0])
-            yield _evaluation(line, match, each)
+            yield _evaluation(line, match, rule)
 
-    return each_line(each.needle, read, each.pattern)
+    return each_line(rule.needle, read, rule.pattern)
 
 
-def _evaluation(line: Line, match: re.Match[str], each: EvaluationRule) -> Evaluation:
+def _evaluation(line: Line, match: re.Match[str], rule: EvaluationRule) -> Evaluation:
     groups, value = match.groupdict(), float(match["value"])
     stamp = groups.get("stamp")
     return Evaluation(
         line=line.number,
         text=match[0],
         source=line.source,
-        metric=groups.get("metric") or each.metric,
+        metric=groups.get("metric") or rule.metric,
         subset=groups.get("subset") or "",
         value=value,
-        unit=each.unit or ("fraction" if value <= 1 else "%"),
+        unit=rule.unit or ("fraction" if value <= 1 else "%"),
         stamp=None if stamp is None else stamps.seconds(stamp),
     )
 
 
 @_shared
-def _marks(each: MarkRule) -> Read:
-    pattern = each.pattern
+def _marks(rule: MarkRule) -> Read:
+    pattern = rule.pattern
 
     def read(line: Line) -> Iterator[Item]:
         if pattern is None:
-            yield line.mark(each.kind)
+            yield line.mark(rule.kind)
         elif match := pattern.search(line.text):
             values = {name: number_in(value) for name, value in match.groupdict().items()}
-            yield line.mark(each.kind, match[0], values)
+            yield line.mark(rule.kind, match[0], values)
 
-    return each_line(each.needle, read, pattern)
+    return each_line(rule.needle, read, pattern)
 
 
 def assumed_fp32(stated: Mapping[str, Fact]) -> Iterator[Fact]:

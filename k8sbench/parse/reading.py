@@ -45,16 +45,16 @@ class Log:
     def batches(self) -> Iterator[Sequence[Item]]:
         """Yield the items, some hundred at once; nothing for a log of none of the candidates."""
         ours = [] if OURS in self._candidates else [OURS]
-        heads = {each.name: _Head(each, wanted=True) for each in (*ours, *self._candidates)}
-        for each in FAMILIES.values():
-            heads.setdefault(each.name, _Head(each, wanted=False))
+        heads = {family.name: _Head(family, wanted=True) for family in (*ours, *self._candidates)}
+        for family in FAMILIES.values():
+            heads.setdefault(family.name, _Head(family, wanted=False))
         for number, text in self._lines:
             # Every piece of the line is read before the family is settled by one of them.
             split = pieces(text)
             for index, (source, piece) in enumerate(split):
                 for head in heads.values():
-                    found = head.read(number, piece, source)
-                    if not found:
+                    decides = head.read(number, piece, source)
+                    if not decides:
                         continue
                     if not head.wanted:
                         if self.looks_like is None:
@@ -99,11 +99,13 @@ class Log:
             split = _pieces if has_pieces or not plain(joined) else _whole_lines
             lines = split(numbers[begin:end], texts[begin:end])
             # That no line holds a text shows faster in all of them at once.
-            found = [rule.read(lines) for rule in rules if rule.needle in joined]
-            if len(found) == 1:
-                yield found[0][1]
+            results = [rule.read(lines) for rule in rules if rule.needle in joined]
+            if len(results) == 1:
+                yield results[0][1]
                 continue
-            items = [each for indexes, items in found for each in zip(indexes, items, strict=True)]
+            items = [
+                item for indexes, items in results for item in zip(indexes, items, strict=True)
+            ]
             items.sort(key=_INDEX)
             yield [item for _, item in items]
 

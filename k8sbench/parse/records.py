@@ -165,26 +165,28 @@ def _whole(texts: Texts, most: float) -> Sequence[int | None]:
             return counts
     except (TypeError, ValueError):
         pass
-    found = (number_in(text) for text in texts)
-    return [int(each) if each is not None and 0 <= each < most else None for each in found]
+    numbers = (number_in(text) for text in texts)
+    return [
+        int(number) if number is not None and 0 <= number < most else None for number in numbers
+    ]
 
 
 def _positive(numbers: Numbers) -> Numbers:
     """Numbers that can be times or rates; None for all others."""
     if not any(numbers):
         return (None,) * len(numbers)
-    return [each if each is not None and 0 < each < math.inf else None for each in numbers]
+    return [number if number is not None and 0 < number < math.inf else None for number in numbers]
 
 
 def _losses(texts: Texts, middles: Texts) -> Texts:
     """Texts of losses, which some programs print at no fixed place."""
     if not any(middles):
         return texts
-    found = (
+    matches = (
         _LOSS.search(middle) if text is None and middle is not None else None
         for text, middle in zip(texts, middles, strict=True)
     )
-    return [match["loss"] if match else text for text, match in zip(texts, found, strict=True)]
+    return [match["loss"] if match else text for text, match in zip(texts, matches, strict=True)]
 
 
 def _waiting(rates: Numbers, computing: Numbers, data: Numbers, times: Numbers) -> Numbers:

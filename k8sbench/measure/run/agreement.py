@@ -32,19 +32,19 @@ def _identity(case: Case) -> Iterator[Finding]:
     if expected.framework and framework and framework != expected.framework:
         text = f"{expected.framework} was expected, the log is of {framework}."
         yield rules.FRAMEWORK.finding(text, log.place("framework"))
-    found = log.fact("device")
-    if expected.device and found and found != expected.device:
+    stated = log.fact("device")
+    if expected.device and stated and stated != expected.device:
         kinds = {"cpu": "CPUs", "cuda": "GPUs"}
-        wanted, found = (kinds.get(each, each) for each in (expected.device, found))
-        text = f"A run on {wanted} was expected, the log is of one on {found}."
+        wanted, stated = (kinds.get(device, device) for device in (expected.device, stated))
+        text = f"A run on {wanted} was expected, the log is of one on {stated}."
         yield rules.DEVICE.finding(text, log.place("device"))
     if expected.planned and case.smoke and not expected.smoke:
         text = "The log is of a smoke run, which checks the path with a small model."
         yield rules.PRESET.finding(text, log.place("preset"))
     for name in ("benchmark", "variant"):
-        wanted, found = getattr(expected, name), log.fact(name)
-        if expected.planned and wanted and found and wanted != found:
-            text = f"The {name} {wanted} was expected, the log says {found}."
+        wanted, stated = getattr(expected, name), log.fact(name)
+        if expected.planned and wanted and stated and wanted != stated:
+            text = f"The {name} {wanted} was expected, the log says {stated}."
             yield rules.OTHER_BENCHMARK.finding(text, log.place(name))
             return
 
@@ -61,10 +61,10 @@ def _model(case: Case) -> Iterator[Finding]:
             names = f"The log's model is {model}" if model else "The log names no model"
             text = f"{names}; whether it is the benchmark's, {expected.model}, is not known."
             yield rules.MODEL_UNVERIFIED.finding(text, log.place("model"))
-    found = log.whole("parameters")
+    parameters = log.whole("parameters")
     wanted = expected.parameters
-    if wanted and found and not case.smoke and abs(found / wanted - 1) > SAME_MODEL:
-        text = f"The model has {found:,} parameters, the benchmark's has {wanted:,}."
+    if wanted and parameters and not case.smoke and abs(parameters / wanted - 1) > SAME_MODEL:
+        text = f"The model has {parameters:,} parameters, the benchmark's has {wanted:,}."
         yield rules.PARAMETERS.finding(text, log.place("parameters"))
     devices = log.facts.get("gpu_model", {})
     if log.family is OURS and len(devices) > 1:
@@ -160,8 +160,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         yield rules.BATCH_MISMATCH.finding(text, log.place("global_batch"))
     size, epoch, possible = data_set.size(log), data_set.steps(log), data_set.possible(log)
     if size and epoch and possible is not None and batch and batch * case.gpus not in possible:
-        each = data_set.described(size[0], epoch)
-        text = f"{each} per step of the job, not {case.gpus} × {batch}."
+        samples = data_set.described(size[0], epoch)
+        text = f"{samples} per step of the job, not {case.gpus} × {batch}."
         yield rules.BATCH_MISMATCH.finding(text, size[1])
 
 

@@ -42,7 +42,7 @@ def reaching(evaluations: Iterable[Evaluated], target: Accuracy | None) -> Evalu
     if target is None:
         return None
     needed = target.percent - ROUNDED
-    return next((each for each in evaluations if each.value >= needed), None)
+    return next((evaluated for evaluated in evaluations if evaluated.value >= needed), None)
 
 
 class Events:
@@ -101,7 +101,7 @@ class Events:
     @property
     def accuracy(self) -> AccuracyResult | None:
         """What the evaluations reached, by AI-Rank's lines alone."""
-        values = [each.value for each in self.evaluations]
+        values = [evaluated.value for evaluated in self.evaluations]
         if not values:
             return None
         # Some print percent, some fractions; one value above 1 settles it for all.
@@ -115,7 +115,7 @@ class Events:
 
     def percent(self) -> list[Evaluated]:
         """The evaluations in percent: some print it, others fractions, and one above 1 tells."""
-        scale = 1 if any(each.value > 1 for each in self.evaluations) else 100
+        scale = 1 if any(evaluated.value > 1 for evaluated in self.evaluations) else 100
         return [msgspec.structs.replace(e, value=e.value * scale) for e in self.evaluations]
 
     def time_to_train(
@@ -144,11 +144,11 @@ class Events:
         """Whether an evaluation at that time is better than all before it, as a first one is."""
         best = float("-inf")
         seconds, share = CLOSE
-        for each in self.evaluations:
-            near = abs(each.at - began - stated) <= max(seconds, share * stated)
-            if near and each.value > best:
+        for evaluated in self.evaluations:
+            near = abs(evaluated.at - began - stated) <= max(seconds, share * stated)
+            if near and evaluated.value > best:
                 return True
-            best = max(best, each.value)
+            best = max(best, evaluated.value)
         return False
 
     def reasons(

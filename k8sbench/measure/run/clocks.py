@@ -43,13 +43,13 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
 def reasons(clocks: Mapping[int, Clock]) -> Iterator[Finding]:
     """What is wrong with the clocks, by rank."""
-    held = {rank: each.held_by or 0 for rank, each in clocks.items()}
+    held = {rank: clock.held_by or 0 for rank, clock in clocks.items()}
     held = {rank: bits for rank, bits in held.items() if bits & THROTTLED}
     if held:
         every = functools.reduce(operator.or_, held.values())
         text = held_down(_names(clocks, held), every)
         yield rules.GPU_THROTTLED.finding(text, [clocks[rank].place for rank in held])
-    at_work = {rank: each.mhz for rank, each in clocks.items() if each.works and each.mhz}
+    at_work = {rank: clock.mhz for rank, clock in clocks.items() if clock.works and clock.mhz}
     if not at_work:
         return
     usual = statistics.median_high(at_work.values())

@@ -56,13 +56,13 @@ class Watched:
 
 
 def gaps_reason(
-    found: Measurement, gaps: Sequence[LogGap], evidence: Sequence[Place], *, first: str
+    measurement: Measurement, gaps: Sequence[LogGap], evidence: Sequence[Place], *, first: str
 ) -> Finding:
     """Build the reason that gaps in a run's logs are for or against its measurement.
 
     ``first`` is the replica of rank 0, from whose log the figures are.
     """
-    worst = [gap for gap in gaps if gap.replica == first and _may_matter(gap, found)]
+    worst = [gap for gap in gaps if gap.replica == first and _may_matter(gap, measurement)]
     text = _described((worst or gaps)[0])
     others = len(gaps) - 1
     if others:
@@ -71,10 +71,10 @@ def gaps_reason(
     return rules.INCOMPLETE_LOG.finding(text, evidence, severity=severity)
 
 
-def _may_matter(gap: LogGap, found: Measurement) -> bool:
+def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
     """Whether a gap in rank 0's log may hold lines of the window, as far as can be known."""
-    window = found.window
-    if found.format != OWN or window is None or window.seconds is None:
+    window = measurement.window
+    if measurement.format != OWN or window is None or window.seconds is None:
         return True
     if window.started_at is None or window.ended_at is None:
         return True

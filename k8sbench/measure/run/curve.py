@@ -77,9 +77,11 @@ def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
         losses=tuple(losses),
         times=tuple(times),
         evaluations=tuple(
-            (each.stamp, each.value)
-            for each in evaluations
-            if first is not None and each.metric == first.metric and each.stamp is not None
+            (evaluation.stamp, evaluation.value)
+            for evaluation in evaluations
+            if first is not None
+            and evaluation.metric == first.metric
+            and evaluation.stamp is not None
         ),
         metric="" if first is None else f"{first.metric}, {first.unit}",
         target=None if first is None else first.target,

@@ -51,8 +51,8 @@ def certain(log: LogFacts, unit: int = 1) -> int | None:
     stated = log.whole("global_batch")
     if stated is not None:
         return None if stated % unit else stated // unit
-    found = possible(log, unit)
-    return found[0] if found and len(found) == 1 and found[0] else None
+    samples = possible(log, unit)
+    return samples[0] if samples and len(samples) == 1 and samples[0] else None
 
 
 def described(samples: int, epoch: tuple[int, float]) -> str:

@@ -77,16 +77,16 @@ class Distances:
 
         ``opening`` is the log's first record, where that comes too late.
         """
-        found = Occurrences()
+        missing = Occurrences()
         for distance, occurrences in self._gaps.items():
             # What seemed far before the usual distance was known may be usual.
             if distance > self.usual or distance < 0:
-                found.count += occurrences.count
-                found.amount += occurrences.amount
-                found.first += occurrences.first
+                missing.count += occurrences.count
+                missing.amount += occurrences.amount
+                missing.first += occurrences.first
         if opening is not None:
-            found.count += 1
-            found.amount += max(opening.position - self._window.warmup, 1)
-            found.first.append(opening)
-        found.first = sorted(found.first, key=lambda occurrence: occurrence.position)[:MANY]
-        return found
+            missing.count += 1
+            missing.amount += max(opening.position - self._window.warmup, 1)
+            missing.first.append(opening)
+        missing.first = sorted(missing.first, key=lambda occurrence: occurrence.position)[:MANY]
+        return missing

@@ -36,26 +36,28 @@ def middle(count: int) -> str:
     return "the middle" if count % 2 else "the mean of the middle two"
 
 
-def figures(found: Measurement) -> Throughput | None:
+def figures(measurement: Measurement) -> Throughput | None:
     """The figures of a measurement, whether they count or not."""
-    return found.throughput or found.unverified
+    return measurement.throughput or measurement.unverified
 
 
-def agrees(found: Measurement, again: Measurement) -> bool:
+def agrees(measurement: Measurement, again: Measurement) -> bool:
     """Whether logs that were measured again give the figures on record."""
-    one, two = figures(found), figures(again)
-    if one is None or two is None:
-        return one is two
-    if (found.iterations, found.records) != (again.iterations, again.records):
+    recorded, repeated = figures(measurement), figures(again)
+    if recorded is None or repeated is None:
+        return recorded is repeated
+    if (measurement.iterations, measurement.records) != (again.iterations, again.records):
         return False
-    return math.isclose(one.time_weighted or 0, two.time_weighted or 0, rel_tol=SAME)
+    return math.isclose(recorded.time_weighted or 0, repeated.time_weighted or 0, rel_tol=SAME)
 
 
-def lines(found: Measurement, log: LogFacts | None) -> LinesCounted:
+def lines(measurement: Measurement, log: LogFacts | None) -> LinesCounted:
     """The training lines that count; where each stands only with the logs."""
     rank = log.rank if log is not None else None
     if rank is None:
-        return LinesCounted(read=None, counted=found.records, first=None, last=None, unused=None)
+        return LinesCounted(
+            read=None, counted=measurement.records, first=None, last=None, unused=None
+        )
     tally = rank.tally
     first, last = tally.files
     return LinesCounted(
@@ -67,9 +69,9 @@ def lines(found: Measurement, log: LogFacts | None) -> LinesCounted:
     )
 
 
-def formulas(found: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
+def formulas(measurement: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
     """Each estimator with its numbers put in, the usual headline first."""
-    known = figures(found)
+    known = figures(measurement)
     if known is None:
         return ()
     rank = log.rank if log is not None else None
@@ -77,36 +79,38 @@ def formulas(found: Measurement, log: LogFacts | None) -> tuple[Formula, ...]:
     for name in ESTIMATORS:
         value = getattr(known, name)
         if value is None:
-            why = found.missing.get(f"throughput.{name}", "it is not known")
+            why = measurement.missing.get(f"throughput.{name}", "it is not known")
             made.append(Formula(estimator=name, value=None, text=why))
             continue
-        text = _text(name, value, found, rank, log)
+        text = _text(name, value, measurement, rank, log)
         made.append(
             Formula(estimator=name, value=value, text=f"{text} = {shown(value)} {known.unit}")
         )
     return tuple(made)
 
 
-def training(found: Measurement, log: LogFacts | None) -> TrainingExplained | None:
+def training(measurement: Measurement, log: LogFacts | None) -> TrainingExplained | None:
     """The lines behind the time to train and the accuracy; None without an evaluation."""
-    if found.accuracy is None:
+    if measurement.accuracy is None:
         return None
-    goal = time_to_train.of_log(log, found.target) if log is not None else None
+    goal = time_to_train.of_log(log, measurement.target) if log is not None else None
     begun = log.airank.begun if log is not None else None
     reached, best = (goal.reached, goal.best) if goal is not None else (None, None)
-    text = found.missing.get("time_to_train_s", "the logs are not available")
-    if found.time_to_train_s is not None:
-        text = f"{found.time_to_train_s:.3f} s from test_begin to the evaluation that reached it"
+    text = measurement.missing.get("time_to_train_s", "the logs are not available")
+    if measurement.time_to_train_s is not None:
+        text = (
+            f"{measurement.time_to_train_s:.3f} s from test_begin to the evaluation that reached it"
+        )
         if begun is not None and begun.stamp is not None and reached is not None:
-            text = f"{reached.at:.3f} − {begun.stamp:.3f} = {found.time_to_train_s:.3f} s"
+            text = f"{reached.at:.3f} − {begun.stamp:.3f} = {measurement.time_to_train_s:.3f} s"
     return TrainingExplained(
-        time_to_train_s=found.time_to_train_s,
+        time_to_train_s=measurement.time_to_train_s,
         text=text,
-        target=found.target,
+        target=measurement.target,
         began=log.airank.begun_at if log is not None else None,
         reached=None if reached is None else reached.place,
         best=None if best is None else best.place,
-        restarts=found.restarts,
+        restarts=measurement.restarts,
     )
 
 
@@ -126,33 +130,37 @@ def _place(file: str, record: Record | None) -> Place | None:
 
 
 def _text(
-    name: str, value: float, found: Measurement, rank: RankRecords | None, log: LogFacts | None
+    name: str,
+    value: float,
+    measurement: Measurement,
+    rank: RankRecords | None,
+    log: LogFacts | None,
 ) -> str:
     """The right side of an estimator's formula, up to its result."""
     if rank is None and log is not None and log.whole_run is not None:
         return "the log's own figure of the whole run"
     if name == "timestamps":
-        return _by_stamps(value, found, rank)
+        return _by_stamps(value, measurement, rank)
     if name in {"median", "arithmetic"}:
-        return _of_rates(name, found, rank)
-    iterations, seconds, units = _sums(name, found, rank)
+        return _of_rates(name, measurement, rank)
+    iterations, seconds, units = _sums(name, measurement, rank)
     if iterations is None:
-        return f"as time_weighted, {without(found)}"
-    samples = _samples(iterations, found)
+        return f"as time_weighted, {without(measurement)}"
+    samples = _samples(iterations, measurement)
     if samples is not None and seconds is not None:
         return f"{samples} ÷ {seconds:.6g} s"
     if units is None or rank is None:
-        return f"{iterations} iterations over the time of {found.records} records"
-    each = f" × {found.gpus} GPUs" if rank.shape.per == "card" else ""
+        return f"{iterations} iterations over the time of {measurement.records} records"
+    of_gpus = f" × {measurement.gpus} GPUs" if rank.shape.per == "card" else ""
     return (
         f"{iterations} iterations ÷ {units:.6g} (each record's iterations ÷ its printed rate,"
-        f" summed){each}"
+        f" summed){of_gpus}"
     )
 
 
-def without(found: Measurement) -> str:
+def without(measurement: Measurement) -> str:
     """What the steady form of the headline lacks."""
-    count = found.window.left_out_count if found.window is not None else 0
+    count = measurement.window.left_out_count if measurement.window is not None else 0
     if not count:
         return "which leaves nothing out here"
     return (
@@ -160,23 +168,23 @@ def without(found: Measurement) -> str:
     )
 
 
-def _samples(iterations: int, found: Measurement) -> str | None:
-    if found.batch_size_per_gpu is None or found.gpus is None:
+def _samples(iterations: int, measurement: Measurement) -> str | None:
+    if measurement.batch_size_per_gpu is None or measurement.gpus is None:
         return None
-    one, many = ("process", "processes") if found.device == "cpu" else ("GPU", "GPUs")
-    each = f"{iterations} iterations × {found.batch_size_per_gpu} per {one}"
-    return each if found.gpus == 1 else f"{each} × {found.gpus} {many}"
+    singular, plural = ("process", "processes") if measurement.device == "cpu" else ("GPU", "GPUs")
+    samples = f"{iterations} iterations × {measurement.batch_size_per_gpu} per {singular}"
+    return samples if measurement.gpus == 1 else f"{samples} × {measurement.gpus} {plural}"
 
 
 def _sums(
-    name: str, found: Measurement, rank: RankRecords | None
+    name: str, measurement: Measurement, rank: RankRecords | None
 ) -> tuple[int | None, float | None, float | None]:
     """Iterations of an estimator, their seconds, and their time in the unit of the log."""
-    window = found.window
+    window = measurement.window
     whole = window.seconds if window is not None else None
     span = rank.tally.span if rank is not None else None
     if rank is None or span is None:
-        return (found.iterations if name == "time_weighted" else None), whole, None
+        return (measurement.iterations if name == "time_weighted" else None), whole, None
     tally = rank.tally
     iterations, units = span.iterations, span.time
     if name == "printed_steps":
@@ -187,24 +195,24 @@ def _sums(
     return iterations, seconds, units
 
 
-def _by_stamps(value: float, found: Measurement, rank: RankRecords | None) -> str:
+def _by_stamps(value: float, measurement: Measurement, rank: RankRecords | None) -> str:
     stamped = rank.tally.stamped if rank is not None else None
     if stamped is None:
         return "samples ÷ seconds, by the stamps of the first and the last counted line"
     iterations = stamped[1].position - stamped[0].position
-    batch, gpus = found.batch_size_per_gpu or 0, found.gpus or 0
+    batch, gpus = measurement.batch_size_per_gpu or 0, measurement.gpus or 0
     return (
-        f"{_samples(iterations, found)} ÷ {iterations * batch * gpus / value:.6g} s, by the stamps"
-        " of the first and the last counted line"
+        f"{_samples(iterations, measurement)} ÷ {iterations * batch * gpus / value:.6g} s, by"
+        " the stamps of the first and the last counted line"
     )
 
 
-def _of_rates(name: str, found: Measurement, rank: RankRecords | None) -> str:
-    known = figures(found)
+def _of_rates(name: str, measurement: Measurement, rank: RankRecords | None) -> str:
+    known = figures(measurement)
     span = rank.tally.span if rank is not None else None
     if rank is None or span is None or known is None or known.time_weighted is None:
-        which = middle(found.records) if name == "median" else "the mean"
-        return f"{which} of {found.records} records' rates"
+        which = middle(measurement.records) if name == "median" else "the mean"
+        return f"{which} of {measurement.records} records' rates"
     # The job's samples per second in one unit of a record's rate.
     tally = rank.tally
     scale = known.time_weighted * span.time / span.iterations

@@ -50,10 +50,10 @@ def reasons(case: Case) -> Iterator[Finding]:
     best = case.log.accuracy
     # What our own trainers say of their speed is of the last attempt alone.
     rate = None if case.log.restarted and case.log.family is OURS else case.rate
-    for each in case.log.airank.reasons(case.log.expected.target, rate, case.gpus, best):
+    for finding in case.log.airank.reasons(case.log.expected.target, rate, case.gpus, best):
         # Where the logger's own clock jumped, that is what the two differ by.
-        if each.id != "airank-clock" or not case.clock.jumps:
-            yield each
+        if finding.id != "airank-clock" or not case.clock.jumps:
+            yield finding
     yield from case.log.training.reasons()
     yield from _target_time(case)
     for file, count in case.log.cut_lines:

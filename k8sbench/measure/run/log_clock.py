@@ -87,7 +87,7 @@ FEBRUARY = KnownJump(DAY, DAY)
 class ClockGap(NamedTuple):
     """A line, the time since the one before it by the stamps, and its own printed time."""
 
-    found: Occurrence
+    line: Occurrence
     passed: float
     time: float
     """In the unit of the shape's deciding number."""
@@ -101,7 +101,7 @@ class Jump(NamedTuple):
     """A jump of the log's clock."""
 
     seconds: float
-    found: Occurrence
+    line: Occurrence
 
 
 class Reading(NamedTuple):
@@ -109,7 +109,7 @@ class Reading(NamedTuple):
 
     jumps: tuple[Jump, ...] = ()
     """Known ones, for which figures by the stamps are corrected."""
-    wrong: str | None = None
+    contradiction: str | None = None
     """Why printed times and stamps contradict each other."""
     places: tuple[Place, ...] = ()
 
@@ -120,7 +120,7 @@ class Reading(NamedTuple):
 
     def between(self, first: int, last: int, passed: float) -> float:
         """Correct the time from one iteration to another."""
-        jumps = (each.seconds for each in self.jumps if first < each.found.position <= last)
+        jumps = (jump.seconds for jump in self.jumps if first < jump.line.position <= last)
         return passed - math.fsum(jumps)
 
 
@@ -194,16 +194,16 @@ class LogClock:
         if back:
             count = "once" if len(back) == 1 else f"{len(back)} times"
             text = f"The log's time stamps go back {count}."
-            return Reading(wrong=text, places=tuple(each.found.place for each in back))
+            return Reading(contradiction=text, places=tuple(gap.line.place for gap in back))
         if unit is None or not self._shape.complete or not (self._records or ahead):
             return Reading(tuple(jumps))
-        time = self._time + math.fsum(each.time for each in ahead)
-        clock = self._clock + math.fsum(each.passed for each in ahead)
-        wrong = self._contradiction(unit, time, clock)
-        if wrong is not None and (step := self._step(unit, time, clock)) is not None:
+        time = self._time + math.fsum(gap.time for gap in ahead)
+        clock = self._clock + math.fsum(gap.passed for gap in ahead)
+        contradiction = self._contradiction(unit, time, clock)
+        if contradiction is not None and (step := self._step(unit, time, clock)) is not None:
             return Reading((*jumps, step))
-        places = tuple(each.found.place for each in ahead)
-        return Reading(tuple(jumps), wrong, places if wrong else ())
+        places = tuple(gap.line.place for gap in ahead)
+        return Reading(tuple(jumps), contradiction, places if contradiction else ())
 
     def ratio(self, unit: float | None) -> float | None:
         """Printed time of the compared lines ÷ time by the stamps."""
@@ -229,7 +229,7 @@ class LogClock:
         return jumps, back, ahead
 
     def _known(self, gap: ClockGap) -> Iterator[KnownJump]:
-        wraps, stamp = self._shape.wraps, gap.found.record.stamp or 0.0
+        wraps, stamp = self._shape.wraps, gap.line.record.stamp or 0.0
         if wraps is not None:
             yield KnownJump(-wraps, wraps / 4)
         if wraps == UNDATED_SPAN and stamp >= MARCH and stamp - gap.passed < MARCH - DAY:
@@ -241,7 +241,7 @@ class LogClock:
             return None
         for known in self._known(gap):
             if self._fits(gap, unit, known.seconds, known.longest):
-                return Jump(known.seconds, gap.found)
+                return Jump(known.seconds, gap.line)
         return None
 
     def _fits(
@@ -285,26 +285,26 @@ class LogClock:
         rest = self._contradiction(unit, time - fastest.time, clock - fastest.passed)
         if abs(step - SECOND.seconds) > 2 * self._resolution + 2 * LAG or rest is not None:
             return None
-        return Jump(SECOND.seconds, fastest.found)
+        return Jump(SECOND.seconds, fastest.line)
 
 
 def reasons(
     clock: LogClock, reading: Reading, unit: float | None, shape: Shape, gpus: int
 ) -> Iterator[Finding]:
     """What the stamps say against the printed times, or of themselves."""
-    if reading.wrong is not None:
+    if reading.contradiction is not None:
         likely = factor(clock.ratio(unit), gpus, shape)
-        yield rules.CLOCK_MISMATCH.finding(reading.wrong + likely, reading.places)
+        yield rules.CLOCK_MISMATCH.finding(reading.contradiction + likely, reading.places)
     elif reading.jumps:
-        sizes = collections.Counter(f"{each.seconds:+.0f} s" for each in reading.jumps)
+        sizes = collections.Counter(f"{jump.seconds:+.0f} s" for jump in reading.jumps)
         jumps = [f"{size} ({count} times)" if count > 1 else size for size, count in sizes.items()]
         text = f"The log's clock jumps by {' and '.join(jumps)}; times by it are corrected for it."
-        yield rules.CLOCK_JUMP.finding(text, [each.found.place for each in reading.jumps])
+        yield rules.CLOCK_JUMP.finding(text, [jump.line.place for jump in reading.jumps])
 
 
 def apart(reading: Reading, unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
     """The rate by the stamps and by the lines' own times, over the same lines of the window."""
-    if unit is None or tally.stamped is None or reading.wrong is not None:
+    if unit is None or tally.stamped is None or reading.contradiction is not None:
         return
     first, last = tally.stamped
     seconds, steps = reading.seconds(first, last), last.position - first.position

@@ -95,7 +95,7 @@ class LogFacts:
 
     def __init__(self, candidates: Sequence[Expectation]) -> None:
         self.candidates = candidates
-        self.families = [_family(each) for each in candidates]
+        self.families = [_family(expected) for expected in candidates]
         self.family: Family | None = None
         self.expected: Expectation = candidates[0]
         self.files: list[str] = []
@@ -146,7 +146,7 @@ class LogFacts:
 
     def read(self, source: Source) -> None:
         """Read one log; the second and later ones must be of the first one's family."""
-        families = {each.name: each for each in self.families}
+        families = {family.name: family for family in self.families}
         log = Log(
             self._blocks(source),
             [self.family] if self.family is not None else list(families.values()),
@@ -156,7 +156,9 @@ class LogFacts:
             self._marks = self._marks.plus(restarts=1)
             self._anew = {}
         self.files.append(source.name)
-        before = {source: (each.seen, each.all_records) for source, each in self.ranks.items()}
+        before = {
+            source: (records.seen, records.all_records) for source, records in self.ranks.items()
+        }
         for items in log.batches():
             self.family = self.family or log.family
             for kind, some in itertools.groupby(items, type):
@@ -165,12 +167,12 @@ class LogFacts:
                 else:
                     for item in cast("Iterator[_Other]", some):
                         self._take(item, source.name)
-        for each in self.ranks.values():
-            each.settle()
+        for records in self.ranks.values():
+            records.settle()
         self.empty &= log.empty
         self.shares[source.name] = {
-            rank: (each.seen - seen, each.all_records - further)
-            for rank, each in self.ranks.items()
+            rank: (records.seen - seen, records.all_records - further)
+            for rank, records in self.ranks.items()
             for seen, further in [before.get(rank, (0, 0))]
         }
         if source.cut_lines:
@@ -210,7 +212,7 @@ class LogFacts:
         """
         if self.rank is None:
             return None
-        began, ended = (_received_at(*each) for each in self._found_in[self.rank.source])
+        began, ended = (_received_at(*line) for line in self._found_in[self.rank.source])
         if self.family is OURS:
             (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
         if began is None or ended is None or ended <= began:
@@ -244,13 +246,13 @@ class LogFacts:
     def repeats(self) -> list[str]:
         """Files whose records are all of iterations that earlier files have."""
         source = self.rank.source if self.rank else ""
-        shares = {file: each.get(source, (0, 0)) for file, each in self.shares.items()}
+        shares = {file: by_rank.get(source, (0, 0)) for file, by_rank in self.shares.items()}
         return [file for file, (seen, further) in shares.items() if seen and not further]
 
     @property
     def accuracy(self) -> AccuracyResult | None:
         """The program's own evaluations, of the metric that it prints first."""
-        return next((each.result for each in self.evaluations.values()), None)
+        return next((evaluations.result for evaluations in self.evaluations.values()), None)
 
     def _take(self, item: _Other, file: str) -> None:
         if isinstance(item, Fact):
@@ -438,8 +440,8 @@ class LogFacts:
             self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
-        for each in self.ranks.values():
-            each.settle()
+        for records in self.ranks.values():
+            records.settle()
         rank = self.ranks.get(mark.source) or self.rank
         if rank is None or rank.sums.epoch.last is None or not rank.sums.epoch.complete:
             return
@@ -466,13 +468,17 @@ class LogFacts:
     def _choose(self) -> Expectation:
         if self.family is OURS:
             mine = [
-                each for each in self.candidates if each.framework in {None, self.fact("framework")}
+                expected
+                for expected in self.candidates
+                if expected.framework in {None, self.fact("framework")}
             ]
-            exact = [each for each in mine if each.variant in {None, self.fact("variant")}]
+            exact = [
+                expected for expected in mine if expected.variant in {None, self.fact("variant")}
+            ]
             return (exact or mine or list(self.candidates))[0]
-        for each, family in zip(self.candidates, self.families, strict=True):
+        for expected, family in zip(self.candidates, self.families, strict=True):
             if self.family is not None and family.name == self.family.name:
-                return each
+                return expected
         return self.candidates[0]
 
 

@@ -51,8 +51,8 @@ def measure(
     is no other source of its GPU metrics than what our trainers print.
     """
     log = read(sources, expected)
-    found = of_log(log)
-    return _with_gpu_metrics(found, log) if alone else found
+    measurement = of_log(log)
+    return _with_gpu_metrics(measurement, log) if alone else measurement
 
 
 def read(sources: Iterable[Source], expected: Expectation | Sequence[Expectation]) -> LogFacts:
@@ -69,30 +69,32 @@ def read(sources: Iterable[Source], expected: Expectation | Sequence[Expectation
     return log
 
 
-def _with_gpu_metrics(found: Measurement, log: LogFacts) -> Measurement:
-    fetched, steady = log.gpu_series.fetched(), found.steady
+def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
+    fetched, steady = log.gpu_series.fetched(), measurement.steady
     if steady is None or not fetched.series:
-        return found
+        return measurement
     wanted = Wanted(
         run_id="", namespace=None, nodes={}, start=steady.started_at, end=steady.ended_at
     )
-    job = Job(found.gpus or 1, str(log.fact("preset")))
-    found = gpu_metrics.completed(found, job, wanted, [fetched], accept=log.expected.accept)
+    job = Job(measurement.gpus or 1, str(log.fact("preset")))
+    measurement = gpu_metrics.completed(
+        measurement, job, wanted, [fetched], accept=log.expected.accept
+    )
     # The evidence of a run is in its artifacts; a log's is in the log.
     artifact = "gpu/trainer.jsonl"
     reasons = [
         msgspec.structs.replace(
-            each,
+            finding,
             evidence=tuple(
                 msgspec.structs.replace(log.gpu_series.place(place.line), text=place.text)
                 if place.file == artifact
                 else place
-                for place in each.evidence
+                for place in finding.evidence
             ),
         )
-        for each in found.reasons
+        for finding in measurement.reasons
     ]
-    return msgspec.structs.replace(found, reasons=tuple(reasons))
+    return msgspec.structs.replace(measurement, reasons=tuple(reasons))
 
 
 def _check_declared(log: LogFacts, declared: LogFormat) -> None:
@@ -115,10 +117,10 @@ def _check_declared(log: LogFacts, declared: LogFormat) -> None:
         )
 
 
-def nothing_measured(files: Sequence[str], expected: Expectation, why: InputError) -> Measurement:
+def nothing_measured(files: Sequence[str], expected: Expectation, error: InputError) -> Measurement:
     """The measurement of a run that succeeded and whose logs hold nothing to measure."""
     declared = expected.format
-    found = Measurement(
+    measurement = Measurement(
         files=tuple(files),
         format=declared if isinstance(declared, str) else declared.name,
         impl=expected.impl or "unknown",
@@ -138,12 +140,12 @@ def nothing_measured(files: Sequence[str], expected: Expectation, why: InputErro
         time_to_train_s=None,
         train_wall_s=None,
         environment={},
-        missing={"throughput": why.message},
+        missing={"throughput": error.message},
         verdict="rejected",
         reasons=(),
     )
     # No --accept applies: there is no figure to accept.
-    return verdict.of_measurement(found, [rules.NOTHING_MEASURED.finding(why.message)], ())
+    return verdict.of_measurement(measurement, [rules.NOTHING_MEASURED.finding(error.message)], ())
 
 
 def of_log(log: LogFacts) -> Measurement:
@@ -197,7 +199,7 @@ def of_log(log: LogFacts) -> Measurement:
     missing["gpu_metrics"] = (
         "No GPU was used." if device == "cpu" else "No source of GPU metrics was queried."
     )
-    found = Measurement(
+    measurement = Measurement(
         files=tuple(log.files),
         format=log.family.name,
         impl=stated.impl(log),
@@ -239,14 +241,14 @@ def of_log(log: LogFacts) -> Measurement:
         verdict="valid",
         reasons=(),
     )
-    reasons = [*_unique(integrity.reasons(case)), *_above_peak(found, expected)]
-    return verdict.of_measurement(found, reasons, expected.accept)
+    reasons = [*_unique(integrity.reasons(case)), *_above_peak(measurement, expected)]
+    return verdict.of_measurement(measurement, reasons, expected.accept)
 
 
-def _above_peak(found: Measurement, expected: Expectation) -> Iterator[Finding]:
-    rate = found.throughput and getattr(found.throughput, found.estimator)
+def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Finding]:
+    rate = measurement.throughput and getattr(measurement.throughput, measurement.estimator)
     model = None if expected.smoke else expected.fingerprint
-    text = rate and beyond_peak(found, rate, model, expected.gpu_model)
+    text = rate and beyond_peak(measurement, rate, model, expected.gpu_model)
     if text:
         yield rules.ABOVE_PEAK.finding(text)
 
@@ -392,7 +394,7 @@ def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWin
         seconds=None if unit_seconds is None else span.time * unit_seconds,
         started_at=began,
         ended_at=ended,
-        left_out=tuple(each.place for each in rank.tally.left_out.first),
+        left_out=tuple(occurrence.place for occurrence in rank.tally.left_out.first),
         left_out_count=rank.tally.left_out.count,
     )
 
@@ -400,8 +402,8 @@ def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWin
 def _unique(reasons: Iterable[Finding]) -> Iterable[Finding]:
     """Of several reasons with one id and severity the first."""
     kept: dict[tuple[str, str], Finding] = {}
-    for each in reasons:
-        kept.setdefault((each.id, each.severity), each)
+    for finding in reasons:
+        kept.setdefault((finding.id, finding.severity), finding)
     return kept.values()
 
 

@@ -41,10 +41,10 @@ def architecture(text: str) -> tuple[str | None, str | None]:
     return head, backbone[0].replace("-", "") if backbone else None
 
 
-def same(expected: str, found: str) -> bool | None:
+def same(expected: str, logged: str) -> bool | None:
     """Whether two descriptions name one model; None where they do not show it."""
     head, backbone = architecture(expected)
-    other_head, other_backbone = architecture(found)
+    other_head, other_backbone = architecture(logged)
     if head is None and other_head is None:
         head, other_head = backbone, other_backbone
     return None if head is None or other_head is None else head == other_head

@@ -43,7 +43,7 @@ class Occurrences(msgspec.Struct):
     @property
     def places(self) -> list[Place]:
         """The first lines, as evidence."""
-        return [each.place for each in self.first]
+        return [occurrence.place for occurrence in self.first]
 
     def __bool__(self) -> bool:
         return self.count > 0

@@ -445,8 +445,8 @@ class RankRecords:
     def _paces(self, records: Sequence[Record]) -> list[float]:
         """Seconds per iteration or per sample, of each record's own interval or step."""
         if self._by_rate:
-            return [1 / each.rate if each.rate else each.seconds or 0.0 for each in records]
-        return [each.seconds or 0.0 for each in records]
+            return [1 / record.rate if record.rate else record.seconds or 0.0 for record in records]
+        return [record.seconds or 0.0 for record in records]
 
     def _mean(self, record: Record) -> float:
         """The running mean, seconds per iteration or per sample."""

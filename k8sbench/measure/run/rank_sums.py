@@ -88,24 +88,24 @@ class RankSums:
     def add(self, batch: RecordBatch) -> None:
         """Add records that lead further."""
         records, file = batch.records, batch.kind.file
-        text = "".join([each.text for each in records])
+        text = "".join([record.text for record in records])
         self._digest.update(text.encode("utf-8", "replace"))
         if batch.kind.stamped:
             self.last_stamp = records[-1].stamp
             if self.first_stamp is None:
                 self.first_stamp = records[0].stamp
-        if totals := [each.total for each in records if each.total is not None]:
+        if totals := [record.total for record in records if record.total is not None]:
             self.planned = totals[-1]
-        if losses := [each.loss for each in records if each.loss is not None]:
+        if losses := [record.loss for record in records if record.loss is not None]:
             self.last_loss = losses[-1]
             if not math.isfinite(sum(losses)):
                 self._note_losses(batch)
-        if memory := [each.memory_mib for each in records if each.memory_mib is not None]:
+        if memory := [record.memory_mib for record in records if record.memory_mib is not None]:
             self.memory_mib = max(self.memory_mib or 0.0, *memory) or None
         epoch = self.epoch
         epoch.records += len(records)
         epoch.last = records[-1]
-        if rates := [each.rate for each in records if each.rate is not None]:
+        if rates := [record.rate for record in records if record.rate is not None]:
             epoch.rates = sum(rates, epoch.rates)
             for record, position in zip(records, batch.positions, strict=True):
                 seconds = record.seconds or record.mean_seconds

@@ -102,19 +102,19 @@ def environment(
     log: LogFacts, accuracy: AccuracyResult | None
 ) -> dict[str, str | int | float | bool | None]:
     """What else a reader may want to know; ``accuracy`` is the one that has a field of its own."""
-    found: dict[str, str | int | float | bool | None] = {
+    known: dict[str, str | int | float | bool | None] = {
         name: log.fact(name)
         for name in sorted(log.facts)
         if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
     }
     total = samples.certain(log)
     if total is not None:
-        found.setdefault("global_batch", total)
+        known.setdefault("global_batch", total)
     planned = integrity.planned_iterations(log)
     if planned is not None:
-        found["planned_iterations"] = planned
+        known["planned_iterations"] = planned
     for evaluations in log.evaluations.values():
         # The accuracy field holds one metric on one data set; the others are not lost.
         if accuracy is not None and evaluations.metric != accuracy.metric:
-            found[f"{evaluations.metric} (final)"] = evaluations.final
-    return found
+            known[f"{evaluations.metric} (final)"] = evaluations.final
+    return known

@@ -36,12 +36,12 @@ def of_run(case: Case) -> Iterator[Finding]:
     if span.iterations == span.last - span.first + 1 and case.batch is not None:
         samples = case.batch * (log.whole("gpus") or case.gpus) * span.iterations
         lines |= {"seconds": span.time, "samples": float(samples)}
-    for name, found in lines.items():
+    for name, of_lines in lines.items():
         stated = values.get(name)
-        if isinstance(stated, float) and found is not None:
-            if math.isclose(stated, found, rel_tol=OWN_SUMMARY):
+        if isinstance(stated, float) and of_lines is not None:
+            if math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
                 continue
-            text = f"The summary says {stated:.4g} {name}, its own lines come to {found:.4g}."
+            text = f"The summary says {stated:.4g} {name}, its own lines come to {of_lines:.4g}."
             yield rules.SUMMARY_MISMATCH.finding(
                 text, [redaction.place(file, mark.line, mark.text)]
             )
@@ -55,11 +55,11 @@ def _whole_run(case: Case) -> Iterator[Finding]:
     stated, rates = mark.values["whole_run_rate"], case.rank.tally
     if not isinstance(stated, float) or case.rank.shape.number != "rate":
         return
-    found = rates.iterations / rates.time
+    of_lines = rates.iterations / rates.time
     low, high = WHOLE_RUN
-    if not low * found <= stated <= high * found:
-        text = f"The log says {stated:.5g} for the whole run, its lines come to {found:.5g}."
-        text += log_clock.factor(found / stated, case.gpus, case.rank.shape)
+    if not low * of_lines <= stated <= high * of_lines:
+        text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
+        text += log_clock.factor(of_lines / stated, case.gpus, case.rank.shape)
         yield rules.SUMMARY_MISMATCH.finding(text, [redaction.place(file, mark.line, mark.text)])
 
 
@@ -102,7 +102,7 @@ def _unrolled(case: Case) -> float | None:
     first, last = (tally.first, tally.last) if tally else (None, None)
     if first is None or last is None or first.epoch != last.epoch:
         return None
-    before, after = (max(each.iteration - each.shape.skips, 0) for each in (first, last))
+    before, after = (max(record.iteration - record.shape.skips, 0) for record in (first, last))
     if not before < after or not first.rate or not last.rate:
         return None
     return case.gpus * (after - before) / (after / last.rate - before / first.rate)
@@ -130,8 +130,8 @@ def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:
         yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
 
 
-def _beside(end: EpochEnd, stated: float, found: float, what: str) -> Iterator[Finding]:
+def _beside(end: EpochEnd, stated: float, of_lines: float, what: str) -> Iterator[Finding]:
     # The iterations after the last record, fewer than one record has, are in the summary alone.
-    if not math.isclose(stated, found, rel_tol=EPOCH_SUMMARY + 1 / end.records):
-        text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {found:.5g}."
+    if not math.isclose(stated, of_lines, rel_tol=EPOCH_SUMMARY + 1 / end.records):
+        text = f"The log says a {what} of {stated:.5g} for its epoch, its lines say {of_lines:.5g}."
         yield rules.SUMMARY_MISMATCH.finding(text, [end.place])

@@ -78,7 +78,7 @@ class Tally:
         file, covered, times = kind.file, batch.covered, batch.times
         self.iterations += sum(covered)
         self.time = sum(times, self.time)
-        self._paused = sum([each.paused for each in records], self._paused)
+        self._paused = sum([record.paused for record in records], self._paused)
         if kind.steady:
             self.steady_iterations += sum(covered)
             self.steady_time = sum(times, self.steady_time)
@@ -92,7 +92,9 @@ class Tally:
             sums = (self.iterations, self.time, self._paused)
             self._last_stamped = (batch.positions[-1], records[-1].stamp or 0.0, *sums)
             self._first_stamped = self._first_stamped or self._last_stamped
-            taken = [each.taken - each.stamp for each in records if each.taken and each.stamp]
+            taken = [
+                record.taken - record.stamp for record in records if record.taken and record.stamp
+            ]
             self.delays.extend(taken)
         if not kind.takes_time:
             # The last digit of a running mean is more than the record's time. What it lacks the
@@ -104,15 +106,17 @@ class Tally:
         rates = [iterations / time for iterations, time in zip(covered, times, strict=True)]
         if self._shape.averaged == "running":
             # A step that is printed beside its running mean has a rate of its own.
-            own = [each.seconds for each in records]
-            rates = [1 / one if one else rate for one, rate in zip(own, rates, strict=True)]
+            own = [record.seconds for record in records]
+            rates = [
+                1 / seconds if seconds else rate for seconds, rate in zip(own, rates, strict=True)
+            ]
         self.rates.extend(rates)
         if kind.steady:
             # An evaluation counts as a wait for the data of the iteration after it.
             waits = [
-                (each.waiting * time, time)
-                for each, time in zip(records, times, strict=True)
-                if each.waiting is not None
+                (record.waiting * time, time)
+                for record, time in zip(records, times, strict=True)
+                if record.waiting is not None
             ]
             self._waiting = sum([wait for wait, _ in waits], self._waiting)
             self._waiting_time = sum([time for _, time in waits], self._waiting_time)

@@ -47,7 +47,7 @@ def of_log(log: LogFacts, percent: float | None = None) -> TimeToTrain:
         missing=other or missing,
         target=target,
         reached=reached,
-        best=max(log.training.evaluations, key=lambda each: each.value, default=None),
+        best=max(log.training.evaluations, key=lambda evaluated: evaluated.value, default=None),
     )
 
 
@@ -63,9 +63,9 @@ def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
     return None
 
 
-def at_target(result: AccuracyResult | None, found: TimeToTrain) -> AccuracyResult | None:
+def at_target(result: AccuracyResult | None, goal: TimeToTrain) -> AccuracyResult | None:
     """The accuracy with that of the evaluation at the target, in its own unit."""
-    if result is None or found.reached is None or result.unit not in {"%", "fraction"}:
+    if result is None or goal.reached is None or result.unit not in {"%", "fraction"}:
         return result
-    value = found.reached.value / (100 if result.unit == "fraction" else 1)
+    value = goal.reached.value / (100 if result.unit == "fraction" else 1)
     return msgspec.structs.replace(result, at_target=round(value, 9))

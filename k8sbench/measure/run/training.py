@@ -41,10 +41,10 @@ class Training:
     @property
     def evaluations(self) -> list[Evaluated]:
         """Of the headline, in percent, as they came; repeated ones once."""
-        found: dict[int, Evaluated] = {}
-        for step, each in self._evaluations:
-            found.setdefault(step, each)
-        return list(found.values())
+        by_step: dict[int, Evaluated] = {}
+        for step, evaluated in self._evaluations:
+            by_step.setdefault(step, evaluated)
+        return list(by_step.values())
 
     @property
     def broken(self) -> int:
@@ -63,8 +63,8 @@ class Training:
         if item.of is not None and item.samples is not None and item.samples < item.of:
             self._partial = (item, place)
         if len(self._evaluations) < KEPT:
-            found = Evaluated(item.stamp, item.value * scale, place)
-            self._evaluations.append((item.step, found))
+            evaluated = Evaluated(item.stamp, item.value * scale, place)
+            self._evaluations.append((item.step, evaluated))
 
     def mark(self, mark: Mark, file: str) -> None:
         """Take a checkpoint or a broken sample."""
@@ -84,9 +84,12 @@ class Training:
         if self.target is None:
             return True
         target = Accuracy(metric=self.metric or "", value=self.target)
-        reached = (each for _, each in self._evaluations if reaching([each], target))
+        reached = (evaluated for _, evaluated in self._evaluations if reaching([evaluated], target))
         seconds, share = CLOSE
-        return all(abs(e.at - began - stated) > max(seconds, share * stated) for e in reached)
+        return all(
+            abs(evaluated.at - began - stated) > max(seconds, share * stated)
+            for evaluated in reached
+        )
 
     def reasons(self) -> Iterator[Finding]:
         """What its reader should know of the data and the checkpoints."""

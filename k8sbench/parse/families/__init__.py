@@ -25,7 +25,7 @@ FAMILIES: dict[str, Family]
 def __getattr__(name: str) -> object:
     if name != "FAMILIES":
         raise AttributeError(name)
-    modules = [importlib.import_module(f"{__name__}.{each.replace('-', '_')}") for each in NAMES]
+    modules = [importlib.import_module(f"{__name__}.{name.replace('-', '_')}") for name in NAMES]
     made = {module.FAMILY.name: module.FAMILY for module in modules}
     assert tuple(made) == NAMES
     return globals().setdefault(name, made)

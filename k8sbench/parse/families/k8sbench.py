@@ -73,13 +73,13 @@ def _read(lines: TextLines) -> tuple[list[int], list[Item]]:
 def _decoded(text: str) -> dict[str, Any] | None:
     """The JSON object that ``text`` begins with; None for a torn one."""
     try:
-        found = _decode(text)
+        event = _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         try:
-            found, _ = json.JSONDecoder().raw_decode(text)
+            event, _ = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError):
             return None
-    return found if isinstance(found, dict) else None
+    return event if isinstance(event, dict) else None
 
 
 def _items(line: Line, event: dict[str, Any]) -> Iterator[Item]:
@@ -202,8 +202,8 @@ def _gpu_samples(line: Line, event: dict[str, Any]) -> GpuSamples | None:
         source=line.source,
         rank=rank,
         every=_number(event.get("every")),
-        at=tuple(each for each in at if each is not None),
-        values={name: each for name, each in values.items() if len(each) == len(at)},
+        at=tuple(moment for moment in at if moment is not None),
+        values={name: numbers for name, numbers in values.items() if len(numbers) == len(at)},
     )
 
 
@@ -219,8 +219,8 @@ def _summary(line: Line, event: dict[str, Any]) -> Mark:
 
 
 def _object(event: dict[str, Any], name: str) -> dict[str, Any]:
-    found = event.get(name)
-    return found if isinstance(found, dict) else {}
+    value = event.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _facts(
@@ -249,8 +249,10 @@ def _number(value: object) -> float | None:
 
 def _numbers(value: object) -> tuple[float | None, ...]:
     """The finite numbers of a list, and None for the others."""
-    found = map(_number, value) if isinstance(value, list) else ()
-    return tuple(each if each is not None and math.isfinite(each) else None for each in found)
+    numbers = map(_number, value) if isinstance(value, list) else ()
+    return tuple(
+        number if number is not None and math.isfinite(number) else None for number in numbers
+    )
 
 
 def _whole(value: object) -> int | None:
