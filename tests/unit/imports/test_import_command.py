@@ -313,6 +313,18 @@ def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
     assert "alice" not in kept + capsys.readouterr().out
 
 
+@pytest.mark.parametrize("recording", [[], ["--record", "s"]])
+def test_measure_takes_the_values_of_some_logs_as_import_does(
+    place: Path, capsys: Captured, recording: list[str]
+) -> None:
+    mmseg_logs(place)
+    words = [*MMSEG[:-2], "--gpus", "n8=8", "--case", "n1=1x1", "--gpu-model", "Tesla T4"]
+    assert main(["measure", "n1", "n8", *words, *recording, "-o", "json"]) in {0, 5}
+    measurements = json.loads(capsys.readouterr().out)
+    stated = [(measurement["gpus"], measurement["gpu_model"]) for measurement in measurements]
+    assert stated == [(1, "Tesla T4"), (1, "Tesla T4"), (8, "Tesla T4"), (8, "Tesla T4")]
+
+
 def test_measure_records_what_it_prints(place: Path, capsys: Captured) -> None:
     (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
     words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
