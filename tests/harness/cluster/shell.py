@@ -72,7 +72,8 @@ def hurried(**limits: float) -> tuple[str, str]:
     lines = ["import runpy"]
     for name, seconds in limits.items():
         constant = f"k8sbench.{name.replace('__', '.')}"
-        lines += [f"import {constant.rpartition('.')[0]}", f"{constant} = {seconds}"]
+        lines += [f"import {constant.rpartition('.')[0]}", f"assert {constant} > {seconds}"]
+        lines += [f"{constant} = {seconds}"]
     lines += ['runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)']
     return "-c", "\n".join(lines)
 
