@@ -364,6 +364,7 @@ def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     pod.want()
     pod.until_lines(3)
     pod.node.do(lambda node: node.now.extend(lines(3, 5)))
+    pod.until_lines(5)
     pod.end(stays_open=True, gone=True, then=lambda node: setattr(node, "now", lines(10, 12)))
     assert pod.lines == texts((0, 5))
     assert pod.gaps == []
