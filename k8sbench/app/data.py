@@ -35,6 +35,7 @@ __all__ = ["ClusterAccess", "ConvertedWeights", "KnownDataSet"]
 PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
 DAY_SECONDS = 86_400
+"""Time limit of a Job, unless another is given."""
 Action = Literal["make-sample", "check", "prepare"]
 Tell = Callable[[str], None]
 

@@ -63,7 +63,7 @@ from k8sbench.model.kinds import pytorch_job
 
 KIND = msgspec.structs.replace(pytorch_job.KIND, name="MadeUpJob", plural="madeupjobs")
 """
-CHECK = """def made_up(facts: Facts) -> Iterator[Result]:
+CHECK = """def made_up(facts: PreflightFacts) -> Iterator[CheckResult]:
     yield warn(f"{facts.request.namespace} is made up.", None)
 
 
@@ -87,9 +87,9 @@ RECIPES: dict[str, Recipe] = {
         ),
     },
     "check of doctor": {
-        "k8sbench/diagnose/preflight/cluster_checks.py": (("def queueing(", CHECK),),
+        "k8sbench/diagnose/preflight/cluster_checks.py": (("def clock(", CHECK),),
         "k8sbench/diagnose/preflight/checks.py": (
-            ('    Check("queueing"', '    Check("made-up", cluster_checks.made_up),\n'),
+            ('    Check("clock"', '    Check("made-up", cluster_checks.made_up),\n'),
         ),
     },
     "output format": {"k8sbench/report/formats.py": (('    "csv": ', FORMAT),)},
