@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.resume import Mark, Resume
@@ -35,6 +36,8 @@ def check_claim(api: Api, name: str, *, writes: bool) -> None:
     namespace = api.place.namespace
     try:
         claim = api.find(kinds.path("PersistentVolumeClaim", namespace, name))
+        if claim is not None and "spec" not in claim:
+            raise ApiFault(None, faults.NOT_KUBERNETES, "its answer is not an object of its API")
     except ApiFault as fault:
         raise api.explained(fault, f"claim {name} be read") from fault
     if claim is None:
