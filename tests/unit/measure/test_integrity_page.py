@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import ModuleType
 
@@ -32,13 +31,7 @@ def table(module: ModuleType) -> str:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_table_on_the_page_is_the_codes_golden(name: str) -> None:
     page, module = TABLES[name]
-    text = page.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(f"<!-- {name} -->\n")
-    _, end, tail = rest.partition(f"<!-- {name}: end -->\n")
-    made = f"{head}{begin}\n{table(module)}\n\n{end}{tail}"
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        page.write_text(made, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == made, "renew it with: make golden"
+    struct_docs.assert_generated(page, name, table(module))
 
 
 @pytest.mark.parametrize("module", [run_rules, group_rules])
