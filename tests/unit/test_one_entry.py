@@ -68,6 +68,9 @@ CHECK = """def made_up(facts: PreflightFacts) -> Iterator[CheckResult]:
 
 
 """
+RULE = '''MADE_UP = IntegrityRule("made-up", "warn", "Nothing to do.")
+"""It is one of a test."""
+'''
 FORMAT = """    "made-up": Format("flat", lambda flat: "+".join(flat[0]) + "\\n"),
 """
 RECIPES: dict[str, Recipe] = {
@@ -92,6 +95,15 @@ RECIPES: dict[str, Recipe] = {
             ('    Check("clock"', '    Check("made-up", cluster_checks.made_up),\n'),
         ),
     },
+    "integrity rule": {
+        "k8sbench/measure/run/rules.py": (("\nALL = rules_in", RULE),),
+        "k8sbench/measure/run/integrity.py": (
+            (
+                "    yield from clocks.reasons(",
+                '    yield rules.MADE_UP.finding("It is made up.")\n',
+            ),
+        ),
+    },
     "output format": {"k8sbench/report/formats.py": (('    "csv": ', FORMAT),)},
 }
 
@@ -104,9 +116,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.mark.parametrize("name", RECIPES)
 def test_at_most_three_files_know_what_is_added(name: str) -> None:
     assert len(RECIPES[name]) <= 3
-    assert (
-        f"**A{'n' if name[0] == 'o' else ''} {name}.**" in (ROOT / "docs/changing.md").read_text()
-    )
+    article = "An" if name[0] in "io" else "A"
+    assert f"**{article} {name}.**" in (ROOT / "docs/changing.md").read_text()
 
 
 def test_a_gpu_metric_is_one_entry(tree: pathlib.Path) -> None:
@@ -147,6 +158,7 @@ def test_a_log_family_is_one_module_and_its_name(
     (found,) = json.loads(done.stdout)
     assert found["format"] == "made-up"
     assert found["records"] > 0
+    assert "made-up" in [reason["id"] for reason in found["reasons"]], "the integrity rule"
 
 
 def test_a_benchmark_is_one_file(tree: pathlib.Path) -> None:

@@ -1,7 +1,6 @@
 """Checks of a run's logs, against themselves and against what was planned.
 
-Each check yields the reasons that it finds. Their ids and severities are in
-:data:`k8sbench.measure.run.reasons.RULES`.
+Each check yields findings by the rules of :mod:`k8sbench.measure.run.rules`.
 """
 
 from __future__ import annotations
