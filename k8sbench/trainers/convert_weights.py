@@ -139,7 +139,7 @@ def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
 
     Raises :class:`weights.WeightsError` unless every tensor of a ResNet-50 is there and no other.
     """
-    tensors = {name: each for name, each in tensors.items() if not _ASIDE.fullmatch(name)}
+    tensors = {name: array for name, array in tensors.items() if not _ASIDE.fullmatch(name)}
     kind = max(KINDS, key=lambda kind: sum(_ours(kind, name) is not None for name in tensors))
     arrays: dict[str, Array] = {}
     strange = []
@@ -166,10 +166,10 @@ def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
 def _ours(kind: Kind, name: str) -> str | None:
     """Our name, {} for conv or norm; None where the kind has no such name."""
     for pattern in (kind.block, kind.stem, kind.classifier):
-        found = re.fullmatch(pattern, name)
-        if found is None:
+        match = re.fullmatch(pattern, name)
+        if match is None:
             continue
-        at = found.groupdict()
+        at = match.groupdict()
         leaf = _LEAVES.get(at["leaf"], at["leaf"])
         if pattern == kind.classifier:
             return f"fc.{leaf}"
@@ -197,9 +197,11 @@ def _tensors(path: Path) -> dict[str, Array]:
     """The arrays of a published file, by its names."""
     read = _pdparams if path.suffix == ".pdparams" else _pth
     try:
-        found = read(path)
-        found = found.get("state_dict", found)
-        return {str(name): each for name, each in found.items() if isinstance(each, np.ndarray)}
+        loaded = read(path)
+        loaded = loaded.get("state_dict", loaded)
+        return {
+            str(name): tensor for name, tensor in loaded.items() if isinstance(tensor, np.ndarray)
+        }
     except (pickle.UnpicklingError, RuntimeError, EOFError, AttributeError, ValueError) as error:
         why = str(error).strip().partition("\n")[0]
         raise weights.WeightsError(f"{path} cannot be read as weights: {why}") from error
@@ -213,15 +215,17 @@ def _pth(path: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
         except (pickle.UnpicklingError, RuntimeError, LookupError) as error:
             # PyTorch's own texts advise to execute what is in the file.
             raise pickle.UnpicklingError("it is damaged, or not of tensors alone") from error
-    if not isinstance(found, Mapping):
+    if not isinstance(loaded, Mapping):
         raise pickle.UnpicklingError("it has no tensors with names")
-    found = found.get("state_dict", found)
+    loaded = loaded.get("state_dict", loaded)
     return {
-        name: each.float().numpy() for name, each in found.items() if isinstance(each, torch.Tensor)
+        name: tensor.float().numpy()
+        for name, tensor in loaded.items()
+        if isinstance(tensor, torch.Tensor)
     }
 
 

@@ -128,8 +128,8 @@ class LocalCluster:
             seconds = SHARED_WAIT if seconds is None else min(seconds, SHARED_WAIT)
         return jobs[0].read(seconds)
 
-    def _told(self, run_id: str, found: Sequence[str]) -> list[JobEvent]:
-        return [JobEvent(run_id=run_id, note=f"warning: {text}") for text in found]
+    def _told(self, run_id: str, sentences: Sequence[str]) -> list[JobEvent]:
+        return [JobEvent(run_id=run_id, note=f"warning: {text}") for text in sentences]
 
     def release(self, run_id: str) -> None:
         """End the job: no other process follows it."""
@@ -168,9 +168,9 @@ class LocalCluster:
                 assigned = self._assign(plan)
                 taken = self._taken[plan.run_id]
                 watched = surroundings.Watched(plan.run_id, taken, folder, self._during)
-                found = watched.take(self._before(plan.run_id, taken))
+                news = watched.take(self._before(plan.run_id, taken))
                 self._watched[plan.run_id] = watched
-                self._notes += self._told(plan.run_id, found)
+                self._notes += self._told(plan.run_id, news)
                 mounts = (folder / MOUNTS).resolve()
                 for volume, files in job.files.items():
                     for name, content in files.items():
@@ -185,7 +185,9 @@ class LocalCluster:
                     first_ephemeral_port=loopback.first_ephemeral_port(),
                     port=held.enter_context(loopback.held_port()),
                     # An empty list hides them all: a replica planned without GPUs gets none.
-                    gpus=None if assigned is None else [gpus.listed(each) for each in assigned],
+                    gpus=None
+                    if assigned is None
+                    else [gpus.listed(of_replica) for of_replica in assigned],
                     home=programs.home(plan),
                 )
                 # Not in the run's folder: sockets have room for 107 bytes of path, and trainers
@@ -214,11 +216,11 @@ class LocalCluster:
                     is_trainer=plan.trainer is not None,
                     release=held.pop_all().close,
                 )
-        except OSError as wrong:
+        except OSError as error:
             raise JobFailed(
-                f"The local job could not be started: {wrong}.",
+                f"The local job could not be started: {error}.",
                 "Look at the disk's room, the free ports, and the limits on processes and files.",
-            ) from wrong
+            ) from error
 
     def _checked(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> manifest.Job:
         """Read the job back and refuse what must not run here."""
@@ -241,12 +243,12 @@ class LocalCluster:
 
     def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
         """Choose the GPUs of each replica; None on a machine without a driver."""
-        found = self._inventory()
+        inventory = self._inventory()
         # A list at once: another thread may give GPUs back meanwhile.
         taken = [gpu for others in list(self._taken.values()) for gpu in others]
-        assigned = gpus.assign(found, plan.replicas, plan.gpus_per_replica, taken)
-        self._taken[plan.run_id] = tuple(gpu for each in assigned for gpu in each)
-        return assigned if found.driver is not None else None
+        assigned = gpus.assign(inventory, plan.replicas, plan.gpus_per_replica, taken)
+        self._taken[plan.run_id] = tuple(gpu for of_replica in assigned for gpu in of_replica)
+        return assigned if inventory.driver is not None else None
 
 
 def usable_cores() -> int:

@@ -23,7 +23,7 @@ def injected(job: Job, replica: Replica, address: str, port: int, *, pod_ip: str
     kind = KINDS[job.kind]
     values = {
         "job": job.name,
-        "rank": [each.name for each in job.replicas].index(replica.name),
+        "rank": [other.name for other in job.replicas].index(replica.name),
         "replicas": len(job.replicas),
         "processes": job.processes,
         "address": address,
@@ -35,10 +35,10 @@ def injected(job: Job, replica: Replica, address: str, port: int, *, pod_ip: str
 
 def resolved(variables: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Resolve a container's variables as the kubelet does: in order, ``$(EARLIER)`` filled in."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in variables:
-        found[name] = expanded(value, found)
-    return found
+        values[name] = expanded(value, values)
+    return values
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:

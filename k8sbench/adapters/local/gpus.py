@@ -52,12 +52,12 @@ def inventory(environ: Mapping[str, str] | None = None, library: Any = None) -> 
     try:
         library.nvmlInit()
         try:
-            found = _ask(library)
+            known = _ask(library)
         finally:
             library.nvmlShutdown()
-    except library.NVMLError as wrong:
-        return Inventory(gpus=(), reason=f"NVML: {wrong}")
-    return visible(found, environ.get(VISIBLE))
+    except library.NVMLError as error:
+        return Inventory(gpus=(), reason=f"NVML: {error}")
+    return visible(known, environ.get(VISIBLE))
 
 
 def _ask(library: Any) -> Inventory:

@@ -136,17 +136,20 @@ def _local(
     replicas = len(job.replicas)
     # The loopback link is the only one that is sure to reach the other replicas, whatever the
     # machine's own name resolves to.
-    found = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    variables = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
     if "OMP_NUM_THREADS" not in container:
         processes = replicas * processes_per_replica(job, replica)
-        found["OMP_NUM_THREADS"] = str(max(1, machine.cores // processes))
+        variables["OMP_NUM_THREADS"] = str(max(1, machine.cores // processes))
     ports = environment.port_range(number, replicas, machine.first_ephemeral_port)
     values = {"pod_ip": LOOPBACK, "rank": number, "port_range": ports}
-    found |= filled(KINDS[job.kind].local, values)
+    variables |= filled(KINDS[job.kind].local, values)
     if machine.gpus is not None:
         # NVML and nvidia-smi count so; CUDA alone would count the fastest first.
-        found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": machine.gpus[number]}
-    return found
+        variables |= {
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": machine.gpus[number],
+        }
+    return variables
 
 
 def processes_per_replica(job: Job, replica: Replica) -> int:

@@ -75,9 +75,11 @@ _OF_CONTAINER = frozenset({"name", "command", "args", "env", "workingDir", "volu
 
 def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
     """Read the job and the ConfigMaps that it mounts; ``node`` is this machine's name."""
-    job = next(each for each in manifests if each["kind"] in KINDS)
+    job = next(object_ for object_ in manifests if object_["kind"] in KINDS)
     name, kind, spec = job["metadata"]["name"], KINDS[job["kind"]], job["spec"]
-    configs = {each["metadata"]["name"]: each["data"] for each in manifests if each is not job}
+    configs = {
+        object_["metadata"]["name"]: object_["data"] for object_ in manifests if object_ is not job
+    }
     handled = {kind.processes_field, kind.replicas_key}
     ignored = [f"{job['kind']}: {field}" for field in sorted(spec.keys() - handled)]
     counts: dict[str, int] = {}
@@ -91,7 +93,9 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> Job:
         if group.get("restartPolicy", "Never") != "Never":
             ignored.append(f"{type_}: restartPolicy {group['restartPolicy']}")
         pod = group["template"]["spec"]
-        container = next(each for each in pod["containers"] if each["name"] == kind.container)
+        container = next(
+            object_ for object_ in pod["containers"] if object_["name"] == kind.container
+        )
         volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
         mounts = tuple(_mount(entry, volumes) for entry in container.get("volumeMounts", ()))
         for mount in mounts:

@@ -29,8 +29,8 @@ class _Record(msgspec.Struct, frozen=True):
 
 def gpus_of(folder: Path) -> dict[str, tuple[GPU, ...]]:
     """Read which GPUs each replica of a run was given; raises OSError or MsgspecError."""
-    found = msgspec.json.decode((folder / RECORD).read_bytes(), type=_Record)
-    return {replica.name: replica.gpus for replica in found.replicas}
+    record = msgspec.json.decode((folder / RECORD).read_bytes(), type=_Record)
+    return {replica.name: replica.gpus for replica in record.replicas}
 
 
 def describe(

@@ -134,8 +134,8 @@ def main(grace: str, scratch: str, *command: str) -> None:
     """Run a replica from its start to its end; see the top of this file."""
     try:
         replica = Subreaper(list(command))
-    except OSError as wrong:
-        sys.stderr.write(f"k8sbench: error: {wrong.filename}: {wrong.strerror}\n")
+    except OSError as error:
+        sys.stderr.write(f"k8sbench: error: {error.filename}: {error.strerror}\n")
         _report(NO_COMMAND, time.monotonic(), was_asked=False)
     else:
         was_asked = replica.wait(float(grace))

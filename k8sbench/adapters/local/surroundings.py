@@ -64,7 +64,9 @@ class Watched:
 
     def take(self, seen: Sequence[Finding]) -> list[str]:
         """Keep what was found; returns what was not known before."""
-        new = {one.sentence: one for one in seen if one.sentence not in self._reasons}
+        new = {
+            finding.sentence: finding for finding in seen if finding.sentence not in self._reasons
+        }
         if new:
             self._reasons |= new
             with disk.create(self._path) as file:

@@ -69,17 +69,19 @@ def _exits(facts: Facts) -> Iterator[tuple[str, int]]:
 
 def unreported(facts: Facts) -> Finding | float | None:
     """Return why a job fails that has no condition of it; a number: look in so many seconds."""
-    failed = [one for one in facts.replicas if has_failed(one)]
+    failed = [replica for replica in facts.replicas if has_failed(replica)]
     if not failed or not facts.never_restarts:
         return None
-    at = min(_order(one)[0] for one in failed)
+    at = min(_order(replica)[0] for replica in failed)
     waited = REPORTED_SECONDS if at == math.inf else max(0.0, facts.now - at)
     return failure(facts, {}) if waited >= REPORTED_SECONDS else REPORTED_SECONDS - waited
 
 
-def has_failed(one: Replica) -> bool:
+def has_failed(replica: Replica) -> bool:
     """Whether a replica that never restarts has failed, whatever else of its pod runs on."""
-    return one.phase == "Failed" or bool(one.stopped and one.ending and one.ending.code)
+    return replica.phase == "Failed" or bool(
+        replica.stopped and replica.ending and replica.ending.code
+    )
 
 
 def limit_struck(facts: Facts) -> bool:
@@ -106,21 +108,25 @@ def replaced(facts: Facts) -> Finding | None:
     """Say of a job that never restarts that a replica of it was made anew all the same."""
     if not facts.never_restarts or facts.condition(Phase.QUEUED, only_true=False) is not None:
         return None
-    anew = next((one for one in facts.replicas if one.pod and one.created > 1), None)
+    anew = next(
+        (replica for replica in facts.replicas if replica.pod and replica.created > 1), None
+    )
     return None if anew is None else finding_of("replica-replaced", facts.names(anew))
 
 
-def of_replica(facts: Facts, one: Replica) -> Finding:
+def of_replica(facts: Facts, replica: Replica) -> Finding:
     """Say how one replica ended, or last ended."""
-    return _outside(facts, one) or _inside(facts, one)
+    return _outside(facts, replica) or _inside(facts, replica)
 
 
 def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
     """The replica that failed by itself first; None where none is seen to have failed."""
-    candidates = [one for one in (*earlier(facts), *facts.replicas) if _has_failed(facts, one)]
+    candidates = [
+        replica for replica in (*earlier(facts), *facts.replicas) if _has_failed(facts, replica)
+    ]
     if not candidates:
         return _deleted(facts)
-    from_outside = [one for one in candidates if _outside(facts, one)]
+    from_outside = [replica for replica in candidates if _outside(facts, replica)]
     if from_outside:
         return of_replica(facts, min(from_outside, key=_order))
     first, *others = sorted(candidates, key=_order)
@@ -134,17 +140,19 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
 
 
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Finding:
-    peers = [one for one in facts.replicas if one.name != first.name]
-    codes: dict[str, int | None] = {one.name: one.ending.code for one in others if one.ending}
+    peers = [replica for replica in facts.replicas if replica.name != first.name]
+    codes: dict[str, int | None] = {
+        replica.name: replica.ending.code for replica in others if replica.ending
+    }
     codes[first.name] = first.ending.code if first.ending else None
     failed, *rest = (
         exits.Ended(
-            replica=one.name,
-            code=codes.get(one.name),
-            last=lines.get(one.name, ()),
+            replica=replica.name,
+            code=codes.get(replica.name),
+            last=lines.get(replica.name, ()),
             is_trainer=facts.plan.trainer is not None,
         )
-        for one in (first, *peers)
+        for replica in (first, *peers)
     )
     cause = exits.cause(failed, rest)
     if cause.id == "oom":
@@ -152,46 +160,58 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
     return _failed(facts, cause.replica, cause.sentence, cause.id)
 
 
-def _has_failed(facts: Facts, one: Replica) -> bool:
-    if one.phase == "Failed" or _outside(facts, one) is not None:
+def _has_failed(facts: Facts, replica: Replica) -> bool:
+    if replica.phase == "Failed" or _outside(facts, replica) is not None:
         return True
-    return one.ending is not None and one.ending.code != 0 and one.phase != "Succeeded"
+    return replica.ending is not None and replica.ending.code != 0 and replica.phase != "Succeeded"
 
 
-def _order(one: Replica) -> tuple[float, float, str]:
+def _order(replica: Replica) -> tuple[float, float, str]:
     """The earliest first; of the same second the one that was killed, then rank 0."""
-    ending = one.ending or _init_ending(one)
+    ending = replica.ending or _init_ending(replica)
     at = ending.at if ending else None
     if at is None:
-        at = moment((one.disruption or {}).get("lastTransitionTime")) or one.deletion_asked_at
+        at = (
+            moment((replica.disruption or {}).get("lastTransitionTime"))
+            or replica.deletion_asked_at
+        )
     by_signal = ending is not None and ending.code > 128
-    return (math.inf if at is None else at, 0 if by_signal else 1, one.name)
+    return (math.inf if at is None else at, 0 if by_signal else 1, replica.name)
 
 
-def _outside(facts: Facts, one: Replica) -> Finding | None:
+def _outside(facts: Facts, replica: Replica) -> Finding | None:
     """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
-    reason, message = str(one.status.get("reason") or ""), str(one.status.get("message") or "")
-    ending, names = one.ending, facts.names(one)
-    by, disruption = _disruption(one)
+    reason, message = (
+        str(replica.status.get("reason") or ""),
+        str(replica.status.get("message") or ""),
+    )
+    ending, names = replica.ending, facts.names(replica)
+    by, disruption = _disruption(replica)
     ended_by = {by, reasons.ended_by(reason)}
     how = reasons.TERMINATED.get(ending.reason) if ending else None
     if ended_by & {Outside.EVICTED, Outside.DRAINED}:
         drained = " (kubectl drain asks so)" if by is Outside.DRAINED else ""
         return finding_of("evicted", names, why=f"{quoted(message or disruption)}{drained}")
-    if one.tainted and (one.ended or one.ready):  # its node goes on, and ends it in order
+    if replica.tainted and (
+        replica.ended or replica.ready
+    ):  # its node goes on, and ends it in order
         return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
     if ending and how is Terminated.OUT_OF_MEMORY:
-        child, what = "", f"{one.name} ran"
+        child, what = "", f"{replica.name} ran"
         if ending.code != 137:
-            child, what = f", and it exited with code {ending.code}", f"A process of {one.name} ran"
-        end = f"{what} out of its memory{_memory_limit(one)} and was killed{child}{names['where']}."
+            child, what = (
+                f", and it exited with code {ending.code}",
+                f"A process of {replica.name} ran",
+            )
+        limit = _memory_limit(replica)
+        end = f"{what} out of its memory{limit} and was killed{child}{names['where']}."
         return finding_of("oom", end=end)
     for outside, cause_id in _OUTSIDE.items():
         if outside in ended_by:
             why = quoted(disruption or message or reason)
             if outside is Outside.REFUSED:
                 why = f"{reason}, {why}"
-            limit = f"activeDeadlineSeconds of {one.name}"
+            limit = f"activeDeadlineSeconds of {replica.name}"
             return finding_of(cause_id, names, limit=limit, why=why)
     if ending and how is Terminated.NEVER_STARTED:
         why = f"{ending.reason}, {quoted(ending.message)}" if ending.message else ending.reason
@@ -199,30 +219,34 @@ def _outside(facts: Facts, one: Replica) -> Finding | None:
     return None
 
 
-def _disruption(one: Replica) -> tuple[object, str]:
+def _disruption(replica: Replica) -> tuple[object, str]:
     """Return who ended the pod from outside, and Kubernetes' message; None where it was not."""
-    if disruption := one.disruption:
+    if disruption := replica.disruption:
         by = reasons.DISRUPTIONS.get(str(disruption.get("reason")))
         return by, str(disruption.get("message") or "")
     # Of a pod that was gone before its last state was seen only the events tell.
-    event = one.last_event(Outside) if one.gone or one.terminating else None
+    event = replica.last_event(Outside) if replica.gone or replica.terminating else None
     if event is None:
         return None, ""
     return reasons.EVENTS[event["reason"]], str(event.get("message") or "")
 
 
-def _inside(facts: Facts, one: Replica) -> Finding:
-    ending = one.ending
+def _inside(facts: Facts, replica: Replica) -> Finding:
+    ending = replica.ending
     if ending is None:
-        why = str(one.status.get("message") or one.status.get("reason") or "no exit code is known")
-        return _failed(facts, one.name, f"{one.name} failed: {quoted(why)}.")
-    if ending.code == 0 and one.phase != "Succeeded":
-        return _failed(facts, one.name, f"{one.name} ended before its time, with exit code 0.")
-    times = "1 restart" if one.restarts == 1 else f"{one.restarts} restarts"
-    restarts = f", after {times}" if one.restarts else ""
+        why = str(
+            replica.status.get("message") or replica.status.get("reason") or "no exit code is known"
+        )
+        return _failed(facts, replica.name, f"{replica.name} failed: {quoted(why)}.")
+    if ending.code == 0 and replica.phase != "Succeeded":
+        return _failed(
+            facts, replica.name, f"{replica.name} ended before its time, with exit code 0."
+        )
+    times = "1 restart" if replica.restarts == 1 else f"{replica.restarts} restarts"
+    restarts = f", after {times}" if replica.restarts else ""
     message = f": {quoted(ending.message)}" if ending.message else ""
-    text = f"{one.name} {_how(ending.code)}{restarts}{message}."
-    return _failed(facts, one.name, text, exits.cause_id(ending.code))
+    text = f"{replica.name} {_how(ending.code)}{restarts}{message}."
+    return _failed(facts, replica.name, text, exits.cause_id(ending.code))
 
 
 def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
@@ -247,9 +271,9 @@ def _deleted_before(facts: Facts, first: Replica) -> Finding | None:
 def _deleted(facts: Facts) -> Finding | None:
     """Of pods that are gone, or going, without having failed: someone deleted them."""
     left = [
-        one
-        for one in (*earlier(facts), *facts.replicas)
-        if (one.gone or one.terminating) and not one.ended
+        replica
+        for replica in (*earlier(facts), *facts.replicas)
+        if (replica.gone or replica.terminating) and not replica.ended
     ]
     if left:
         first = min(left, key=_order)
@@ -272,14 +296,14 @@ def _how(code: int) -> str:
     return f"was killed by {signals.described(number)}, exit code {code}"
 
 
-def _init_ending(one: Replica) -> Ending | None:
-    states = ((status.get("state") or {}).get("terminated") for status in one.inits)
-    return next((one for one in map(ending_of, states) if one and one.code), None)
+def _init_ending(ending: Replica) -> Ending | None:
+    states = ((status.get("state") or {}).get("terminated") for status in ending.inits)
+    return next((ending for ending in map(ending_of, states) if ending and ending.code), None)
 
 
-def _memory_limit(one: Replica) -> str:
-    for container in one.spec.get("containers") or []:
-        if container.get("name") == one.container:
+def _memory_limit(replica: Replica) -> str:
+    for container in replica.spec.get("containers") or []:
+        if container.get("name") == replica.container:
             limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
             return f" ({limit})" if limit else ""
     return ""

@@ -148,7 +148,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def main(self) -> KubeObject:
         """Status of the training container; empty before the kubelet has written it."""
         statuses = self.status.get("containerStatuses") or []
-        return next((one for one in statuses if one["name"] == self.container), {})
+        return next((status for status in statuses if status["name"] == self.container), {})
 
     @property
     def last_state(self) -> KubeObject:
@@ -167,8 +167,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def sidecars(self) -> Sequence[str]:
         """Names of the containers that run beside the training one: a webhook may add some."""
         statuses = self.status.get("containerStatuses") or []
-        beside = (one for one in statuses if one["name"] != self.container)
-        return [one["name"] for one in beside if "running" in (one.get("state") or {})]
+        beside = (status for status in statuses if status["name"] != self.container)
+        return [status["name"] for status in beside if "running" in (status.get("state") or {})]
 
     @property
     def inits(self) -> Sequence[KubeObject]:
@@ -213,7 +213,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def last_event(self, *wanted: Event | type[Outside]) -> KubeObject | None:
         """The newest event about the pod that means one of these."""
-        return next((one for one in reversed(self.events) if _means(one, *wanted)), None)
+        return next((event for event in reversed(self.events) if _means(event, *wanted)), None)
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,11 +233,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """The job's namespace."""
         return str((self.job.get("metadata") or {}).get("namespace", "default"))
 
-    def names(self, one: Replica | None = None) -> dict[str, str]:
+    def names(self, replica: Replica | None = None) -> dict[str, str]:
         """Return the names that an action may hold, of the job and of one replica."""
         kind = kind_of(self.plan).singular
         names = {"namespace": self.namespace, "kind": kind, "job": self.plan.job_name}
-        return names if one is None else names | one.names
+        return names if replica is None else names | replica.names
 
     @property
     def age(self) -> float:
@@ -254,7 +254,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def never_restarts(self) -> bool:
         """Whether a replica that failed stays so."""
         specs = (self.job.get("spec") or {}).get(kind_of(self.plan).replicas_key) or {}
-        return all(one.get("restartPolicy", "Never") == "Never" for one in specs.values())
+        return all(spec.get("restartPolicy", "Never") == "Never" for spec in specs.values())
 
     def condition(self, phase: Phase, *, only_true: bool = True) -> KubeObject | None:
         """The job's condition that means ``phase``; with ``only_true`` None where it is false."""
@@ -263,14 +263,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     def events_of(self, wanted: Event) -> Iterator[KubeObject]:
         """Events about the job that mean this, newest first."""
-        return (one for one in reversed(self.events) if _means(one, wanted))
+        return (event for event in reversed(self.events) if _means(event, wanted))
 
 
 def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
     """Sort what was seen by replica."""
     job = seen.job or {}
     uid = (job.get("metadata") or {}).get("uid")
-    own = tuple(one for one in seen.events if _about(one, plan.job_name, uid))
+    own = tuple(seen_event for seen_event in seen.events if _about(seen_event, plan.job_name, uid))
     created: dict[str, int] = {}
     for event in own:
         message = str(event.get("message") or "")
@@ -292,7 +292,11 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
             pod_name=pod_name,
             container=kind.container,
             pod=pod,
-            events=[one for one in seen.events if pod and _about(one, pod_name, pod_uid)],
+            events=[
+                seen_event
+                for seen_event in seen.events
+                if pod and _about(seen_event, pod_name, pod_uid)
+            ],
             created=created.get(pod_name, 0),
         )
         replicas.append(replica)
@@ -301,7 +305,7 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
 
 def earlier(facts: Facts) -> Iterator[Replica]:
     """Yield the replicas' pods that were replaced, oldest first."""
-    by_pod = {one.pod_name: one for one in facts.replicas}
+    by_pod = {replica.pod_name: replica for replica in facts.replicas}
     count: Counter[str] = Counter()
     for pod in facts.seen.earlier:
         name = pod["metadata"]["name"]

@@ -114,7 +114,11 @@ def read(message: str) -> SchedulerMessage | None:
 
 def unplaced(facts: Facts) -> list[Replica]:
     """Return the replicas whose pods have no node."""
-    return [one for one in facts.replicas if one.pod and not one.gone and not one.node]
+    return [
+        replica
+        for replica in facts.replicas
+        if replica.pod and not replica.gone and not replica.node
+    ]
 
 
 def causes(facts: Facts) -> Iterator[Finding | float]:

@@ -17,9 +17,9 @@ REFUSED = "FailedCreate"
 class _Facts(Facts, frozen=True, kw_only=True):
     plan: Any = None
 
-    def names(self, one: Replica | None = None) -> dict[str, str]:
+    def names(self, replica: Replica | None = None) -> dict[str, str]:
         names = {"namespace": self.namespace, "kind": "job", "job": name_of(self.job)}
-        return names if one is None else names | one.names
+        return names if replica is None else names | replica.names
 
 
 def waits_for(
@@ -36,14 +36,14 @@ def waits_for(
     """
     snapshot = JobSnapshot(job=job, events=events)
     if pod is None:
-        refused = [one for one in events if one.get("reason") == REFUSED]
+        refused = [event for event in events if event.get("reason") == REFUSED]
         if not refused:
             return None
         message = str(refused[-1].get("message") or "").removeprefix("Error creating: ")
         head = f"The pod of {name_of(job)} is not created"
         where = {"namespace": job["metadata"]["namespace"]}
         return admission.cause(message, head, where)
-    about = [one for one in events if one["involvedObject"]["name"] == name_of(pod)]
+    about = [event for event in events if event["involvedObject"]["name"] == name_of(pod)]
     replica = Replica(
         name="the pod", pod_name=name_of(pod), container=container, pod=pod, events=about
     )

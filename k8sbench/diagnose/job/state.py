@@ -114,7 +114,7 @@ def half_placed(seen: JobSnapshot, plan: RunPlan, *, now: float) -> bool:
 
 def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
     """Return the phase of a job as far as the job itself shows it, without its pods and events."""
-    true = {name for name, one in conditions(job).items() if is_true(one)}
+    true = {name for name, condition in conditions(job).items() if is_true(condition)}
     phase = kind.phase(true)
     if phase is not None and phase.final:
         return phase
@@ -146,13 +146,18 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
         return None
     # It says so as soon as the master has succeeded, whatever the workers do.
     final = facts.never_restarts
-    if any(one.phase == "Failed" or (final and endings.has_failed(one)) for one in facts.replicas):
+    if any(
+        replica.phase == "Failed" or (final and endings.has_failed(replica))
+        for replica in facts.replicas
+    ):
         return _failed(facts, lines)
     others = [
-        one for one in facts.replicas if one.phase != "Succeeded" and not (final and one.stopped)
+        replica
+        for replica in facts.replicas
+        if replica.phase != "Succeeded" and not (final and replica.stopped)
     ]
-    running = [one for one in others if _may_write(facts, one)]
-    unended = [one for one in others if one not in running]
+    running = [replica for replica in others if _may_write(facts, replica)]
+    unended = [replica for replica in others if replica not in running]
     parts = [f"{facts.replicas[0].name if others else _all(facts.replicas)} succeeded"]
     parts += [f"{names(running)} still ran"] if running else []
     parts += [f"of {names(unended)} no end was seen"] if unended else []
@@ -205,14 +210,16 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobSta
 
     It is not there, or waits for the end of pods in which a sidecar runs on.
     """
-    if not facts.never_restarts or not all(one.stopped for one in facts.replicas):
+    if not facts.never_restarts or not all(replica.stopped for replica in facts.replicas):
         return None
-    ends = [one.ending.at for one in facts.replicas if one.ending and one.ending.at]
+    ends = [replica.ending.at for replica in facts.replicas if replica.ending and replica.ending.at]
     if not ends or facts.now - max(ends) < SILENT_SECONDS:
         return None
-    if any(endings.has_failed(one) for one in facts.replicas):
+    if any(endings.has_failed(replica) for replica in facts.replicas):
         return _failed(facts, lines)
-    beside = sorted({name for one in facts.replicas if not one.ended for name in one.sidecars})
+    beside = sorted(
+        {name for replica in facts.replicas if not replica.ended for name in replica.sidecars}
+    )
     still = f"; {', '.join(beside)} ran on beside them" if beside else ""
     return _final(facts, Phase.SUCCEEDED, f"{_all(facts.replicas)} succeeded{still}.")
 
@@ -225,7 +232,7 @@ def _going(facts: Facts) -> JobState:
     if phase is Phase.RUNNING:
         # What delayed the start is past, except for a gang that no scheduler provides.
         failed = endings.unreported(facts)
-        again = SILENT_SECONDS if all(one.stopped for one in facts.replicas) else None
+        again = SILENT_SECONDS if all(replica.stopped for replica in facts.replicas) else None
         again = failed if isinstance(failed, float) else again
         trouble = next(waiting.gang_ignored(facts), None)
         trouble = failed if isinstance(failed, Finding) else trouble
@@ -252,24 +259,24 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
     unseen = _unseen_for(facts)
     if unseen is not None:
         return Phase.RUNNING if unseen >= UNSEEN_SECONDS else Phase.PENDING
-    if all(one.pod is None for one in facts.replicas):
+    if all(replica.pod is None for replica in facts.replicas):
         return Phase.PENDING if facts.job.get("status") or facts.events else Phase.CREATED
     # One that has ended or is gone has run, or the operator will say what became of it; but of a
     # job that was suspended and goes on, pods that are gone come anew.
     again = facts.condition(Phase.QUEUED, only_true=False) is not None
     gone = Phase.PENDING if again else Phase.RUNNING
     ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
-    found = [ways.get(state.phase, state.phase) for state in states]
-    endings_seen = (one.ending.reason for one in facts.replicas if one.ending)
+    phases = [ways.get(state.phase, state.phase) for state in states]
+    endings_seen = (replica.ending.reason for replica in facts.replicas if replica.ending)
     if any(TERMINATED.get(reason) is Terminated.NEVER_STARTED for reason in endings_seen):
-        found.append(Phase.STARTING)
-    return min(found, key=_FORWARD.index)
+        phases.append(Phase.STARTING)
+    return min(phases, key=_FORWARD.index)
 
 
 def _unseen_for(facts: Facts) -> float | None:
     """Seconds since the condition Running of a job of which no pod was seen; None: not so."""
     runs = facts.condition(Phase.RUNNING)
-    if runs is None or any(one.pod is not None for one in facts.replicas):
+    if runs is None or any(replica.pod is not None for replica in facts.replicas):
         return None
     since = moment(runs.get("lastTransitionTime"))
     return UNSEEN_SECONDS if since is None else max(0.0, facts.now - since)
@@ -315,85 +322,93 @@ def _final(facts: Facts, phase: Phase, why: Finding | str) -> JobState:
 
 
 def _over(facts: Facts) -> bool:
-    return not any(_may_write(facts, one) for one in facts.replicas)
+    return not any(_may_write(facts, replica) for replica in facts.replicas)
 
 
-def _may_write(facts: Facts, one: Replica) -> bool:
+def _may_write(facts: Facts, replica: Replica) -> bool:
     """Return whether a replica of a job that has ended may still write to its log."""
-    if one.pod is None or one.gone or one.ended or not one.started or one.on_lost_node:
+    if (
+        replica.pod is None
+        or replica.gone
+        or replica.ended
+        or not replica.started
+        or replica.on_lost_node
+    ):
         return False
-    if one.stopped and facts.never_restarts:
+    if replica.stopped and facts.never_restarts:
         return False
     # A pod that the operator made by mistake after it had ended the job is not the run's.
     ended = moment((facts.condition(Phase.FAILED) or {}).get("lastTransitionTime"))
-    made = moment(one.meta.get("creationTimestamp"))
-    remade = one.created > 1 and ended is not None and made is not None and made >= ended - 1
+    made = moment(replica.meta.get("creationTimestamp"))
+    remade = replica.created > 1 and ended is not None and made is not None and made >= ended - 1
     return not (endings.limit_struck(facts) and remade)
 
 
 def _states(facts: Facts) -> tuple[ReplicaState, ...]:
     return tuple(
         ReplicaState(
-            replica=one.name,
-            phase=_replica_phase(one),
-            node=one.node,
-            restarts=one.restarts,
-            exit_code=one.ending.code if one.ending and (one.ended or one.gone) else None,
-            detail=_detail(one),
-            image=_digest(one),
+            replica=replica.name,
+            phase=_replica_phase(replica),
+            node=replica.node,
+            restarts=replica.restarts,
+            exit_code=replica.ending.code
+            if replica.ending and (replica.ended or replica.gone)
+            else None,
+            detail=_detail(replica),
+            image=_digest(replica),
         )
-        for one in facts.replicas
+        for replica in facts.replicas
     )
 
 
-def _replica_phase(one: Replica) -> Phase:
-    phase = POD_PHASES.get(one.phase or "", Phase.PENDING)
-    if one.ended:
+def _replica_phase(replica: Replica) -> Phase:
+    phase = POD_PHASES.get(replica.phase or "", Phase.PENDING)
+    if replica.ended:
         return phase
-    if one.gone:
+    if replica.gone:
         return Phase.LOST
-    if one.pod is None or not one.node:
+    if replica.pod is None or not replica.node:
         return Phase.PENDING
     # Its container may have ended, and the pod not: that is a second behind.
-    if phase is not Phase.PENDING and "waiting" not in (one.main.get("state") or {}):
+    if phase is not Phase.PENDING and "waiting" not in (replica.main.get("state") or {}):
         return phase
-    return Phase.PULLING if _pulls(one) else Phase.STARTING
+    return Phase.PULLING if _pulls(replica) else Phase.STARTING
 
 
-def _pulls(one: Replica) -> bool:
-    states = (status.get("state") or {} for status in (*one.inits, one.main))
+def _pulls(replica: Replica) -> bool:
+    states = (status.get("state") or {} for status in (*replica.inits, replica.main))
     if any(
         reasons.waiting((state.get("waiting") or {}).get("reason", "")) is Waiting.IMAGE
         for state in states
     ):
         return True
-    last = one.last_event(Event.PULL_BEGAN, Event.PULL_ENDED)
+    last = replica.last_event(Event.PULL_BEGAN, Event.PULL_ENDED)
     return last is not None and EVENTS[last["reason"]] is Event.PULL_BEGAN
 
 
-def _detail(one: Replica) -> str:
-    if one.pod is None:
+def _detail(replica: Replica) -> str:
+    if replica.pod is None:
         return "no pod yet"
-    if one.gone and not one.ended:
+    if replica.gone and not replica.ended:
         return "its pod was deleted"
-    if one.ended:
-        ending = one.ending
-        reason = str(one.status.get("reason") or (ending.reason if ending else ""))
+    if replica.ended:
+        ending = replica.ending
+        reason = str(replica.status.get("reason") or (ending.reason if ending else ""))
         return "" if reason == "Completed" else reason
-    if one.terminating:
-        return "its node does not answer" if one.on_lost_node else "ending"
-    if not one.node:
+    if replica.terminating:
+        return "its node does not answer" if replica.on_lost_node else "ending"
+    if not replica.node:
         return "no node yet"
-    for status in (*one.inits, one.main):
+    for status in (*replica.inits, replica.main):
         waits = (status.get("state") or {}).get("waiting")
         if waits and waits.get("reason"):
             return str(waits["reason"])
     return ""
 
 
-def _digest(one: Replica) -> str | None:
+def _digest(replica: Replica) -> str | None:
     """Return the digest of ``docker.io/library/x@sha256:…``; a bare id is the node's own."""
-    _, at, digest = str(one.main.get("imageID") or "").rpartition("@")
+    _, at, digest = str(replica.main.get("imageID") or "").rpartition("@")
     return digest if at and digest.startswith("sha256:") else None
 
 

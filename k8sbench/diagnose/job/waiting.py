@@ -137,12 +137,20 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
 def half_placed(facts: Facts) -> bool:
     """Whether the job holds some nodes and waits for more: two such may block each other."""
     short = (
-        (report := scheduling.read(str((one.condition("PodScheduled") or {}).get("message") or "")))
+        (
+            report := scheduling.read(
+                str((replica.condition("PodScheduled") or {}).get("message") or "")
+            )
+        )
         and report.insufficient
-        for one in scheduling.unplaced(facts)
+        for replica in scheduling.unplaced(facts)
     )
     return bool(_placed(facts)) and any(short)
 
 
 def _placed(facts: Facts) -> list[Replica]:
-    return [one for one in facts.replicas if one.node and not one.ended and not one.gone]
+    return [
+        replica
+        for replica in facts.replicas
+        if replica.node and not replica.ended and not replica.gone
+    ]

@@ -12,10 +12,10 @@ QUOTED = 240
 
 def names(replicas: Sequence[Replica]) -> str:
     """Name replicas: all of up to three, else the first two and how many more."""
-    found = [one.name for one in replicas]
-    if len(found) > 3:
-        found = [*found[:2], f"{len(found) - 2} more"]
-    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+    shown = [replica.name for replica in replicas]
+    if len(shown) > 3:
+        shown = [*shown[:2], f"{len(shown) - 2} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def quoted(text: str) -> str:

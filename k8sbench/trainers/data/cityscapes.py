@@ -88,8 +88,8 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
                 yield str(error)
             else:
                 if len(held[ending]) != count:
-                    found = f"{len(held[ending]):,} of {count:,} {what}"
-                    yield f"{place.relative_to(folder)}: {found}"
+                    counts = f"{len(held[ending]):,} of {count:,} {what}"
+                    yield f"{place.relative_to(folder)}: {counts}"
                 for name in sorted(name for name, size in held[ending].items() if not size):
                     yield f"{_path(folder, ending, part, name)}: the file is empty"
         pictures, labels = held[PICTURE], held[LABELS]
@@ -110,7 +110,7 @@ def _pair(folder: Path, part: str, name: str, classes: int) -> tuple[Array, Arra
     path = _path(folder, LABELS, part, name)
     labels = decoding.labels(path)
     if labels.shape != picture.shape[:2]:
-        sizes = (f"{each.shape[1]} × {each.shape[0]}" for each in (labels, picture))
+        sizes = (f"{array.shape[1]} × {array.shape[0]}" for array in (labels, picture))
         raise BrokenSample(str(path), "it is {}, and its picture {}".format(*sizes))
     strange = (labels >= classes) & (labels != IGNORE)
     if strange.any():
@@ -130,14 +130,14 @@ def _path(folder: Path, ending: str, part: str, name: str) -> Path:
 
 def _listed(folder: Path, ending: str) -> dict[str, int]:
     """The files CITY/NAME`ending`: CITY/NAME and their bytes."""
-    found = {}
+    held = {}
     try:
         with os.scandir(folder) as cities:
-            for city in sorted(each.name for each in cities if each.is_dir()):
+            for city in sorted(city_folder.name for city_folder in cities if city_folder.is_dir()):
                 with os.scandir(folder / city) as files:
                     for file in files:
                         if file.name.endswith(ending):
-                            found[f"{city}/{file.name[: -len(ending)]}"] = file.stat().st_size
+                            held[f"{city}/{file.name[: -len(ending)]}"] = file.stat().st_size
     except OSError as error:
         raise DataError(f"{error.filename or folder}: {error.strerror}") from None
-    return found
+    return held

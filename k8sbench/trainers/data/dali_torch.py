@@ -83,7 +83,7 @@ def _collate(samples: Sequence[Read]) -> Batch:
     """The encoded pictures one after the other, and their lengths before what is said of them;
     nothing of a batch that is not whole.
     """
-    pairs = [each.pair for each in samples if each.pair is not None]
+    pairs = [sample.pair for sample in samples if sample.pair is not None]
     if len(pairs) < len(samples):
         return torch.zeros(0), torch.zeros(0), file_samples.note(samples)
     data = np.concatenate([encoded for encoded, _ in pairs])
@@ -123,10 +123,10 @@ class _Decoder:
             return None
         made = torch.empty(self._shape, dtype=torch.uint8, device=self._device)
         try:
-            (found,) = self._pipe.share_outputs()
+            (outputs,) = self._pipe.share_outputs()
             # On the stream on which the memory of `made` may still be in use.
             stream = torch.cuda.current_stream(self._device) if made.is_cuda else None
-            feed_ndarray(found.as_tensor(), made, cuda_stream=stream)
+            feed_ndarray(outputs.as_tensor(), made, cuda_stream=stream)
             if stream is not None:
                 stream.synchronize()
             self._pipe.release_outputs()

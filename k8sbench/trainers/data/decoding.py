@@ -44,8 +44,8 @@ def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = 
     if not data:
         raise BrokenSample(name, "the file is empty")
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as found:
-            made = (read or _rgb)(found)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture_file:
+            made = (read or _rgb)(picture_file)
     except Exception as error:  # damaged data make Pillow's decoders raise nearly anything
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "BytesIO" in why:  # which says where the data were, not what is wrong with them
@@ -65,10 +65,12 @@ def encoded(path: Path | str) -> tuple[bytes, tuple[int, int]]:
     data = _content(path)
     as_is = False
 
-    def read(found: Picture) -> Picture:
+    def read(picture: Picture) -> Picture:
         nonlocal as_is
-        as_is = found.format == "JPEG" and found.mode in ("RGB", "L") and data[-2:] == END_OF_JPEG
-        return found if as_is else _rgb(found)
+        as_is = (
+            picture.format == "JPEG" and picture.mode in ("RGB", "L") and data[-2:] == END_OF_JPEG
+        )
+        return picture if as_is else _rgb(picture)
 
     image = decoded(data, str(path), read)
     if not as_is:
@@ -86,17 +88,17 @@ def _content(path: Path | str) -> bytes:
         raise BrokenSample(str(path), error.strerror or str(error)) from None
 
 
-def _rgb(found: Picture) -> Picture:
-    if found.mode == "RGB":
-        found.load()
-        return found  # which `convert` would copy
-    return _of_16_bits(found) if found.mode.startswith("I") else found.convert("RGB")
+def _rgb(picture: Picture) -> Picture:
+    if picture.mode == "RGB":
+        picture.load()
+        return picture  # which `convert` would copy
+    return _of_16_bits(picture) if picture.mode.startswith("I") else picture.convert("RGB")
 
 
-def _of_one_byte(found: Picture) -> Picture:
-    if found.mode not in ("L", "P"):
-        raise ValueError(f"labels are one byte for each pixel, and here they are {found.mode}")
-    return found.copy()
+def _of_one_byte(picture: Picture) -> Picture:
+    if picture.mode not in ("L", "P"):
+        raise ValueError(f"labels are one byte for each pixel, and here they are {picture.mode}")
+    return picture.copy()
 
 
 def broken(path: Path | str) -> list[str]:
@@ -108,9 +110,9 @@ def broken(path: Path | str) -> list[str]:
     return []
 
 
-def _of_16_bits(found: Picture) -> Picture:
+def _of_16_bits(picture: Picture) -> Picture:
     # Pillow's own conversion cuts values above 255 off.
-    values = np.asarray(found).astype(np.int64).clip(0, 65535) // 257
+    values = np.asarray(picture).astype(np.int64).clip(0, 65535) // 257
     return Image.fromarray(values.astype(np.uint8)).convert("RGB")
 
 
@@ -180,14 +182,14 @@ def label(text: str, classes: int) -> int:
     return number
 
 
-def names(found: Iterable[str]) -> Array:
+def names(texts: Iterable[str]) -> Array:
     """Paths as bytes in one array: millions of objects would be copied by every loader process."""
-    return np.array([name.encode("utf-8", "surrogateescape") for name in found], dtype=np.bytes_)
+    return np.array([name.encode("utf-8", "surrogateescape") for name in texts], dtype=np.bytes_)
 
 
-def name(found: bytes) -> str:
+def name(encoded_name: bytes) -> str:
     """A path of :func:`names`."""
-    return bytes(found).decode("utf-8", "surrogateescape")
+    return bytes(encoded_name).decode("utf-8", "surrogateescape")
 
 
 def digest(parts: Iterable[bytes]) -> str:

@@ -101,10 +101,10 @@ def _listed(folder: Path, classes: int) -> list[tuple[str, int]]:
         return line[: len(path)].rstrip(), decoding.label(label, classes)
 
     path = folder / "train.txt"
-    found = list(decoding.lines(path, read, FORM))
-    if not found:
+    entries = list(decoding.lines(path, read, FORM))
+    if not entries:
         raise DataError(f"{path} has no pictures")
-    return found
+    return entries
 
 
 def read_pairs(path: Path, size: int) -> Pairs:
@@ -115,8 +115,8 @@ def read_pairs(path: Path, size: int) -> Pairs:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     try:
         encoded, same = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        pictures = [each if isinstance(each, bytes) else each.held for each in encoded]
-        told = [bool(each) for each in same]
+        pictures = [item if isinstance(item, bytes) else item.held for item in encoded]
+        told = [bool(item) for item in same]
     except Exception as error:  # damaged data make pickle raise nearly anything
         raise DataError(
             f"{path} is no pickle of a list of pictures and a list of truth values: {error}"

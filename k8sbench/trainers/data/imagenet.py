@@ -96,18 +96,18 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
     A class is numbered by the place of its folder among those in DIR/train, in order of names; at
     most `classes` of them fit the model.
     """
-    found = {part: _Listing.of(folder / part) for part in PICTURES}
-    known = found["train"].classes
+    listings = {part: _Listing.of(folder / part) for part in PICTURES}
+    known = listings["train"].classes
     if len(known) > classes:
         raise DataError(
             f"{folder / 'train'} has {len(known)} classes, more than the model's {classes}"
         )
-    if unknown := sorted(set(found["val"].classes) - set(known)):
+    if unknown := sorted(set(listings["val"].classes) - set(known)):
         raise DataError(f"{folder}: val has the class {unknown[0]}, which train has not")
 
     def part(name: str, *, training: bool) -> _Part:
         names, labels = [], []
-        for kind, pictures in found[name].classes.items():
+        for kind, pictures in listings[name].classes.items():
             names += [f"{kind}/{picture}" for picture, _ in pictures]
             labels += [list(known).index(kind)] * len(pictures)
         if not names:
@@ -117,8 +117,8 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
 
     listed = (
         f"{name}/{kind}/{picture} {length}\n"
-        for name in sorted(found)
-        for kind, pictures in found[name].classes.items()
+        for name in sorted(listings)
+        for kind, pictures in listings[name].classes.items()
         for picture, length in pictures
     )
     return Files(
@@ -141,17 +141,17 @@ class _Listing:
             kinds = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
             # Many at a time: a folder on a network takes its time for each.
             with ThreadPoolExecutor(16) as pool:
-                each = list(pool.map(_pictures, [folder / kind for kind in kinds]))
+                listed = list(pool.map(_pictures, [folder / kind for kind in kinds]))
         except OSError as error:
             raise DataError(f"{error.filename or folder}: {error.strerror}") from None
         if not kinds:
             raise DataError(f"{folder} has no folders of classes")
-        return cls(dict(zip(kinds, each, strict=True)))
+        return cls(dict(zip(kinds, listed, strict=True)))
 
 
 def _entries(folder: Path) -> Iterable[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
-        return [entry for entry in found if not entry.name.startswith(".")]
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if not entry.name.startswith(".")]
 
 
 def _pictures(folder: Path) -> list[tuple[str, int]]:
@@ -171,9 +171,9 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
         except DataError as error:
             yield str(error)
             continue
-        found = sum(map(len, classes.values()))
-        if found != count:
-            yield f"{part}: {found:,} of {count:,} pictures"
+        count_found = sum(map(len, classes.values()))
+        if count_found != count:
+            yield f"{part}: {count_found:,} of {count:,} pictures"
         if part == "train" and len(classes) != CLASSES:
             yield f"{part}: {len(classes):,} of {CLASSES:,} classes"
         yield from (f"{part}/{kind}: no pictures" for kind, held in classes.items() if not held)

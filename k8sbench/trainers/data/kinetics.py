@@ -35,18 +35,18 @@ Line = tuple[str, int, int]
 
 def indices_to_train(frames: int, segments: int, random: np.random.Generator) -> Array:
     """The frames, from 1, at a random place in each of equal parts of a clip."""
-    each = frames // segments
-    if not each:
+    length = frames // segments
+    if not length:
         return np.ones(segments, dtype=np.int64)
-    return np.arange(segments) * each + random.integers(each, size=segments) + 1
+    return np.arange(segments) * length + random.integers(length, size=segments) + 1
 
 
 def indices_to_validate(frames: int, segments: int) -> Array:
     """The frames, from 1, in the middle of equal parts of a clip."""
     if frames <= segments:
         return np.ones(segments, dtype=np.int64)
-    each = frames / segments
-    return np.array([int(each / 2 + each * segment) + 1 for segment in range(segments)])
+    length = frames / segments
+    return np.array([int(length / 2 + length * segment) + 1 for segment in range(segments)])
 
 
 def crop_box(width: int, height: int, size: int, random: np.random.Generator) -> Box:

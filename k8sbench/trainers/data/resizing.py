@@ -63,8 +63,8 @@ class Window:
         """Of uint8 [rows, columns]: uint8 [height, width]."""
         rows = _before(self.top, self.height, self.full[0], labels.shape[0])
         columns = _before(self.left, self.width, self.full[1], labels.shape[1])
-        found: Array = labels[rows].take(columns, axis=1)
-        return found
+        resized: Array = labels[rows].take(columns, axis=1)
+        return resized
 
 
 def _between(first: int, count: int, full: int, size: int) -> tuple[Array, Array, Array]:

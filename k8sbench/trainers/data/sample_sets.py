@@ -193,10 +193,10 @@ def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: in
     encoded, same = [], []
     for pair in range(pairs):
         random = _random(seed, _VAL, pair)
-        one = pair // 2 % people
+        person = pair // 2 % people
         equal = pair % 2 == 0
-        other = one if equal else (one + 1 + int(random.integers(people - 1))) % people
-        encoded += [_encoded(_face(size, who, random, seed), "JPEG") for who in (one, other)]
+        other = person if equal else (person + 1 + int(random.integers(people - 1))) % people
+        encoded += [_encoded(_face(size, who, random, seed), "JPEG") for who in (person, other)]
         same.append(equal)
     # Protocol 2: what the published .bin files have, and any Python reads.
     _write(folder / "lfw.bin", pickle.dumps((encoded, same), protocol=2))

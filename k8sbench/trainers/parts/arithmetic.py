@@ -31,7 +31,7 @@ DEEPLABV3PLUS = {
 
 def statement(types: Mapping[str, str], amp_dtype: str) -> dict[str, object]:
     """What a run states: the types, and a digest that is equal where they are."""
-    found = {kind: types[kind].format(half=HALF[amp_dtype]) for kind in sorted(types)}
-    text = json.dumps(found, separators=(",", ":"))
+    stated = {kind: types[kind].format(half=HALF[amp_dtype]) for kind in sorted(types)}
+    text = json.dumps(stated, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return {"by": "derived", "digest": digest, "types": found}
+    return {"by": "derived", "digest": digest, "types": stated}

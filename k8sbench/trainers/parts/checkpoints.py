@@ -136,10 +136,10 @@ class Checkpoints:
         Those that are damaged are named in `damaged`. Raises :class:`CheckpointError` where it was
         written with other settings, or where the folder cannot be read on each rank.
         """
-        found, error = None, None
+        newest, error = None, None
         try:
             if self.rank == 0:
-                found = self._newest()
+                newest = self._newest()
         except CheckpointError as refused:
             error = refused
         except OSError as unreadable:
@@ -148,14 +148,14 @@ class Checkpoints:
                 "folder or name another by --checkpoints",
                 passing=True,
             )
-        step = _NONE if found is None else found.step
+        step = _NONE if newest is None else newest.step
         if error is not None:
             step = _UNREADABLE if error.passing else _REFUSED
         step = self.agree(step)
         if self.rank != 0 and step >= 0:
             with contextlib.suppress(OSError, _DamagedError):
-                found = self._read(self.folder / _name(step))
-        everywhere = self.all_fine((found is not None) == (step >= 0) or self.rank == 0)
+                newest = self._read(self.folder / _name(step))
+        everywhere = self.all_fine((newest is not None) == (step >= 0) or self.rank == 0)
         if error is None and step in {_REFUSED, _UNREADABLE}:
             error = CheckpointError(
                 "rank 0 cannot go on from its checkpoints; its output says why",
@@ -169,7 +169,7 @@ class Checkpoints:
             )
         if error is not None:
             raise error
-        return found
+        return newest
 
     def _attempt(self, act: Callable[[], None]) -> str | None:
         """Do it; what stood in the way, as a sentence."""
@@ -184,18 +184,18 @@ class Checkpoints:
             self._sweep()
             for folder in sorted(self._all(), reverse=True):
                 try:
-                    found = self._read(folder)
+                    checkpoint = self._read(folder)
                     _check(folder)
                 except (OSError, _DamagedError) as error:
                     why = _sentence(error, folder) if isinstance(error, OSError) else str(error)
                     self.damaged[folder.name] = f"{folder.name} is damaged: {why}"
                     continue
-                self._refuse_others(found)
-                return found
+                self._refuse_others(checkpoint)
+                return checkpoint
         return None
 
-    def _refuse_others(self, found: Checkpoint) -> None:
-        before = found.facts["same"]
+    def _refuse_others(self, checkpoint: Checkpoint) -> None:
+        before = checkpoint.facts["same"]
         changed = [
             f"{name} {before.get(name)!r} (now {self.same.get(name)!r})"
             for name in sorted({*before, *self.same})
@@ -203,8 +203,8 @@ class Checkpoints:
         ]
         if changed:
             raise CheckpointError(
-                f"{found.folder} was written with {', '.join(changed)}; start as before, or name "
-                "an empty folder by --checkpoints"
+                f"{checkpoint.folder} was written with {', '.join(changed)}; start as before, or"
+                " name an empty folder by --checkpoints"
             )
 
     def _read(self, folder: Path) -> Checkpoint:
@@ -223,14 +223,16 @@ class Checkpoints:
             self._remove(final)
         part.rename(final)
         _to_disk(self.folder)
-        whole = [each for each in sorted(self._all()) if each.name not in self.damaged]
+        whole = [saved for saved in sorted(self._all()) if saved.name not in self.damaged]
         for folder in self._all():
             if folder != final and folder not in whole[-self.keep :]:
                 self._remove(folder)
         return sum(size for size, _ in files.values())
 
     def _all(self) -> list[Path]:
-        return [each for each in self.folder.iterdir() if re.fullmatch(r"step-\d{10}", each.name)]
+        return [
+            folder for folder in self.folder.iterdir() if re.fullmatch(r"step-\d{10}", folder.name)
+        ]
 
     def _remove(self, folder: Path) -> None:
         """Remove a checkpoint so that no half of it is ever taken for one."""
@@ -242,8 +244,8 @@ class Checkpoints:
 
     def _sweep(self) -> None:
         """Remove what killed attempts left."""
-        for each in self.folder.glob(".step-*.part"):
-            shutil.rmtree(each, ignore_errors=True)
+        for unfinished in self.folder.glob(".step-*.part"):
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _name(step: int) -> str:

@@ -128,7 +128,7 @@ def collate(samples: Sequence[Read]) -> Batch:
     """One batch: inputs and targets of the whole samples (of no use if there is none), and a note
     of their numbers and of the broken ones, for a :class:`Ledger`.
     """
-    pairs = [each.pair for each in samples if each.pair is not None]
+    pairs = [sample.pair for sample in samples if sample.pair is not None]
     if not pairs:
         nothing = np.zeros((1, 3, 1, 1), np.uint8)  # Paddle carries no empty arrays
         return nothing, nothing, note(samples)
@@ -138,8 +138,8 @@ def collate(samples: Sequence[Read]) -> Batch:
 
 def note(samples: Sequence[Read]) -> str:
     """The numbers of a batch's samples, and its broken ones, for a :class:`Ledger`."""
-    numbers = [each.number for each in samples if each.pair is not None]
-    return json.dumps([numbers, [one for each in samples for one in each.broken]])
+    numbers = [sample.number for sample in samples if sample.pair is not None]
+    return json.dumps([numbers, [reason for sample in samples for reason in sample.broken]])
 
 
 class Ledger:

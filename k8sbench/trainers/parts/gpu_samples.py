@@ -81,14 +81,14 @@ class Sampler:
                 # Asked to stop during the wait it takes one sample more.
                 goes_on = not self._stopping.is_set()
                 at = time.time()
-                found: dict[str, float | None] = {
+                sample: dict[str, float | None] = {
                     name: _asked(library, device, name) for name in names
                 }
                 if not divided:
-                    found[PROCESSES] = library.processes(device)
+                    sample[PROCESSES] = library.processes(device)
                 with self._writing:
                     self._at.append(round(at, 3))
-                    for name, value in found.items():
+                    for name, value in sample.items():
                         self._values.setdefault(name, []).append(value)
                 if len(self._at) >= AT_ONCE:
                     self._write()

@@ -169,8 +169,10 @@ class Loop(abc.ABC, Generic[W, S]):
 
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         """Inputs, targets and notes, by the framework's loader; on the host perhaps."""
-        found: Iterable[tuple[Any, Any, str]] = self.data.files(reader, batches, self.here)
-        return found
+        batches_of_files: Iterable[tuple[Any, Any, str]] = self.data.files(
+            reader, batches, self.here
+        )
+        return batches_of_files
 
     def on_device(self, inputs: Any, targets: Any) -> Any:
         """Inputs, normalised, and targets on the device."""
@@ -195,9 +197,9 @@ class Loop(abc.ABC, Generic[W, S]):
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
-            found: Iterator[tuple[Any, Any]]
-            found = self.data.source(self.work.samples, self.here, self.work.normalise)
-            return found
+            source: Iterator[tuple[Any, Any]]
+            source = self.data.source(self.work.samples, self.here, self.work.normalise)
+            return source
         return self._training_batches(self.files.training, self.broken)
 
     def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:

@@ -89,7 +89,7 @@ def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]
         "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration"),
         "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth"),
         "nvlinks": sum(known) if known else None,  # the active ones
-        "throttle_reasons": next((each for each in reasons if each is not None), None),
+        "throttle_reasons": next((mask for mask in reasons if mask is not None), None),
     }
 
 
@@ -140,8 +140,8 @@ def connect_by_nccl(connect: Callable[[], object]) -> str | None:
                 if is_shown or "NCCL WARN" in line:
                     sys.stderr.write(f"{line}\n")  # one by one: all ranks write into one pipe
             sys.stderr.flush()
-    found = re.search(r"Using network (\S.*)", text)
-    return found[1].strip() if found else None
+    match = re.search(r"Using network (\S.*)", text)
+    return match[1].strip() if match else None
 
 
 def _move_to_stderr(log: Path) -> None:
@@ -174,8 +174,8 @@ def _driver_from_proc() -> str | None:
 
 def _cpu_model() -> str | None:
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
-    return found[1].strip() if found else platform.machine() or None
+    match = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return match[1].strip() if match else platform.machine() or None
 
 
 def _memlock() -> int | str | None:

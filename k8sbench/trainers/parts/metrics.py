@@ -21,9 +21,9 @@ def mean_iou(matrix: Array) -> float:
     either (mmsegmentation; PaddleSeg counts the others as 0).
     """
     hits = np.diagonal(matrix)
-    found = _shares(hits, matrix.sum(0) + matrix.sum(1) - hits)
-    found = found[~np.isnan(found)]
-    return float(found.mean()) if found.size else float("nan")
+    shares = _shares(hits, matrix.sum(0) + matrix.sum(1) - hits)
+    shares = shares[~np.isnan(shares)]
+    return float(shares.mean()) if shares.size else float("nan")
 
 
 def pixel_accuracy(matrix: Array) -> float:

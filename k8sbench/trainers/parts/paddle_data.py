@@ -36,7 +36,8 @@ def source(
 def _fixed(samples: Samples[Any], session: Session) -> Iterator[Sample]:
     numbers = next(shares(session.place, session.settings.batch_size))
     inputs, targets = (
-        paddle.to_tensor(np.stack(each)) for each in zip(*map(samples.ready, numbers), strict=True)
+        paddle.to_tensor(np.stack(column))
+        for column in zip(*map(samples.ready, numbers), strict=True)
     )
     return itertools.repeat((_in_layout(inputs, session), targets))
 
@@ -75,13 +76,13 @@ def _batches(data: Any, batches: Any, session: Session, **options: Any) -> Itera
         worker_init_fn=_in_loader,
         **options,
     )
-    found = iter(loader)
+    iterator = iter(loader)
     try:
-        yield from found
+        yield from iterator
     finally:
         # Batches on their way lie in /dev/shm, and stay there unless this is called: Paddle leaves
         # it to the interpreter's clean-up, which never reaches an iterator with threads of its own.
-        found._try_shutdown_all()
+        iterator._try_shutdown_all()
 
 
 def _in_loader(_: int) -> None:
@@ -107,7 +108,9 @@ def on_device(
 
 @functools.cache
 def _constants(normalise: Normalise) -> tuple[Any, ...]:
-    return tuple(paddle.to_tensor(each, dtype="float32").reshape([-1, 1, 1]) for each in normalise)
+    return tuple(
+        paddle.to_tensor(triple, dtype="float32").reshape([-1, 1, 1]) for triple in normalise
+    )
 
 
 def _in_layout(inputs: Any, session: Session) -> Any:

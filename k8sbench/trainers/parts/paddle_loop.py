@@ -114,7 +114,7 @@ class _Run(loop.Loop[Work, Session]):
         return self.model.sublayers()
 
     def statistics(self) -> Iterator[Any]:
-        return (each for each in self.bare.state_dict().values() if each.stop_gradient)
+        return (value for value in self.bare.state_dict().values() if value.stop_gradient)
 
     def parts(self) -> dict[str, Any]:
         return {
@@ -155,8 +155,8 @@ class _Run(loop.Loop[Work, Session]):
 
     def gradients(self) -> list[Any]:
         """Of all parameters of the model that have one."""
-        found = (parameter.grad for parameter in self.model.parameters())
-        return [gradient for gradient in found if gradient is not None]
+        gradients_found = (parameter.grad for parameter in self.model.parameters())
+        return [gradient for gradient in gradients_found if gradient is not None]
 
     def read(self, values: Mapping[str, Any]) -> None:
         printed = paddle.stack([value.detach().astype("float32") for value in values.values()])

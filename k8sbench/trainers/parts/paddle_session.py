@@ -163,8 +163,8 @@ class Session(session.Session):
         return paddle.to_tensor(values).astype("float64")
 
     def array(self, values: Any) -> Array:
-        found: Array = values.numpy()
-        return found
+        array: Array = values.numpy()
+        return array
 
     def put(self, tensor: Any, values: Array) -> None:
         tensor.set_value(values)
@@ -253,11 +253,11 @@ def _autocast(dtype: str, **lists: Any) -> Any:
 
 def _amp_has_effect(dtype: str) -> bool:
     """Whether a product comes out in `dtype`: Paddle leaves AMP off where it cannot, and warns."""
-    one = paddle.ones([1, 1])
+    ones = paddle.ones([1, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with _autocast(dtype):
-            return bool(paddle.matmul(one, one).dtype == getattr(paddle, HALF[dtype]))
+            return bool(paddle.matmul(ones, ones).dtype == getattr(paddle, HALF[dtype]))
 
 
 def _nccl_version() -> str | None:
@@ -287,5 +287,5 @@ def _cuda_identity(index: int) -> tuple[str | None, str | None]:
 
 def count_parameters(layer: Any, *, statistics: bool = False) -> int:
     """Trained parameters; with batch norm's statistics, which Paddle also calls so, if asked."""
-    counted = [each for each in layer.parameters() if each.trainable or statistics]
-    return sum(int(np.prod(each.shape)) for each in counted)
+    counted = [parameter for parameter in layer.parameters() if parameter.trainable or statistics]
+    return sum(int(np.prod(parameter.shape)) for parameter in counted)

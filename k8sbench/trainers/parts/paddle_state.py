@@ -33,14 +33,14 @@ def save(
     """
     trained = _trained(model)
     if first:
-        common = {f"model/{name}": each.numpy() for name, each in trained.items()}
+        common = {f"model/{name}": array.numpy() for name, array in trained.items()}
         common |= _momentum("model", trained, optimizer)
         common |= {f"scaler/{name}": value for name, value in scaler.state_dict().items()}
         _write(folder / COMMON, common)
-    own = {f"model/{name}": each.numpy() for name, each in _statistics(model).items()}
+    own = {f"model/{name}": array.numpy() for name, array in _statistics(model).items()}
     if sharded is not None:
         parts = _trained(sharded)
-        own |= {f"sharded/{name}": each.numpy() for name, each in parts.items()}
+        own |= {f"sharded/{name}": array.numpy() for name, array in parts.items()}
         own |= _momentum("sharded", parts, optimizer)
     _write(folder / OWN, own)
 
@@ -71,22 +71,26 @@ def restore(
 
 
 def _trained(layer: Any) -> dict[str, Any]:
-    return {name: each for name, each in layer.named_parameters() if not each.stop_gradient}
+    return {
+        name: parameter
+        for name, parameter in layer.named_parameters()
+        if not parameter.stop_gradient
+    }
 
 
 def _statistics(layer: Any) -> dict[str, Any]:
     """All that is not trained: batch norm's statistics, which Paddle counts among both kinds."""
     trained = _trained(layer)
-    return {name: each for name, each in layer.state_dict().items() if name not in trained}
+    return {name: value for name, value in layer.state_dict().items() if name not in trained}
 
 
 def _momentum(kind: str, parameters: Mapping[str, Any], optimizer: Any) -> dict[str, Array]:
     """None of it before the first step."""
-    found = optimizer.state_dict()
+    state = optimizer.state_dict()
     return {
-        f"{kind}@{VELOCITY}/{name}": found[key].numpy()
-        for name, each in parameters.items()
-        if (key := f"{each.name}_{VELOCITY}_0") in found
+        f"{kind}@{VELOCITY}/{name}": state[key].numpy()
+        for name, parameter in parameters.items()
+        if (key := f"{parameter.name}_{VELOCITY}_0") in state
     }
 
 

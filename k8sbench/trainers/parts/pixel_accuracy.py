@@ -25,8 +25,8 @@ def evaluation(
         # A row for each byte that a label can be: those without a class come after all others.
         return bincount(pairs.flatten(), minlength=(IGNORE + 1) * classes)[: classes**2]
 
-    def figures(found: Array) -> Mapping[str, float]:
-        matrix = found.reshape(classes, classes)
+    def figures(counts: Array) -> Mapping[str, float]:
+        matrix = counts.reshape(classes, classes)
         return {
             "mIoU": 100.0 * metrics.mean_iou(matrix),
             "aAcc": 100.0 * metrics.pixel_accuracy(matrix),

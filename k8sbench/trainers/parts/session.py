@@ -194,13 +194,13 @@ class Session(abc.ABC):
         }
         if not self.on_gpu:
             return facts
-        found, address, uuid = self.gpu()
+        model, address, uuid = self.gpu()
         facts |= {
-            "gpu_model": found.name,
+            "gpu_model": model.name,
             "gpu_index": self.index,
             "gpu_uuid": uuid,
-            "gpu_memory_mib": found.total_memory // MIB,
-            "gpu_compute_capability": f"{found.major}.{found.minor}",
+            "gpu_memory_mib": model.total_memory // MIB,
+            "gpu_compute_capability": f"{model.major}.{model.minor}",
         }
         return facts | machine.gpu(address, uuid)
 

@@ -160,10 +160,10 @@ def source(text: str) -> str:
 
 def size(text: str) -> tuple[int, int]:
     """An argparse type: HEIGHTxWIDTH, as in 512x1024."""
-    found = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", text.lower())
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", text.lower())
+    if match is None:
         raise argparse.ArgumentTypeError(f"must be HEIGHTxWIDTH, as in 512x1024, not {text!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 class Parser(argparse.ArgumentParser):
@@ -377,8 +377,8 @@ def read(
     if add_options is not None:
         add_options(made.add_argument_group("this benchmark's own options"))
     given = made.parse_args(argv)
-    if (wrong := _contradiction(given)) is not None:
-        made.error(wrong)
+    if (contradiction := _contradiction(given)) is not None:
+        made.error(contradiction)
     amp_dtype = None if given.amp_dtype == "none" else str(given.amp_dtype)
     batch_size = given.batch_size
     if batch_size is None:
@@ -387,29 +387,32 @@ def read(
             batch_size = defaults.batch_size_amp
     workers = given.workers
     if workers is None:
-        each = defaults.recipe_workers.get(given.recipe, (defaults.workers, defaults.workers))
+        worker_counts = defaults.recipe_workers.get(
+            given.recipe, (defaults.workers, defaults.workers)
+        )
         # Starting as many as a full run takes would be most of what a small one does.
-        workers = 1 if given.preset == "smoke" else each[amp_dtype is not None]
+        workers = 1 if given.preset == "smoke" else worker_counts[amp_dtype is not None]
     upstream = {
         "channels_last": amp_dtype is not None and given.recipe in defaults.channels_last_amp,
         "cudnn_benchmark": defaults.cudnn_benchmark,
         "overlap": amp_dtype is None or given.recipe not in defaults.flat_sum_amp,
     }
-    found: dict[str, Any] = {
-        each.name: getattr(given, each.name, False) for each in fields(Settings)
+    values: dict[str, Any] = {
+        worker_counts.name: getattr(given, worker_counts.name, False)
+        for worker_counts in fields(Settings)
     }
     # As set, else as upstream; an option that the trainer lacks is off, but that its gradients are
     # summed as upstream's.
-    found["overlap"] = getattr(given, "overlap", None)
+    values["overlap"] = getattr(given, "overlap", None)
     for name in SPEED_OPTIONS:
-        found[name] = upstream.get(name, False) if found[name] is None else found[name]
-    found |= {
+        values[name] = upstream.get(name, False) if values[name] is None else values[name]
+    values |= {
         "variant": given.variant or given.recipe,
         "batch_size": batch_size,
         "amp_dtype": amp_dtype,
         "workers": workers,
     }
-    return Settings(**found), given
+    return Settings(**values), given
 
 
 def add_check_options(group: argparse._ArgumentGroup) -> None:

@@ -84,4 +84,4 @@ def on_device(
 
 @functools.cache
 def _constants(normalise: Normalise, device: torch.device) -> tuple[Tensor, ...]:
-    return tuple(torch.tensor(each, device=device).view(-1, 1, 1) for each in normalise)
+    return tuple(torch.tensor(triple, device=device).view(-1, 1, 1) for triple in normalise)

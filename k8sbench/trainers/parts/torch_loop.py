@@ -149,5 +149,5 @@ class _Run(loop.Loop[Work, Session]):
 
     def gradients(self) -> list[Tensor]:
         """Of all parameters that have one."""
-        found = (parameter.grad for parameter in self.bare.parameters())
-        return [gradient for gradient in found if gradient is not None]
+        gradients_found = (parameter.grad for parameter in self.bare.parameters())
+        return [gradient for gradient in gradients_found if gradient is not None]

@@ -156,8 +156,8 @@ class Session(session.Session):
         return torch.as_tensor(values, dtype=torch.float64, device=self.device)
 
     def array(self, values: Tensor) -> Array:
-        found: Array = values.cpu().numpy()
-        return found
+        array: Array = values.cpu().numpy()
+        return array
 
     def put(self, tensor: Any, values: Array) -> None:
         tensor.copy_(torch.from_numpy(values))
@@ -179,8 +179,8 @@ class Session(session.Session):
         }
 
     def gpu(self) -> tuple[Any, str | None, str | None]:
-        found = torch.cuda.get_device_properties(self.device)
-        return found, _pci_address(found), str(getattr(found, "uuid", "")) or None
+        properties = torch.cuda.get_device_properties(self.device)
+        return properties, _pci_address(properties), str(getattr(properties, "uuid", "")) or None
 
 
 def open_session(settings: Settings) -> Session:
@@ -251,8 +251,8 @@ def _quiet_stdout() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _pci_address(found: Any) -> str | None:
+def _pci_address(gpu: Any) -> str | None:
     try:
-        return f"{found.pci_domain_id:08x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        return f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
     except AttributeError:
         return None

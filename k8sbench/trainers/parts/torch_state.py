@@ -25,7 +25,9 @@ def save(folder: Path, *, model: nn.Module, optimizer: Any, scaler: Any, first: 
     """
     if first:
         common = {
-            "parameters": {name: each.detach() for name, each in model.named_parameters()},
+            "parameters": {
+                name: parameter.detach() for name, parameter in model.named_parameters()
+            },
             "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(),
         }

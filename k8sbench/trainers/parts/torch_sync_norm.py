@@ -46,8 +46,10 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):
         elif count != self.count:
             raise ValueError(f"batch norm began with {self.count} samples per rank, now {count}")
         running = (self.running_mean, self.running_var, self.momentum)
-        found: Tensor = _Normalise.apply(x, self.weight, self.bias, self.eps, self.counts, running)
-        return found
+        normalised: Tensor = _Normalise.apply(
+            x, self.weight, self.bias, self.eps, self.counts, running
+        )
+        return normalised
 
 
 def synchronise(model: nn.Module) -> nn.Module:
@@ -70,10 +72,10 @@ def _equal_counts(count: int, running_mean: Tensor) -> tuple[Tensor, Tensor]:
     The only values that the host ever reads, in the first step.
     """
     mine = torch.tensor([count], device=running_mean.device)
-    each = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(each, mine)
-    told = torch.cat(each)
-    if told.tolist() != [count] * len(each):
+    of_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(of_rank, mine)
+    told = torch.cat(of_rank)
+    if told.tolist() != [count] * len(of_rank):
         raise ValueError(f"ranks with unequal batches, of {told.tolist()} samples in batch norm")
     return told.to(running_mean.dtype), told.int()
 
@@ -95,8 +97,8 @@ class _Normalise(torch.autograd.Function):
             x, *all_ranks.unbind(1), *running, eps, counts[0]
         )
         ctx.save_for_backward(x, weight, mean, invstd, counts[1])
-        found: Tensor = kernels.batch_norm_elemt(x, weight, bias, mean, invstd, eps)
-        return found
+        normalised: Tensor = kernels.batch_norm_elemt(x, weight, bias, mean, invstd, eps)
+        return normalised
 
     @staticmethod
     @once_differentiable
@@ -175,9 +177,9 @@ class Formulas:
         *_: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Sums of the gradient, and of it times the distance from the mean; and what follows."""
-        wide, each = _wide(gradient), _but_channels(x)
-        total = wide.sum(each)
-        by_distance = (wide * (_wide(x) - _column(mean, x))).sum(each)
+        wide, but_channels = _wide(gradient), _but_channels(x)
+        total = wide.sum(but_channels)
+        by_distance = (wide * (_wide(x) - _column(mean, x))).sum(but_channels)
         return total, by_distance, (by_distance * invstd).to(weight.dtype), total.to(weight.dtype)
 
     @staticmethod

@@ -107,20 +107,20 @@ class Training:
         if self.checkpoints is None:
             return 0
         try:
-            found = self.checkpoints.latest()
+            checkpoint = self.checkpoints.latest()
         except CheckpointError as error:
             refuse(str(error), passing=error.passing)
         for sentence in self.checkpoints.damaged.values():
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
-        if found is None:
+        if checkpoint is None:
             return 0
-        self.run.restore(found.of(0), found.of(self.run.here.place.rank))
-        target, self.reached = self.reached.target, Reached(**found.facts["reached"])
+        self.run.restore(checkpoint.of(0), checkpoint.of(self.run.here.place.rank))
+        target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
-        self._event("resume", {"step": found.step, "restored": found.folder.name})
-        return found.step
+        self._event("resume", {"step": checkpoint.step, "restored": checkpoint.folder.name})
+        return checkpoint.step
 
     def begin(self) -> None:
         """The first step is next."""

@@ -24,9 +24,9 @@ def evaluation(files: Files) -> Evaluation:
     def sums(backbone: Any, both: Any, _: Any, numbers: list[int]) -> Any:
         faces = both.flatten(0, 1)
         # As upstream: a face and its mirror image are one embedding.
-        found = (backbone(faces) + backbone(faces.flip(-1))).astype("float64")
-        found = F.normalize(found).reshape([len(numbers), 2, -1])
-        distances = (found[:, 0] - found[:, 1]).square().sum(-1)
+        embeddings = (backbone(faces) + backbone(faces.flip(-1))).astype("float64")
+        embeddings = F.normalize(embeddings).reshape([len(numbers), 2, -1])
+        distances = (embeddings[:, 0] - embeddings[:, 1]).square().sum(-1)
         rows = paddle.stack([distances, paddle.ones_like(distances)], axis=1)
         empty = paddle.zeros([len(pairs), 2], dtype="float64")
         return paddle.scatter(empty, paddle.to_tensor(numbers, dtype="int64"), rows).flatten()

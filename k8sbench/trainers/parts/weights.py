@@ -57,7 +57,7 @@ def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], obj
     same. Nothing is put unless all fits; else raises :class:`WeightsError`.
     """
     arrays = _read(path)
-    inside = {name: neutral(name, len(each.shape)) for name, each in tensors.items()}
+    inside = {name: neutral(name, len(tensor.shape)) for name, tensor in tensors.items()}
     prefix = next(name.partition("backbone.")[0] for name in tensors if "backbone." in name)
     known = {key: name for name, key in inside.items() if key is not None}
     known |= {
@@ -72,7 +72,7 @@ def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], obj
         for key, name in known.items()
         if key in arrays and arrays[key].shape != _shape(tensors[name])
     ]
-    wrong = [
+    unlike = [
         f"{words} {_some(names)}"
         for words, names in (
             ("it lacks", missing),
@@ -81,8 +81,8 @@ def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], obj
         )
         if names
     ]
-    if wrong:
-        raise WeightsError(f"the weights in {path} are not of this model: {'; '.join(wrong)}")
+    if unlike:
+        raise WeightsError(f"the weights in {path} are not of this model: {'; '.join(unlike)}")
     for key, name in known.items():
         put(tensors[name], arrays[key])
     left = {
@@ -96,11 +96,11 @@ def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], obj
 def neutral(name: str, dimensions: int) -> str | None:
     """The file's name for a tensor of our models; None outside a backbone and for counters."""
     before, inside, rest = name.rpartition("backbone.")
-    found = _INSIDE.fullmatch(rest) if inside and (not before or before.endswith(".")) else None
-    if found is None or found["leaf"] == "num_batches_tracked":
+    match = _INSIDE.fullmatch(rest) if inside and (not before or before.endswith(".")) else None
+    if match is None or match["leaf"] == "num_batches_tracked":
         return None
-    unit = re.sub(r"body\.\d", lambda body: _OURS[body[0]], found["unit"])
-    leaf = _OURS.get(found["leaf"], found["leaf"])
+    unit = re.sub(r"body\.\d", lambda body: _OURS[body[0]], match["unit"])
+    leaf = _OURS.get(match["leaf"], match["leaf"])
     return f"{unit}.{'conv' if dimensions == 4 else 'norm'}.{leaf}"
 
 
@@ -118,11 +118,11 @@ def names(*, deep_stem: bool) -> Iterator[str]:
 
 def digest(path: Path) -> str:
     """SHA-256 of a file, hex."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
+            sha256.update(block)
+    return sha256.hexdigest()
 
 
 def _read(path: Path) -> dict[str, Array]:
@@ -142,6 +142,6 @@ def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-def _some(found: Sequence[str]) -> str:
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return ", ".join(found[:3]) + more
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
