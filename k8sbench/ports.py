@@ -14,7 +14,7 @@ import msgspec
 
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import PlanUnreadable
-from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
+from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -214,11 +214,11 @@ class MetricSource(Protocol):
         """Take no more of them; what was taken is kept until it is fetched. Idempotent."""
         return
 
-    def settles_in(self, wanted: Wanted) -> float:  # noqa: ARG002
+    def settles_in(self, wanted: SeriesQuery) -> float:  # noqa: ARG002
         """Seconds after the window's end until its last sample can be fetched; 0 if at once."""
         return 0.0
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the run's GPUs.
 
         Never raises: a source that cannot be reached has no series, and its reason.

@@ -17,7 +17,7 @@ from k8sbench.app.results import Rows
 from k8sbench.model import imported
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import case_key, case_values, checked_set_name
-from k8sbench.model.imported import Origin
+from k8sbench.model.imported import LogOrigin
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from k8sbench.app.stores import Note
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the logs."""
 
     set_name: str
@@ -50,7 +50,7 @@ class _Taken(NamedTuple):
     run_id: str
     files: tuple[ImportedFile, ...]
     measured: Measurement
-    origin: Origin
+    origin: LogOrigin
 
 
 def import_logs(
@@ -61,7 +61,7 @@ def import_logs(
     set_name: str | None = None,
     skip_unreadable: bool = False,
     where: str | None = None,
-) -> Imported:
+) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
 
     The same log twice, or one that another run of the store has, is among the failures. With
@@ -103,7 +103,7 @@ def import_logs(
             note(f"{finding.path}: {finding.message}")
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
-        return Imported(
+        return ImportedLogs(
             set_name=set_name,
             added=tuple(recorded),
             there=tuple(there),
@@ -187,7 +187,7 @@ def _planned(
     return added, there
 
 
-def _same(run: Run, plan: Any, origin: Origin) -> Run:
+def _same(run: Run, plan: Any, origin: LogOrigin) -> Run:
     """The run that is there, if it is what would be imported."""
     was, now = case_values(run.plan), case_values(plan)
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))

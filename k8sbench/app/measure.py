@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.app import catalog, results
 from k8sbench.model import choices
 from k8sbench.model.errors import InputError, UsageError
-from k8sbench.model.imported import Origin, Shape, completed
+from k8sbench.model.imported import LogOrigin, Shape, completed
 from k8sbench.model.spec import Framework
 from k8sbench.parse.families import NAMES
 
@@ -60,7 +60,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of reasons that do not reject."""
 
 
-class Candidate(NamedTuple):
+class LogCandidate(NamedTuple):
     """What a log may be, and the catalog's entry that says so; None: its format alone is known."""
 
     expected: Expectation
@@ -75,7 +75,7 @@ class GivenLogs(NamedTuple):
     """The logs of each run: path → name; None: the path itself."""
     failures: list[InputError]
     """Of what cannot be found."""
-    candidates: Callable[[str], tuple[list[Candidate], Shape | None]]
+    candidates: Callable[[str], tuple[list[LogCandidate], Shape | None]]
     """From a path to what the log may be, and to its case where that was given."""
 
 
@@ -143,7 +143,7 @@ def find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
 
 def of_run(
     files: Mapping[str, str | None], first: str, given: GivenLogs, options: MeasureOptions
-) -> tuple[Measurement, Origin]:
+) -> tuple[Measurement, LogOrigin]:
     """Measure the logs of one run, by path and name; ``first`` is the path of the first as given.
 
     Raises :class:`InputError` where they cannot be measured.
@@ -159,7 +159,7 @@ def of_run(
     opened = line_limit.opened(files, declared=any(log.declared for log in expected))
     measurement = measuring.measure(opened, expected, alone=True)
     chosen = _matching(candidates, measurement)
-    origin = Origin(
+    origin = LogOrigin(
         file=first,
         spec=chosen.loaded.spec if chosen.loaded else None,
         spec_digest=chosen.loaded.digest if chosen.loaded else "",
@@ -171,10 +171,10 @@ def of_run(
     return completed(measurement, origin), origin
 
 
-def _matching(candidates: Sequence[Candidate], measurement: Measurement) -> Candidate:
+def _matching(candidates: Sequence[LogCandidate], measurement: Measurement) -> LogCandidate:
     """The candidate that a log was measured by: of its format, else of its framework."""
 
-    def likeness(candidate: Candidate) -> tuple[bool, bool, bool]:
+    def likeness(candidate: LogCandidate) -> tuple[bool, bool, bool]:
         expected = candidate.expected
         name = expected.format if isinstance(expected.format, str) else expected.format.name
         own = measurement.environment.get("variant")
@@ -189,7 +189,7 @@ def _matching(candidates: Sequence[Candidate], measurement: Measurement) -> Cand
 
 def _candidates(
     options: MeasureOptions, files: Sequence[str]
-) -> Callable[[str], tuple[list[Candidate], Shape | None]]:
+) -> Callable[[str], tuple[list[LogCandidate], Shape | None]]:
     """Make the function that says what a file may be, and its case where that was given."""
     gpus = _rules("--gpus", options.gpus, _count, files)
     shapes = _rules("--case", options.case, choices.parse_case, files)
@@ -197,7 +197,7 @@ def _candidates(
     precisions = _rules("--precision", options.precision, _precision, files)
     made = functools.cache(functools.partial(_made, options))
 
-    def of(file: str) -> tuple[list[Candidate], Shape | None]:
+    def of(file: str) -> tuple[list[LogCandidate], Shape | None]:
         shape, count = shapes(file), gpus(file)
         if shape is not None and count not in {None, shape[0] * shape[1]}:
             raise InputError(
@@ -214,7 +214,7 @@ def _candidates(
 
 def _made(
     options: MeasureOptions, gpus: int | None, batch_size: int | None, precision: str | None
-) -> list[Candidate]:
+) -> list[LogCandidate]:
     """What a log may be, as the options say; the first one that it fits holds."""
     from k8sbench.measure.run.expectation import Expectation, from_variant
 
@@ -238,7 +238,7 @@ def _made(
         assert options.family is not None
         families = NAMES if options.family == AUTO else [options.family]
         given |= {"framework": options.framework, "by_user": True}
-        return [Candidate(Expectation(format=family, **given)) for family in families]
+        return [LogCandidate(Expectation(format=family, **given)) for family in families]
     loaded, name = catalog.benchmark(options.benchmark), options.variant
     spec = loaded.spec
     frameworks = [options.framework] if options.framework else list(spec.frameworks)
@@ -253,7 +253,7 @@ def _made(
         wanted = "/".join(part for part in (options.framework, name) if part)
         raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
     return [
-        Candidate(from_variant(spec, variant, **given), loaded, variant) for variant in variants
+        LogCandidate(from_variant(spec, variant, **given), loaded, variant) for variant in variants
     ]
 
 

@@ -16,7 +16,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.parse.families import NAMES
 
 if TYPE_CHECKING:
-    from k8sbench.app.importing import Imported
+    from k8sbench.app.importing import ImportedLogs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +78,7 @@ def log_options(function: F) -> F:
     return grouped(_LOGS, "options", lambda values: MeasureOptions(**values), names, function)
 
 
-def told(done: Imported) -> int:
+def told(done: ImportedLogs) -> int:
     """Note what was recorded and what was not; returns the exit code."""
     kind = "error" if done.rows is None else "left out"
     following = [*(error.action for error in done.failures[1:]), None]

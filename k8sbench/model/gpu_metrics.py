@@ -327,7 +327,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """The interval at which the source takes samples, seconds; None: to be seen from ``at``."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which series: those of the GPUs that a run's pods had, over a window."""
 
     run_id: str

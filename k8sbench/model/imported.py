@@ -34,7 +34,7 @@ Shape = tuple[int, int]
 """Nodes, and GPUs (CPU processes) on each."""
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a log besides what it states."""
 
     file: str
@@ -70,7 +70,7 @@ def history(at: float) -> tuple[Transition, ...]:
     )
 
 
-def completed(measurement: Measurement, origin: Origin) -> Measurement:
+def completed(measurement: Measurement, origin: LogOrigin) -> Measurement:
     """Add the GPU model that the user gives to a measurement whose log does not state it."""
     if origin.gpu_model is None or measurement.gpu_model == origin.gpu_model:
         return measurement
@@ -86,7 +86,7 @@ def completed(measurement: Measurement, origin: Origin) -> Measurement:
 
 
 def plan(
-    measurement: Measurement, origin: Origin, *, run_id: str, set_name: str, repeat: int
+    measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str, repeat: int
 ) -> RunPlan:
     """Make the plan of a measured log.
 
@@ -153,7 +153,7 @@ def plan(
     )
 
 
-def shape(measurement: Measurement, origin: Origin, notes: list[str]) -> Shape:
+def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shape:
     """Nodes and GPUs on each: as given, as the log states, or as the catalog's only such case."""
     if origin.shape is not None:
         return origin.shape
@@ -179,13 +179,13 @@ def shape(measurement: Measurement, origin: Origin, notes: list[str]) -> Shape:
     return 1, gpus
 
 
-def _stated(value: str | None, what: str, option: str, known: Any, origin: Origin) -> Any:
+def _stated(value: str | None, what: str, option: str, known: Any, origin: LogOrigin) -> Any:
     if value in (get_args(known) or known):
         return value
     raise _unknown(what, option, origin)
 
 
-def _unknown(what: str, option: str, origin: Origin) -> InputError:
+def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
     return InputError(
         f"the log does not state its {what}.",
         f"Give it with {option}, or {option} PATH=VALUE for a file, a folder or a pattern.",

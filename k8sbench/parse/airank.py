@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.model.sample import Mark
-from k8sbench.parse.family import Line
+from k8sbench.parse.family import CleanLine
 from k8sbench.parse.records import number_in
 
 NEEDLE = "AI-Rank-log"
@@ -24,7 +24,7 @@ _EVENT = re.compile(
 )
 
 
-def read(line: Line) -> Iterator[Mark]:
+def read(line: CleanLine) -> Iterator[Mark]:
     """Yield the AI-Rank events of a line."""
     for match in _EVENT.finditer(line.text):
         values = {

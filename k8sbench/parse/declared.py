@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from k8sbench.model.sample import Fact, Item, Mark, Shape
 from k8sbench.model.spec import Framework, LogFormat
 from k8sbench.parse.family import (
+    CleanLine,
     Family,
-    Line,
+    LineReader,
     LineRule,
     Read,
-    Reader,
     TextLines,
     each_line,
     records,
@@ -90,7 +90,7 @@ def _wraps(stamp_format: str) -> float | None:
     )
 
 
-def _unread(line: Line, match: re.Match[str]) -> Iterator[Mark]:
+def _unread(line: CleanLine, match: re.Match[str]) -> Iterator[Mark]:
     """Name what a group matched and is no number: 1,356.8 or 950.1k."""
     for name, text in match.groupdict().items():
         if name != "stamp" and text is not None and number_in(text) is None:
@@ -110,7 +110,7 @@ def stated(name: str, text: str) -> dict[str, str]:
     return {name: str(int(number))} if number is not None and whole else {}
 
 
-class _Reader(Reader):
+class _Reader(LineReader):
     def __init__(
         self,
         family: Family,
@@ -130,7 +130,7 @@ class _Reader(Reader):
         # The empty text is in every line: a pattern may match anything.
         return [LineRule("", "", _cut(read)) for read in reads]
 
-    def _others(self, line: Line) -> Iterator[Mark | Fact]:
+    def _others(self, line: CleanLine) -> Iterator[Mark | Fact]:
         for match in self._record.pattern.finditer(line.text) if self._record else ():
             yield from _unread(line, match)
         for pattern in self._facts:

@@ -21,7 +21,7 @@ from k8sbench.parse import stamps
 from k8sbench.parse.records import RecordRule, number_in
 
 
-class Line(NamedTuple):
+class CleanLine(NamedTuple):
     """A cleaned line: its number, from 1, its text, and the rank that printed it, "" if unknown."""
 
     number: int
@@ -92,7 +92,7 @@ class MarkRule(msgspec.Struct, frozen=True):
 
 
 class TextLines(NamedTuple):
-    """Some lines, in columns: see :class:`Line`."""
+    """Some lines, in columns: see :class:`CleanLine`."""
 
     numbers: list[int]
     texts: list[str]
@@ -113,7 +113,7 @@ class LineRule(NamedTuple):
     read: Read
 
 
-class Reader:
+class LineReader:
     """Reads the lines of one log of one family. Never raises on any text."""
 
     def __init__(self, family: Family) -> None:
@@ -138,12 +138,12 @@ class Reader:
 
     def head(self, number: int, text: str, source: str) -> Iterator[Fact]:
         """Facts in a line before the first record."""
-        for fact in self.facts(Line(number, text, source), self._family.facts):
+        for fact in self.facts(CleanLine(number, text, source), self._family.facts):
             self._stated.setdefault(fact.name, fact)
             if not fact.name.startswith("_"):
                 yield fact
 
-    def facts(self, line: Line, rules: Sequence[FactRule]) -> Iterator[Fact]:
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         """Apply a table of rules to a line."""
         for rule in rules:
             if rule.needle in line.text and (match := rule.pattern.search(line.text)):
@@ -170,7 +170,9 @@ class Reader:
 
 
 def each_line(
-    needle: str, read: Callable[[Line], Iterable[Item]], pattern: re.Pattern[str] | None = None
+    needle: str,
+    read: Callable[[CleanLine], Iterable[Item]],
+    pattern: re.Pattern[str] | None = None,
 ) -> Read:
     """Read the lines that hold a text, and match a pattern, one by one."""
 
@@ -181,7 +183,7 @@ def each_line(
         for index, (number, text, source) in enumerate(zip(*lines, strict=True)):
             # Most lines that hold a needle are training lines: the pattern alone tells them apart.
             if needle in text and (pattern is None or pattern.search(text)):
-                items += read(Line(number, text, source))
+                items += read(CleanLine(number, text, source))
                 indexes += [index] * (len(items) - len(indexes))
         return indexes, items
 
@@ -212,9 +214,9 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[MarkRule, ...] = ()
     opening: str = ""
     """Text that the program prints once, as it starts and before its facts; empty: none."""
-    make_reader: Callable[[Family], Reader] = Reader
+    make_reader: Callable[[Family], LineReader] = LineReader
 
-    def reader(self) -> Reader:
+    def reader(self) -> LineReader:
         """A reader for one log: in some logs an earlier line decides what a line means."""
         return self.make_reader(self)
 
@@ -252,7 +254,7 @@ def records(rule: RecordRule) -> Read:
 
 @_shared
 def _evaluations(rule: EvaluationRule) -> Read:
-    def read(line: Line) -> Iterator[Item]:
+    def read(line: CleanLine) -> Iterator[Item]:
         for match in rule.pattern.finditer(line.text):
             yield line.mark("evaluation", match[0])
             yield _evaluation(line, match, rule)
@@ -260,7 +262,7 @@ def _evaluations(rule: EvaluationRule) -> Read:
     return each_line(rule.needle, read, rule.pattern)
 
 
-def _evaluation(line: Line, match: re.Match[str], rule: EvaluationRule) -> Evaluation:
+def _evaluation(line: CleanLine, match: re.Match[str], rule: EvaluationRule) -> Evaluation:
     groups, value = match.groupdict(), float(match["value"])
     stamp = groups.get("stamp")
     return Evaluation(
@@ -279,7 +281,7 @@ def _evaluation(line: Line, match: re.Match[str], rule: EvaluationRule) -> Evalu
 def _marks(rule: MarkRule) -> Read:
     pattern = rule.pattern
 
-    def read(line: Line) -> Iterator[Item]:
+    def read(line: CleanLine) -> Iterator[Item]:
         if pattern is None:
             yield line.mark(rule.kind)
         elif match := pattern.search(line.text):

@@ -29,7 +29,7 @@ def ended(block: str) -> list[str]:
     return _ENDED.findall(block)
 
 
-class Lines:
+class UniqueLines:
     """The lines of a log in their order, of which each is given once.
 
     A block is whole lines, with their ends. A carriage return ends a piece of a line as a line

@@ -15,8 +15,8 @@ from k8sbench.model.sample import Item, Mark, Record
 from k8sbench.parse import airank
 from k8sbench.parse.cleaning import PREFIX_STARTS, pieces, plain, without_prefixes
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.family import Family, Line, LineRule, Reader, TextLines, each_line
-from k8sbench.parse.lines import Lines, NumberedLine
+from k8sbench.parse.family import CleanLine, Family, LineReader, LineRule, TextLines, each_line
+from k8sbench.parse.lines import NumberedLine, UniqueLines
 
 AT_ONCE = 128
 """Lines that are read at once."""
@@ -25,7 +25,7 @@ HEAD_ITEMS = 10_000
 OURS = FAMILIES["k8sbench"]
 
 
-class Log:
+class FamilyLog:
     """A log while it is read: iterate over it first, then read its attributes."""
 
     def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
@@ -35,7 +35,7 @@ class Log:
         """Family, line number and text of the first record of a family that was not asked for."""
         self.head_of: Family | None = None
         """Family whose program began the log, where it holds no record of any candidate."""
-        self._lines = Lines(blocks)
+        self._lines = UniqueLines(blocks)
         self._candidates = candidates
 
     def __iter__(self) -> Iterator[Item]:
@@ -73,7 +73,7 @@ class Log:
         """Whether it has no text at all."""
         return self._lines.empty
 
-    def _rest(self, family: Family, reader: Reader) -> Iterator[Sequence[Item]]:
+    def _rest(self, family: Family, reader: LineReader) -> Iterator[Sequence[Item]]:
         """Everything after the line that decided: the fast part."""
         lines = self._lines
         texts = (airank.NEEDLE, *reader.needles, *([family.opening] if family.opening else []))
@@ -86,7 +86,7 @@ class Log:
             else:
                 yield from self._block(reader, present)
 
-    def _block(self, reader: Reader, present: Sequence[str]) -> Iterator[Sequence[Item]]:
+    def _block(self, reader: LineReader, present: Sequence[str]) -> Iterator[Sequence[Item]]:
         """The rest of a block, which holds these of the needles and no header."""
         rules = reader.rules_for(present)
         if airank.NEEDLE in present:
@@ -110,7 +110,7 @@ class Log:
             yield [item for _, item in items]
 
     def _up_to_header(
-        self, family: Family, reader: Reader, present: Sequence[str]
+        self, family: Family, reader: LineReader, present: Sequence[str]
     ) -> Iterator[Sequence[Item]]:
         """A block that may hold a further header; up to that header and its facts."""
         for number, text in self._lines.rest():
@@ -161,10 +161,10 @@ def _whole_lines(numbers: list[int], texts: list[str]) -> TextLines:
     return TextLines(numbers, texts, sources)
 
 
-def _read(reader: Reader, number: int, text: str, source: str) -> list[Item]:
+def _read(reader: LineReader, number: int, text: str, source: str) -> list[Item]:
     items: list[Item] = []
     if airank.NEEDLE in text:
-        items += airank.read(Line(number, text, source))
+        items += airank.read(CleanLine(number, text, source))
     if any(needle in text for needle in reader.needles):
         items += reader.read(number, text, source)
     return items

@@ -20,7 +20,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.gpu_metrics import Fetched, Series, SourceName, Wanted
+from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery, SourceName
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
@@ -52,7 +52,7 @@ class _Owed(msgspec.Struct, kw_only=True):
     """A run whose GPU metrics are still to be fetched."""
 
     run: Run
-    wanted: Wanted
+    wanted: SeriesQuery
     due: float | None = None
     """When they are there, Unix seconds; None until the sources have said."""
     work: Future[float | list[Fetched]] | None = None
@@ -126,7 +126,7 @@ class Gathering:
             return
         self._owed[run.run_id] = _Owed(run=run, wanted=wanted)
 
-    def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> Wanted:
+    def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> SeriesQuery:
         """Say what is to be fetched: what was wanted before, if anything was; keeps it."""
         store = self._context.store
         wanted = _kept(store, run.run_id)
@@ -172,7 +172,7 @@ class Gathering:
     def _begin(self, one: _Owed, now: float) -> None:
         """Have a thread do what comes next for a run."""
         one.began = now
-        ask: Callable[[Sequence[MetricSource], Wanted], float | list[Fetched]]
+        ask: Callable[[Sequence[MetricSource], SeriesQuery], float | list[Fetched]]
         ask = _settled_or_fetched if one.due is None else all_fetched
         one.work = in_thread(partial(ask, self._sources, one.wanted))
         one.work.add_done_callback(lambda _: self._came.set())
@@ -206,7 +206,7 @@ class Gathering:
                 f" the figures stand without them. Fetch them with: k8sbench collect {names}"
             )
 
-    def _complete(self, run: Run, wanted: Wanted, found: Sequence[Fetched]) -> None:
+    def _complete(self, run: Run, wanted: SeriesQuery, found: Sequence[Fetched]) -> None:
         from k8sbench.measure.run import gpu_metrics
 
         store, run_id = self._context.store, run.run_id
@@ -251,11 +251,11 @@ def _fetch_of(run_id: str) -> str:
 
 def wanted_of(
     run: Run, nodes: Mapping[str, str | None], uuids: Sequence[str], start: float, end: float
-) -> Wanted:
+) -> SeriesQuery:
     """Say which series are a run's, given its replicas' nodes as far as they are known."""
     prefix = "" if run.location is None else f"{run.plan.job_name}-"
     nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
-    return Wanted(
+    return SeriesQuery(
         run_id=run.run_id,
         namespace=run.location.namespace if run.location else None,
         nodes={prefix + replica: node for replica, node in nodes.items()},
@@ -308,15 +308,17 @@ def kept_series(folder: Path) -> dict[str, list[Series]]:
     return found
 
 
-def _kept(store: Store, run_id: str) -> Wanted | None:
+def _kept(store: Store, run_id: str) -> SeriesQuery | None:
     path = store.folder(run_id) / WANTED
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Wanted)
+        return msgspec.json.decode(path.read_bytes(), type=SeriesQuery)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _settled_or_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> float | list[Fetched]:
+def _settled_or_fetched(
+    sources: Sequence[MetricSource], wanted: SeriesQuery
+) -> float | list[Fetched]:
     """Return when to ask the sources, or, where nothing has to be waited for, what they have."""
     found = [0.0]
     for source in sources:
@@ -325,12 +327,12 @@ def _settled_or_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> floa
     return max(found) or all_fetched(sources, wanted)
 
 
-def all_fetched(sources: Sequence[MetricSource], wanted: Wanted) -> list[Fetched]:
+def all_fetched(sources: Sequence[MetricSource], wanted: SeriesQuery) -> list[Fetched]:
     """Ask the sources one after the other; one that fails has its reason."""
     return [_fetched(source, wanted) for source in sources]
 
 
-def _fetched(source: MetricSource, wanted: Wanted) -> Fetched:
+def _fetched(source: MetricSource, wanted: SeriesQuery) -> Fetched:
     try:
         return source.fetch(wanted)
     except Exception as wrong:  # the run is measured, whatever becomes of its GPU metrics

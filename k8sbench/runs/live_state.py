@@ -19,7 +19,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
 from k8sbench.parse.cleaning import pieces
-from k8sbench.parse.family import Family, Reader
+from k8sbench.parse.family import Family, LineReader
 from k8sbench.ports import JobEvent, LogLine
 
 LAST_LINES = 15
@@ -58,13 +58,13 @@ class Output:
     """The last lines of one replica, and the steps in them."""
 
     def __init__(self, family: Family, plan: RunPlan) -> None:
-        self._reader: Reader = family.reader()
+        self._reader: LineReader = family.reader()
         self._plan = plan
         self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
         """The last lines, without the table in which torchrun reports which rank failed."""
-        self._report = exits.Report()
+        self._report = exits.TorchrunReport()
         self.last_at = 0.0
         """When its last line came, Unix seconds."""
         self.evaluation: Evaluation | None = None

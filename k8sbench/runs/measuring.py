@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.diagnose.job.changes import JOB_CHANGED
 from k8sbench.measure import verdict
 from k8sbench.measure.run import completeness, expectation, measuring, rules
-from k8sbench.measure.run.log_facts import Source
+from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
@@ -27,7 +27,7 @@ NO_LOG = "The run left no log: its program printed nothing, or the log was lost 
 
 def measure_run(
     run: Run,
-    logs: Iterable[Source],
+    logs: Iterable[OpenedLog],
     *,
     accept: Sequence[str] = (),
     gaps: Sequence[LogGap] = (),
@@ -41,7 +41,7 @@ def measure_run(
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
     watched = [_watched(log, gaps) for log in logs]
-    opened: list[Source] = [log if gaps else log.source for log in watched]
+    opened: list[OpenedLog] = [log if gaps else log.source for log in watched]
     try:
         if not opened:
             raise InputError(NO_LOG)
@@ -65,6 +65,6 @@ def measure_run(
     return verdict.of_measurement(found, (*found.reasons, *verdict.accepted(more, accept)), ())
 
 
-def _watched(log: Source, gaps: Sequence[LogGap]) -> completeness.Watched:
+def _watched(log: OpenedLog, gaps: Sequence[LogGap]) -> completeness.WatchedLog:
     own = [gap for gap in gaps if PurePath(log.name).stem == gap.replica]
-    return completeness.Watched(log, own)
+    return completeness.WatchedLog(log, own)

@@ -59,7 +59,7 @@ class UsageError(Exception):
     """What is wrong with the arguments or the environment, and what to do."""
 
 
-class Place(NamedTuple):
+class NodePlace(NamedTuple):
     """Which of the job's ranks this node has."""
 
     first: int  # in the job
@@ -68,7 +68,7 @@ class Place(NamedTuple):
     master: str | None  # where they meet, HOST:PORT; None: at a port of this node
 
 
-class Ending(NamedTuple):
+class RankEnd(NamedTuple):
     """How one rank ended."""
 
     rank: int  # as the job counts
@@ -99,7 +99,7 @@ def _signal(number: int) -> str:
     return f"Signal {number}"  # one of the real-time signals, which have no names
 
 
-class Lines:
+class RankLines:
     """Bytes in, whole lines out; remembers the last ones."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Rank:
 
     def __init__(self, number: int, command: Sequence[str], env: Mapping[str, str]) -> None:
         self.number = number
-        self.lines = Lines()
+        self.lines = RankLines()
         self.wrote = 0.0, 0  # what was last read of it: when, and how many bytes
         self.process = subprocess.Popen(
             command,
@@ -163,24 +163,24 @@ class Rank:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def ending(self) -> Ending | None:
+    def ending(self) -> RankEnd | None:
         """How it ended, unless well."""
         code = self.process.poll()
         if not code:
             return None
         code = -signal.SIGTERM if code == TERMINATED else code
-        return Ending(self.number, code, self.process.pid, self.wrote)
+        return RankEnd(self.number, code, self.process.pid, self.wrote)
 
 
 def _end_with_the_launcher() -> None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def place(given: Mapping[str, str], hostname: str) -> Place:
+def place(given: Mapping[str, str], hostname: str) -> NodePlace:
     """The shape of the job by the operator's variables. Raises `UsageError`."""
     nodes, here = _count(given, "PADDLE_NNODES"), _count(given, "PADDLE_NPROC_PER_NODE")
     if nodes == 1:
-        return Place(0, here, here, None)
+        return NodePlace(0, here, here, None)
     named = re.fullmatch(rf"{re.escape(given.get('PADDLE_JOB_ID', ''))}-worker-(\d+)", hostname)
     node = given.get("PADDLE_RANK") or (named[1] if named else "")
     if not node.isdecimal() or int(node) >= nodes:
@@ -189,7 +189,7 @@ def place(given: Mapping[str, str], hostname: str) -> Place:
         )
     if "PADDLE_MASTER" not in given:
         raise UsageError("several nodes meet at PADDLE_MASTER, which is not set to HOST:PORT")
-    return Place(int(node) * here, here, nodes * here, given["PADDLE_MASTER"])
+    return NodePlace(int(node) * here, here, nodes * here, given["PADDLE_MASTER"])
 
 
 def _count(given: Mapping[str, str], name: str) -> int:
@@ -200,7 +200,7 @@ def _count(given: Mapping[str, str], name: str) -> int:
 
 
 def environment(
-    given: Mapping[str, str], at: Place, local: int, master: str, *, gpus: bool
+    given: Mapping[str, str], at: NodePlace, local: int, master: str, *, gpus: bool
 ) -> dict[str, str]:
     """The environment of the rank of that number on this node."""
     rank = at.first + local
@@ -248,7 +248,7 @@ def listen(ranks: Sequence[Rank], wake: int, seconds: float | None) -> None:
     put(STDOUT, [line for rank in others for line in rank.read(now)] + spoken)
 
 
-def first_of(ended: Sequence[Ending]) -> Ending | None:
+def first_of(ended: Sequence[RankEnd]) -> RankEnd | None:
     """Of ranks that were found dead together the one that has most likely died first.
 
     The ranks that have lost another one write more, and later.
@@ -262,7 +262,7 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
     `wake` can be read when a signal has come, also SIGCHLD. `signals` grows when one asks this
     process to stop.
     """
-    first: Ending | None = None
+    first: RankEnd | None = None
     deadline: float | None = None
     running = True
     while running:

@@ -21,7 +21,7 @@ from typing import Any
 
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
-from k8sbench.trainers.prepare.fetching import GIVEN, NO_ROOM, SECRET, URL, Source, fetch
+from k8sbench.trainers.prepare.fetching import GIVEN, NO_ROOM, SECRET, URL, ArchiveSource, fetch
 from k8sbench.trainers.prepare.holding import held
 from k8sbench.trainers.prepare.messages import EXIT_INPUT, MISSING, Failed, say
 from k8sbench.trainers.prepare.unpacking import unpack
@@ -108,7 +108,7 @@ def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
         labels.make_train_ids(folder, state)
 
 
-def _sources(given: argparse.Namespace) -> list[Source]:
+def _sources(given: argparse.Namespace) -> list[ArchiveSource]:
     secret = os.environ.get(SECRET)
     if secret and not any(name in os.environ for name in GIVEN):
         raise Failed(
@@ -130,8 +130,8 @@ def _sources(given: argparse.Namespace) -> list[Source]:
                 f"{value!r} is no {name}.", f"Give {LENGTHS[name]} hexadecimal digits.", EXIT_INPUT
             )
     if not sums:
-        return [Source(url) for url in urls]
-    return [Source(url, *pair) for url, pair in zip(urls, sums, strict=True)]
+        return [ArchiveSource(url) for url in urls]
+    return [ArchiveSource(url, *pair) for url, pair in zip(urls, sums, strict=True)]
 
 
 def _check(given: argparse.Namespace) -> int:

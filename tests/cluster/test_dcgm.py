@@ -23,7 +23,7 @@ from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics.dcgm import DcgmSource
 from k8sbench.cli.main import main
-from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 from k8sbench.model.kube import RUN_LABEL
 from k8sbench.model.run import Run
 from k8sbench.render import role
@@ -88,8 +88,8 @@ class Site:
             self.pod(pod, node, {RUN_LABEL: found.run_id})
         return found
 
-    def wanted(self, run: Run, *uuids: str, **pods: str) -> Wanted:
-        return Wanted(
+    def wanted(self, run: Run, *uuids: str, **pods: str) -> SeriesQuery:
+        return SeriesQuery(
             run_id=run.run_id,
             namespace=self.namespace.name,
             nodes={pod.replace("_", "-"): node for pod, node in pods.items()} or {POD: "gpu-0"},
@@ -144,7 +144,7 @@ def api_of(source: DcgmSource) -> Api:
     return source._api
 
 
-def has(source: DcgmSource, wanted: Wanted, samples: int = 3) -> Fetched:
+def has(source: DcgmSource, wanted: SeriesQuery, samples: int = 3) -> Fetched:
     """Wait until there are so many samples of each series."""
 
     def enough() -> bool:
@@ -155,7 +155,7 @@ def has(source: DcgmSource, wanted: Wanted, samples: int = 3) -> Fetched:
     return source.fetch(wanted)
 
 
-def why(source: DcgmSource, wanted: Wanted) -> str:
+def why(source: DcgmSource, wanted: SeriesQuery) -> str:
     found = source.fetch(wanted)
     assert found.series == ()
     return found.missing["*"]

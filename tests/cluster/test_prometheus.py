@@ -15,13 +15,13 @@ from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.metrics import prometheus
 from k8sbench.adapters.metrics.discovery import CONFIG_MAP, KEY
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
-from k8sbench.model.gpu_metrics import Wanted
+from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.render import role
 from tests.harness.cluster import following
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import until
 
-WANTED = Wanted(
+WANTED = SeriesQuery(
     run_id="r",
     namespace="team",
     nodes={"r-master-0": None},

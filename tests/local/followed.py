@@ -10,7 +10,7 @@ import msgspec
 
 from k8sbench.adapters.local import gpus
 from k8sbench.adapters.metrics.nvml import NvmlSource
-from k8sbench.model.gpu_metrics import Fetched, Wanted
+from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 
 
 def followed(folder: Path) -> tuple[NvmlSource, Fetched]:
@@ -20,6 +20,6 @@ def followed(folder: Path) -> tuple[NvmlSource, Fetched]:
     (folder / "local.json").write_text(json.dumps(record))
     source = NvmlSource(lambda _: folder)
     source.follow(SimpleNamespace(run_id="r"), [])  # type: ignore[arg-type]
-    found = source.fetch(Wanted(run_id="r", namespace=None, nodes={}, start=0, end=9e9))
+    found = source.fetch(SeriesQuery(run_id="r", namespace=None, nodes={}, start=0, end=9e9))
     assert found.series, found.missing
     return source, found

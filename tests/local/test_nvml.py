@@ -24,7 +24,7 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import metric_sources
 from k8sbench.app.context import run_context
 from k8sbench.cli.main import main
-from k8sbench.model.gpu_metrics import METRICS, Fetched, Wanted
+from k8sbench.model.gpu_metrics import METRICS, Fetched, SeriesQuery
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.runs import submitting
@@ -43,7 +43,7 @@ MODEL = "Tesla V100-SXM2-32GB"
 LISTS = {metric.id for metric in METRICS if metric.nvml}
 GIVEN = {"index": 0, "uuid": f"GPU-{stand_in.UUID}", "model": MODEL, "memory_mib": 32768}
 RUN = live_runs.run(backend="local", device="cuda")
-WANTED = Wanted(run_id=RUN.run_id, namespace=None, nodes={}, start=0.0, end=9e9)
+WANTED = SeriesQuery(run_id=RUN.run_id, namespace=None, nodes={}, start=0.0, end=9e9)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from k8sbench.adapters.metrics import prometheus
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
-from k8sbench.model.gpu_metrics import Fetched, Series, Wanted
+from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery
 from tests.harness.prometheus import Samples
 
 START = float(int(time.time()) // 7200 * 7200 - 86_400)
@@ -83,9 +83,9 @@ def wanted(
     namespace: str | None = NAMESPACE,
     start: float = START,
     end: float = END,
-) -> Wanted:
+) -> SeriesQuery:
     """The window of a run of two pods on two nodes."""
-    return Wanted(
+    return SeriesQuery(
         run_id="r50",
         namespace=namespace,
         nodes=dict(nodes or {PODS[0]: "node-0", PODS[1]: "node-1"}),
@@ -95,7 +95,7 @@ def wanted(
     )
 
 
-def fetch(url: str, what: Wanted | None = None) -> Fetched:
+def fetch(url: str, what: SeriesQuery | None = None) -> Fetched:
     """Fetch from the Prometheus at an address."""
     source = opened(url)
     try:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from k8sbench.model.gpu_metrics import Wanted
+from k8sbench.model.gpu_metrics import SeriesQuery
 from tests.harness.prometheus import Exporter, Server, wait
 from tests.prometheus.conftest import Expose, Start
 from tests.prometheus.examples import NAMESPACE, PODS, UUIDS, fetch, of, opened, wanted
@@ -56,7 +56,7 @@ def scraping(*exporters: Exporter, **more: Any) -> list[dict[str, Any]]:
     return [{"job_name": "dcgm", "static_configs": [static], **more}]
 
 
-def since(began: float) -> Wanted:
+def since(began: float) -> SeriesQuery:
     return wanted({PODS[0]: "node-0"}, start=began, end=time.time())
 
 

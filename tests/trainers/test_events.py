@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from k8sbench.trainers.parts import events, settings
-from k8sbench.trainers.parts.steps import Record, StepPlan, Window
+from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 
 SETTINGS = settings.read(
     "deeplabv3p",
@@ -22,7 +22,7 @@ SETTINGS = settings.read(
     None,
     ["--amp-dtype", "bf16", "--run-id", "r1", "--preset", "smoke", "--seed", "7"],
 )[0]
-RECORD = Record(
+RECORD = StepRecord(
     step=30,
     of=100,
     steps=10,
@@ -175,7 +175,7 @@ def test_times_that_were_not_measured_are_null(journal: events.Journal, written:
 def test_the_summary_states_the_window(journal: events.Journal, written: Written) -> None:
     journal.summary(
         StepPlan(warmup=20, iterations=80, log_interval=10),
-        Window(first_step=21, last_step=100, seconds=32.0),
+        RankWindow(first_step=21, last_step=100, seconds=32.0),
         steps=300,
         parameters=43_589_878,
         precision_effective="amp",

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from k8sbench.trainers.parts import lines
-from k8sbench.trainers.parts.lines import Progress
-from k8sbench.trainers.parts.steps import Reading, Record
+from k8sbench.trainers.parts.lines import LineValues
+from k8sbench.trainers.parts.steps import StepRecord, StepValue
 
 WORLD, BATCH = 8, 4
-RECORD = Record(
+RECORD = StepRecord(
     step=30,
     of=100,
     steps=10,
@@ -28,18 +28,18 @@ RECORD = Record(
 # What the machine line says of this record.
 GLOBAL_RATE = 10 * BATCH * WORLD / 4.79
 VALUES = {
-    "decode.loss_seg": Reading(2.1, 2.3076, 2.2),
-    "decode.acc_seg": Reading(20.0, 22.5851, 21.0),
-    "aux.loss_seg": Reading(1.0, 1.0441, 1.0),
-    "aux.acc_seg": Reading(20.0, 20.8697, 20.0),
-    "loss": Reading(3.2, 3.3517, 3.25),
-    "top1": Reading(6.25, 5.0, 1.933),
-    "top5": Reading(12.5, 6.0, 5.348),
+    "decode.loss_seg": StepValue(2.1, 2.3076, 2.2),
+    "decode.acc_seg": StepValue(20.0, 22.5851, 21.0),
+    "aux.loss_seg": StepValue(1.0, 1.0441, 1.0),
+    "aux.acc_seg": StepValue(20.0, 20.8697, 20.0),
+    "loss": StepValue(3.2, 3.3517, 3.25),
+    "top1": StepValue(6.25, 5.0, 1.933),
+    "top5": StepValue(12.5, 6.0, 5.348),
 }
 
 
-def progress(*names: str, memory: float | None = 18705.4) -> Progress:
-    return Progress(
+def progress(*names: str, memory: float | None = 18705.4) -> LineValues:
+    return LineValues(
         at=datetime.datetime(2021, 5, 31, 0, 1, 11, 32_456, tzinfo=datetime.UTC),
         record=RECORD,
         batch_size_per_gpu=BATCH,
@@ -110,9 +110,9 @@ def test_plsc_leaves_out_the_wait_for_data_and_counts_from_0() -> None:
 
 
 def test_a_clock_that_stood_still_prints_no_rate() -> None:
-    still = Record(30, 100, 10, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    still = StepRecord(30, 100, 10, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     line = lines.paddleseg(
-        Progress(progress("loss").at, still, BATCH, WORLD, 0.01, {"loss": VALUES["loss"]})
+        LineValues(progress("loss").at, still, BATCH, WORLD, 0.01, {"loss": VALUES["loss"]})
     )
     assert "ips: inf" in line
 
@@ -129,7 +129,7 @@ def test_a_clock_that_stood_still_prints_no_rate() -> None:
 def test_steps_of_real_data_are_counted_by_epochs_as_each_family_does(
     step: int, shown: tuple[str, ...]
 ) -> None:
-    families: list[Callable[[Progress], str]]
+    families: list[Callable[[LineValues], str]]
     families = [lines.paddleseg, lines.tsm, lines.dle_resnet50, lines.plsc]
     record = dataclasses.replace(RECORD, step=step)
     told = progress("loss", "top1", "top5")

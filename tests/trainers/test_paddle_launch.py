@@ -283,7 +283,7 @@ def test_of_ranks_that_are_found_dead_together_one_is_to_blame(
 ) -> None:
     """The killed one; else the one that wrote less: the others had to tell of its loss."""
     ended = [
-        paddle_launch.Ending(rank, code, 70 + rank, wrote)
+        paddle_launch.RankEnd(rank, code, 70 + rank, wrote)
         for rank, (code, wrote) in enumerate(zip(codes, ((1, 50), (1, 20), (1, 30)), strict=True))
     ]
     assert paddle_launch.first_of(ended) == ended[first]
@@ -291,7 +291,7 @@ def test_of_ranks_that_are_found_dead_together_one_is_to_blame(
 
 
 def test_lines_are_whole_however_they_arrive() -> None:
-    lines = paddle_launch.Lines()
+    lines = paddle_launch.RankLines()
     assert lines.feed(b"on") == []
     assert lines.feed(b"e\ntwo\nthr") == [b"one\n", b"two\n"]
     assert lines.end() == [b"thr\n"]
@@ -331,7 +331,7 @@ def test_the_first_rank_does_not_speak_before_those_it_has_heard(
     ],
 )
 def test_the_last_error_of_a_rank_is_found(said: bytes, word: str) -> None:
-    lines = paddle_launch.Lines()
+    lines = paddle_launch.RankLines()
     lines.feed(said)
     lines.end()
     assert lines.last_error == word
@@ -377,7 +377,7 @@ def test_a_job_without_a_shape_is_refused(given: dict[str, str], hostname: str, 
 
 @pytest.mark.parametrize("gpus", [True, False])
 def test_a_rank_finds_the_variables_of_paddles_launcher(gpus: bool) -> None:
-    at = paddle_launch.Place(first=8, here=8, of=16, master=None)
+    at = paddle_launch.NodePlace(first=8, here=8, of=16, master=None)
     made = paddle_launch.environment({"KEPT": "1"}, at, 3, "m:1", gpus=gpus)
     assert made.pop("FLAGS_selected_gpus", None) == ("3" if gpus else None)
     assert made.pop("PADDLE_DISTRI_BACKEND", None) == (None if gpus else "gloo")

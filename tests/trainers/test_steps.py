@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.parts import steps
-from k8sbench.trainers.parts.steps import Record, StepPlan, StepTimer
+from k8sbench.trainers.parts.steps import StepPlan, StepRecord, StepTimer
 
 
 class Clock:
@@ -27,7 +27,7 @@ def drive(
     data: float = 0.25,
     compute: float = 0.75,
     after: float = 0.0,
-) -> tuple[StepTimer, list[Record]]:
+) -> tuple[StepTimer, list[StepRecord]]:
     """Run a whole plan; each step waits `data`, computes `compute`, then logs for `after`."""
     clock = Clock()
     timer = StepTimer(plan, clock=clock)
@@ -169,12 +169,14 @@ def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() ->
     meters = steps.Meters()
     for value in (1.0, 3.0):
         meters.add("loss", value)
-    assert meters.close() == {"loss": steps.Reading(last=3.0, mean=2.0, running=2.0)}
+    assert meters.close() == {"loss": steps.StepValue(last=3.0, mean=2.0, running=2.0)}
     meters.add("loss", 8.0)
-    assert meters.close() == {"loss": steps.Reading(last=8.0, mean=8.0, running=4.0)}
+    assert meters.close() == {"loss": steps.StepValue(last=8.0, mean=8.0, running=4.0)}
 
 
-def paused(plan: StepPlan, pauses: dict[int, float], *, end: int = 0) -> tuple[Any, list[Record]]:
+def paused(
+    plan: StepPlan, pauses: dict[int, float], *, end: int = 0
+) -> tuple[Any, list[StepRecord]]:
     """Run a plan of steps of a second, with a pause after some; `end` is the last step of a run
     that is ended before its time.
     """
@@ -225,7 +227,7 @@ def test_a_record_ends_before_each_evaluation() -> None:
 def test_a_window_ends_where_the_run_was_ended() -> None:
     plan = StepPlan(warmup=2, iterations=8, log_interval=4, evaluate_every=5)
     timer, records = paused(plan, {5: 9.0}, end=5)
-    assert (timer.steps, timer.window()) == (5, steps.Window(3, 5, 3.0))
+    assert (timer.steps, timer.window()) == (5, steps.RankWindow(3, 5, 3.0))
     assert records[-1].step == 5
     timer, _ = paused(plan, {}, end=1)
     assert timer.window().steps < 1
@@ -235,7 +237,7 @@ def test_a_resumed_run_counts_on_and_warms_up_anew() -> None:
     timer, records = drive(StepPlan(warmup=2, iterations=3, log_interval=2, done=100))
     assert [record.step for record in records] == [102, 104, 105]
     assert {record.of for record in records} == {105}
-    assert timer.window() == steps.Window(103, 105, 3.0)
+    assert timer.window() == steps.RankWindow(103, 105, 3.0)
     assert (records[-1].taken, records[-1].total_seconds) == (5, 5.0)
     short, records = drive(StepPlan(warmup=20, iterations=-17, log_interval=2, done=100))
     assert [record.step for record in records] == [102, 103]

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from k8sbench.trainers.data import hsv, streets_mmseg, streets_paddleseg
-from k8sbench.trainers.data.resizing import Window
+from k8sbench.trainers.data.resizing import Crop
 from k8sbench.trainers.data.streets import Scenes
 from k8sbench.trainers.parts.segmentation import IGNORE
 from tests.trainers.references import Array, interpolated
@@ -62,7 +62,7 @@ SIZES = [(24, 48), (31, 62), (48, 96), (47, 95), (96, 192)]
 @pytest.mark.parametrize("full", SIZES)
 def test_a_window_is_what_it_is_in_the_whole_resized_picture(full: tuple[int, int]) -> None:
     picture, labels = scene(48, 96)
-    window = Window(full, top=3, left=7, height=20, width=40)
+    window = Crop(full, top=3, left=7, height=20, width=40)
     cut = slice(3, 23), slice(7, 47)
     plain = bilinear(picture, *full)[cut].transpose(2, 0, 1)
     assert np.abs(window.bilinear(picture) - plain).max() <= 0.5 + 1e-4
@@ -74,7 +74,7 @@ def test_a_window_is_what_it_is_in_the_whole_resized_picture(full: tuple[int, in
 
 def test_windows_are_drawn_at_all_places_and_are_no_larger_than_the_picture() -> None:
     random = np.random.default_rng(0)
-    drawn = [Window.drawn((10, 6), (8, 8), random) for _ in range(200)]
+    drawn = [Crop.drawn((10, 6), (8, 8), random) for _ in range(200)]
     assert {(each.height, each.width, each.left) for each in drawn} == {(8, 6, 0)}
     assert {each.top for each in drawn} == {0, 1, 2}
 

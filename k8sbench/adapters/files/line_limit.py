@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Mapping
 from types import FrameType
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.measure.run.log_facts import Source
+from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model.errors import InputError
 
 SECONDS = 2.0
@@ -21,7 +21,7 @@ SECONDS = 2.0
 _READER = "k8sbench.parse"
 
 
-def opened(files: Mapping[str, str | None], *, declared: bool) -> list[Source]:
+def opened(files: Mapping[str, str | None], *, declared: bool) -> list[OpenedLog]:
     """Open logs by path, under the names that they are given; None: their path."""
     logs = [LogFile(file, name) for file, name in files.items()]
     return [Limited(log) for log in logs] if declared else list(logs)

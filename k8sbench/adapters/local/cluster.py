@@ -161,7 +161,7 @@ class LocalCluster:
                 "A local job ends with the k8sbench process that started it.",
             ) from None
 
-    def _start(self, plan: RunPlan, job: manifest.Job, folder: Path) -> LocalJob:
+    def _start(self, plan: RunPlan, job: manifest.LocalJob, folder: Path) -> LocalJob:
         try:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
                 held.callback(self._taken.pop, plan.run_id, None)
@@ -222,7 +222,9 @@ class LocalCluster:
                 "Look at the disk's room, the free ports, and the limits on processes and files.",
             ) from error
 
-    def _checked(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> manifest.Job:
+    def _checked(
+        self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path
+    ) -> manifest.LocalJob:
         """Read the job back and refuse what must not run here."""
         if sys.platform != "linux" or not Path("/proc/self/stat").exists():
             raise UsageError(

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from k8sbench.adapters.local.manifest import Job, Replica
+from k8sbench.adapters.local.manifest import LocalJob, LocalPod
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kinds.kind import Variables
 
 
-def injected(job: Job, replica: Replica, address: str, port: int, *, pod_ip: str) -> Variables:
+def injected(
+    job: LocalJob, replica: LocalPod, address: str, port: int, *, pod_ip: str
+) -> Variables:
     """Return the variables that the operator appends to the container of ``replica``.
 
     The job's processes meet at ``address``, the name of the leading replica's service or a loopback

@@ -24,9 +24,9 @@ from k8sbench.model.gpu_metrics import (
     Gpu,
     GpuMetric,
     Series,
+    SeriesQuery,
     Shared,
     SourceName,
-    Wanted,
 )
 
 _FIELDS: Mapping[str, tuple[str, int, Field]] = {
@@ -80,7 +80,7 @@ def short(node: str) -> str:
     return node.partition(".")[0]
 
 
-def unsure(rows: Iterable[Labelled], wanted: Wanted) -> set[str]:
+def unsure(rows: Iterable[Labelled], wanted: SeriesQuery) -> set[str]:
     """Return instances whose pod may be the exporter's own: it takes their targets to know."""
     own, exporters = _pods(wanted), _exporters(rows)
     return {
@@ -93,7 +93,7 @@ def unsure(rows: Iterable[Labelled], wanted: Wanted) -> set[str]:
 
 def attribute(
     rows: Sequence[Labelled],
-    wanted: Wanted,
+    wanted: SeriesQuery,
     source: SourceName,
     targets: Collection[Target] = (),
 ) -> Fetched:
@@ -141,7 +141,7 @@ def attribute(
     return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
 
 
-def _pods(wanted: Wanted) -> set[_Pod]:
+def _pods(wanted: SeriesQuery) -> set[_Pod]:
     return {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
 
 
@@ -188,7 +188,7 @@ def _key(labels: Mapping[str, str]) -> _Key:
 
 
 def _gpu(
-    rows: Sequence[tuple[Labelled, int]], key: _Key, pods: Collection[_Pod], wanted: Wanted
+    rows: Sequence[tuple[Labelled, int]], key: _Key, pods: Collection[_Pod], wanted: SeriesQuery
 ) -> Gpu:
     # All series of a GPU have these labels, but an exporter of another version may lack some.
     labels: dict[str, str] = {}

@@ -22,9 +22,9 @@ import msgspec
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, KubeObject
 from k8sbench.adapters.metrics import attribution, exporters
 from k8sbench.adapters.metrics.attribution import Labelled, Target
-from k8sbench.adapters.metrics.exporters import ExporterFault, Sample
+from k8sbench.adapters.metrics.exporters import ExporterFault, ExposedValue
 from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABELS
-from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
+from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource
 
@@ -72,7 +72,7 @@ class NodeReadings:
         self.series: dict[frozenset[tuple[str, str]], tuple[array[float], array[float]]] = {}
         self.faults: deque[_Fault] = deque(maxlen=MOST)
 
-    def take(self, at: float, exporter: str, samples: Iterable[Sample]) -> None:
+    def take(self, at: float, exporter: str, samples: Iterable[ExposedValue]) -> None:
         """Keep the values of one answer."""
         for labels, value in samples:
             kept = {name: text for name, text in labels.items() if name in _LABELS}
@@ -95,7 +95,7 @@ class NodeReadings:
             if not stamps:
                 del self.series[key]
 
-    def clipped(self, wanted: Wanted) -> Iterator[Labelled]:
+    def clipped(self, wanted: SeriesQuery) -> Iterator[Labelled]:
         """Yield what lies within a window."""
         for labels, (at, values) in self.series.items():
             first, end = bisect_left(at, wanted.start), bisect_right(at, wanted.end)
@@ -123,7 +123,7 @@ class DcgmSource(MetricSource):
         self._interval = interval
         self._lock = threading.Lock()
         self._finding = threading.Lock()
-        self._found: exporters.Found | None = None
+        self._found: exporters.VisibleExporters | None = None
         self._found_at = 0.0
         self._nodes: dict[str, NodeReadings] = {}
         self._closed = threading.Event()
@@ -156,7 +156,7 @@ class DcgmSource(MetricSource):
                 if run_id in node.users:
                     node.released.setdefault(run_id, self._clock())
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return what was read of the run's GPUs, or why that is nothing."""
         with self._lock:
             names = sorted({node for node in wanted.nodes.values() if node})
@@ -238,7 +238,7 @@ def _target(pod: KubeObject) -> Target:
     return Target("", exporters.called(pod), about["namespace"], about["name"])
 
 
-def _notes(nodes: Mapping[str, NodeReadings], wanted: Wanted) -> Iterator[str]:
+def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[str]:
     """Say which samples are not there, and why."""
     yield from dict.fromkeys(node.why for node in nodes.values() if node.why)
     faults: dict[str, Counter[str]] = {}

@@ -49,7 +49,7 @@ _COMPONENTS = frozenset({"alertmanager", "pushgateway", "node-exporter", "kube-s
 _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]+)?")
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class PrometheusCandidates(msgspec.Struct, frozen=True, kw_only=True):
     """Where a Prometheus may be, the likeliest first."""
 
     ways: tuple[Way, ...] = ()
@@ -57,26 +57,26 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Where there is none: one sentence."""
 
 
-def named(url: str, api: Api | None) -> Found:
+def named(url: str, api: Api | None) -> PrometheusCandidates:
     """Reach an address; one that is known only in the cluster through its API server."""
     refusal = wrong_address(url)
     if refusal is not None:
         # Not shown: it may hold what nobody is to see.
-        return Found(why=f"The address of Prometheus cannot be used: {refusal}.")
+        return PrometheusCandidates(why=f"The address of Prometheus cannot be used: {refusal}.")
     parts = urlsplit(url)
     inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
     if api is None or inside is None or api.place.context is None:
         try:
-            return Found(ways=(direct(url),))
+            return PrometheusCandidates(ways=(direct(url),))
         except ConfigFault as fault:
-            return Found(why=str(fault))
+            return PrometheusCandidates(why=str(fault))
     scheme = "https:" if parts.scheme == "https" else ""
     port = parts.port or (443 if scheme else 80)
     service = f"{scheme}{inside['name']}:{port}"
-    return Found(ways=(proxied(api, inside["namespace"], service, parts.path),))
+    return PrometheusCandidates(ways=(proxied(api, inside["namespace"], service, parts.path),))
 
 
-def in_cluster(api: Api) -> Found:
+def in_cluster(api: Api) -> PrometheusCandidates:
     """Find the cluster's; requests are sent once, so that a refusal is known at once."""
     try:
         published = _published(api)
@@ -86,13 +86,17 @@ def in_cluster(api: Api) -> Found:
         likely = candidates(services)[:MOST]
     except ApiFault as fault:
         if fault.status != 403:
-            return Found(why=f"No Prometheus can be looked for: {fault.message.rstrip('.')}.")
+            return PrometheusCandidates(
+                why=f"No Prometheus can be looked for: {fault.message.rstrip('.')}."
+            )
         likely = list(WELL_KNOWN)
     why = "" if likely else "The cluster has no service that is known as a Prometheus."
-    return Found(ways=tuple(proxied(api, space, service) for space, service in likely), why=why)
+    return PrometheusCandidates(
+        ways=tuple(proxied(api, space, service) for space, service in likely), why=why
+    )
 
 
-def first(places: Found, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
+def first(places: PrometheusCandidates, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
     """Return the answer of the first that has GPU metrics, else of the first that answers.
 
     Raises :class:`PrometheusFault`; of several that of a refusal, which says more than that there

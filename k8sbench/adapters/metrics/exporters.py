@@ -29,7 +29,7 @@ _PORT_NAMES = ("metrics", "https-metrics", "dcgm-metrics")
 RUNNING = "status.phase=Running"
 
 
-class Sample(NamedTuple):
+class ExposedValue(NamedTuple):
     """One value of an exposition."""
 
     labels: Mapping[str, str]
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
     value: float
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class VisibleExporters(msgspec.Struct, frozen=True, kw_only=True):
     """The exporters that the user may see."""
 
     pods: tuple[KubeObject, ...] = ()
@@ -55,7 +55,7 @@ class ExporterFault(Exception):
         self.status = status
 
 
-def find(api: Api) -> Found:
+def find(api: Api) -> VisibleExporters:
     """Find those of the cluster; raises :class:`ApiFault`.
 
     Requests are sent once, so that a refusal is known at once.
@@ -71,9 +71,11 @@ def find(api: Api) -> Found:
             refused.append(namespace or "all")
             continue
         if pods or namespace is None:
-            return Found(pods=pods, why="" if pods else "The cluster has no DCGM exporter.")
+            return VisibleExporters(
+                pods=pods, why="" if pods else "The cluster has no DCGM exporter."
+            )
         seen.append(namespace)
-    return Found(
+    return VisibleExporters(
         why="You may not list the pods of all namespaces to find DCGM exporters: there is none in"
         f" {', '.join(seen) or 'any that you may see'}, and {', '.join(refused[1:]) or 'no other'}"
         " may not be looked into.",
@@ -86,7 +88,7 @@ def called(pod: KubeObject) -> str:
     return f"{pod['metadata']['namespace']}/{name_of(pod)}"
 
 
-def scrape(api: Api, pod: KubeObject, seconds: float) -> list[Sample]:
+def scrape(api: Api, pod: KubeObject, seconds: float) -> list[ExposedValue]:
     """Return the values of the fields that count; raises :class:`ExporterFault`.
 
     Ends within the time given, whatever is at the other end.
@@ -104,7 +106,7 @@ def scrape(api: Api, pod: KubeObject, seconds: float) -> list[Sample]:
     return list(read(answer.decode(errors="replace")))
 
 
-def read(text: str) -> Iterator[Sample]:
+def read(text: str) -> Iterator[ExposedValue]:
     """Read an exposition; raises :class:`ExporterFault` where it is none, such as a page."""
     from prometheus_client.parser import text_string_to_metric_families
 
@@ -116,7 +118,7 @@ def read(text: str) -> Iterator[Sample]:
                 # The parser gives counters OpenMetrics' suffix.
                 name = sample.name.removesuffix("_total")
                 if name in FIELDS:
-                    yield Sample({"__name__": name, **sample.labels}, sample.value)
+                    yield ExposedValue({"__name__": name, **sample.labels}, sample.value)
     except (ValueError, KeyError, IndexError) as error:
         raise ExporterFault("its answer is not a metrics page") from error
 

@@ -20,7 +20,15 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.local.launch import MARK
-from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, Series, Shared, SourceName, Wanted
+from k8sbench.model.gpu_metrics import (
+    METRICS,
+    Fetched,
+    Gpu,
+    Series,
+    SeriesQuery,
+    Shared,
+    SourceName,
+)
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource
 
@@ -60,7 +68,7 @@ class NvmlSource(MetricSource):
         if (followed := self._followed.get(run_id)) is not None:
             followed.over.set()
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return what was read since the window began, or why that is nothing."""
         # Imported when the first run is measured.
         from k8sbench.measure.run.trainer_series import of_nvml
@@ -205,7 +213,7 @@ class _Readings:
                     every=EVERY,
                 )
 
-    def shared(self, wanted: Wanted) -> Iterator[Shared]:
+    def shared(self, wanted: SeriesQuery) -> Iterator[Shared]:
         """Yield who else used it within the window."""
         for other, (first, last) in self._others.items():
             if first <= wanted.end and last >= wanted.start:

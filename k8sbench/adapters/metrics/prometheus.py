@@ -19,9 +19,9 @@ import msgspec
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics import attribution, discovery, prometheus_api, promql
 from k8sbench.adapters.metrics.attribution import Labelled, Target
-from k8sbench.adapters.metrics.discovery import Found
+from k8sbench.adapters.metrics.discovery import PrometheusCandidates
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
-from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SourceName, Wanted
+from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, SourceName
 from k8sbench.ports import MetricSource
 
 SECONDS = 30.0
@@ -67,7 +67,7 @@ class PrometheusSource(MetricSource):
 
     def __init__(
         self,
-        find: Callable[[], Found],
+        find: Callable[[], PrometheusCandidates],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -75,7 +75,7 @@ class PrometheusSource(MetricSource):
         self._clock = clock
         """The cluster's, Unix seconds."""
         self._finding = threading.Lock()
-        self._found: Found | None = None
+        self._found: PrometheusCandidates | None = None
         self._found_at = -math.inf
         self._reached: _Reached | str = ""
         """Or why there is none."""
@@ -88,7 +88,7 @@ class PrometheusSource(MetricSource):
         except PrometheusFault:
             return ()
 
-    def settles_in(self, wanted: Wanted) -> float:
+    def settles_in(self, wanted: SeriesQuery) -> float:
         """One interval of the samples; 0 where there are none to wait for."""
         deadline = time.monotonic() + SECONDS
         try:
@@ -97,7 +97,7 @@ class PrometheusSource(MetricSource):
         except PrometheusFault:
             return 0.0
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the run's GPUs, or why there are none."""
         try:
             return self._fetch(wanted, time.monotonic() + SECONDS)
@@ -110,7 +110,7 @@ class PrometheusSource(MetricSource):
             if way.service is None:
                 way.api.close()
 
-    def _fetch(self, wanted: Wanted, deadline: float) -> Fetched:
+    def _fetch(self, wanted: SeriesQuery, deadline: float) -> Fetched:
         window = self._window(wanted, deadline)
         if not window.uuids:
             why = self._nothing(window, wanted, deadline)
@@ -161,7 +161,7 @@ class PrometheusSource(MetricSource):
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
-    def _window(self, wanted: Wanted, deadline: float) -> _Window:
+    def _window(self, wanted: SeriesQuery, deadline: float) -> _Window:
         """Ask which GPUs are the run's."""
         if wanted.end <= wanted.start:
             raise PrometheusFault("The run has no window in which GPU metrics could be read.")
@@ -217,7 +217,7 @@ class PrometheusSource(MetricSource):
             for row in self._ask(window, promql.targets(some, seconds), window.end, deadline)
         }
 
-    def _nothing(self, window: _Window, wanted: Wanted, deadline: float) -> str:
+    def _nothing(self, window: _Window, wanted: SeriesQuery, deadline: float) -> str:
         """Say why there is nothing of the run's GPUs."""
         query = promql.nodes(min(window.seconds, NODES_SECONDS))
         has = _nodes(self._ask(window, query, window.end, deadline))
@@ -252,7 +252,7 @@ class _Window(msgspec.Struct, kw_only=True):
     """A run's window by Prometheus' clock, and what is known of it."""
 
     way: Way
-    wanted: Wanted
+    wanted: SeriesQuery
     ahead: float = 0.0
     """Seconds by which Prometheus' clock is ahead."""
     uuids: dict[str, set[str]] = {}
@@ -286,11 +286,13 @@ def source(
     ``clock`` is the cluster's. The API client stays its owner's to close.
     """
 
-    def find() -> Found:
+    def find() -> PrometheusCandidates:
         if place != "auto":
             return discovery.named(place, api)
         if api is None:
-            return Found(why="There is no cluster in which a Prometheus could be looked for.")
+            return PrometheusCandidates(
+                why="There is no cluster in which a Prometheus could be looked for."
+            )
         return discovery.in_cluster(api)
 
     return PrometheusSource(find, clock=clock)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from k8sbench.model.errors import StoreError
-from k8sbench.model.gpu_metrics import Fetched, SourceName, Wanted
+from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.ports import MetricSource
 
 NEEDLES = (b'K8SBENCH {"event": "gpu"', b'K8SBENCH {"event": "environment"')
@@ -21,7 +21,7 @@ class TrainerSource(MetricSource):
     def __init__(self, log_files: Callable[[str], Iterable[Path]]) -> None:
         self._log_files = log_files
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the whole run."""
         # Imported when the first run is measured.
         from k8sbench.measure.run.trainer_series import TrainerSeries

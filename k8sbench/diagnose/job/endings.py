@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench.diagnose.job import exits, reasons, signals
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import Ending, Facts, Replica, earlier, ending_of, message_of
+from k8sbench.diagnose.job.facts import ContainerEnd, Facts, Replica, earlier, ending_of, message_of
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
 from k8sbench.diagnose.job.words import quoted
 from k8sbench.model.finding import Finding
@@ -296,7 +296,7 @@ def _how(code: int) -> str:
     return f"was killed by {signals.described(number)}, exit code {code}"
 
 
-def _init_ending(ending: Replica) -> Ending | None:
+def _init_ending(ending: Replica) -> ContainerEnd | None:
     states = ((status.get("state") or {}).get("terminated") for status in ending.inits)
     return next((ending for ending in map(ending_of, states) if ending and ending.code), None)
 

@@ -98,7 +98,7 @@ class _Rank(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} {_by(self.code)}"
 
 
-class Report:
+class TorchrunReport:
     """Finds the lines in which torchrun reports how its ranks ended: none of them says why."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ def _refusal(failed: Ended) -> str | None:
     """
     if not failed.is_trainer or failed.code not in (None, 1):
         return None
-    report = Report()
+    report = TorchrunReport()
     own = [line for line in failed.last if not report.has(line)][-_REFUSAL_WITHIN:]
     errors = [line for line in own if _is_error(line) and not _LOST_PEER.search(line)]
     return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None

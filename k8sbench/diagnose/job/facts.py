@@ -54,7 +54,7 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """When the operator was last seen to do anything for any job, Unix seconds."""
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a container ended."""
 
     code: int
@@ -176,7 +176,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.status.get("initContainerStatuses") or []
 
     @functools.cached_property
-    def ending(self) -> Ending | None:
+    def ending(self) -> ContainerEnd | None:
         """How its training container ended, the last time it did."""
         state = (self.main.get("state") or {}).get("terminated")
         return ending_of(state or self.last_state.get("terminated"))
@@ -339,11 +339,11 @@ def first_seen(event: KubeObject) -> float | None:
     )
 
 
-def ending_of(state: KubeObject | None) -> Ending | None:
+def ending_of(state: KubeObject | None) -> ContainerEnd | None:
     """Read the state ``terminated`` of a container; None where there is none."""
     if not state:
         return None
-    return Ending(
+    return ContainerEnd(
         code=int(state.get("exitCode", 0)),
         reason=str(state.get("reason") or ""),
         message=str(state.get("message") or "").strip(),

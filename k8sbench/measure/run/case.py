@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.measure.run.log_clock import Reading
+from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.time_to_train import TimeToTrain
@@ -25,7 +25,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seconds_per_unit: float | None
     """Seconds in one unit of the rank's times: 1, or samples per iteration of the printed scope."""
     throughput: Throughput | None
-    clock: Reading
+    clock: ClockReading
     """What the log's stamps say of its printed times."""
     goal: TimeToTrain
 

@@ -13,11 +13,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from k8sbench.measure.run import redaction, rules
-from k8sbench.measure.run.log_facts import Source
+from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model.finding import Finding, Severity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import LogGap, Place
-from k8sbench.parse.lines import Lines, NumberedLine
+from k8sbench.parse.lines import NumberedLine, UniqueLines
 
 OWN = "k8sbench"
 BUFFERED_SECONDS = 5.0
@@ -25,10 +25,10 @@ BUFFERED_SECONDS = 5.0
 _STAMP = len("2026-11-20T08:15:30.123456")
 
 
-class Watched:
+class WatchedLog:
     """An archived log that is being read; notes the lines on either side of its gaps."""
 
-    def __init__(self, source: Source, gaps: Sequence[LogGap]) -> None:
+    def __init__(self, source: OpenedLog, gaps: Sequence[LogGap]) -> None:
         self.name = source.name
         self.cut_lines = 0
         self.places: list[Place] = []
@@ -38,7 +38,7 @@ class Watched:
     def __iter__(self) -> Iterator[str]:
         before, number = None, 1
         for block in self.source:
-            for line in Lines([block], number):
+            for line in UniqueLines([block], number):
                 while self._ahead and line[1][:_STAMP] > self._ahead[0]:
                     del self._ahead[0]
                     self._note(before)

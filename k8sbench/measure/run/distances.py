@@ -7,7 +7,7 @@ may be none.
 from __future__ import annotations
 
 from k8sbench.measure.run.occurrences import MANY, Occurrence, Occurrences
-from k8sbench.measure.run.tally import Window
+from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.model.sample import Record, Shape
 
 DISTINCT = 256
@@ -17,7 +17,7 @@ DISTINCT = 256
 class Distances:
     """Counts the distances between the records of one rank, in iterations."""
 
-    def __init__(self, shape: Shape, window: Window) -> None:
+    def __init__(self, shape: Shape, window: CountedSteps) -> None:
         self._shape, self._window = shape, window
         self._counts: dict[int, int] = {}
         self._gaps: dict[int, Occurrences] = {}

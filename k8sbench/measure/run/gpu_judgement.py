@@ -44,7 +44,7 @@ PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
 """Per second, lane and direction, by generation."""
 
 
-class Job(NamedTuple):
+class PlannedGpus(NamedTuple):
     """What counts of a plan, where there is only a log."""
 
     world_size: int
@@ -53,7 +53,7 @@ class Job(NamedTuple):
 
 def reasons(
     measurement: Measurement,
-    plan: RunPlan | Job,
+    plan: RunPlan | PlannedGpus,
     chosen: Mapping[str, Chosen],
     gpus: Sequence[Gpu],
     fetched: Sequence[Fetched],
@@ -95,7 +95,10 @@ def _shared(
 
 
 def _at_odds(
-    measurement: Measurement, plan: RunPlan | Job, chosen: Mapping[str, Chosen], gpus: Sequence[Gpu]
+    measurement: Measurement,
+    plan: RunPlan | PlannedGpus,
+    chosen: Mapping[str, Chosen],
+    gpus: Sequence[Gpu],
 ) -> Iterator[Finding]:
     active: dict[int, list[tuple[float, str]]] = {}
     for name in ACTIVITY:
@@ -133,7 +136,7 @@ def _same_model(name: str, other: str) -> bool:
 
 
 def judgement(
-    measurement: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
+    measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
 ) -> str | None:
     """Say in a sentence what held the throughput back, with the figures that show it."""
     known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}

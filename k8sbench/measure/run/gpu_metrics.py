@@ -13,9 +13,9 @@ import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.run import gpu_judgement, gpu_series
-from k8sbench.measure.run.gpu_judgement import Job
+from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.gpu_series import Chosen, OverTime
-from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, GpuMetric, SourceName, Wanted
+from k8sbench.model.gpu_metrics import METRICS, Fetched, Gpu, GpuMetric, SeriesQuery, SourceName
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement
 from k8sbench.model.plan import RunPlan
 
@@ -35,8 +35,8 @@ _K = TypeVar("_K")
 
 def completed(
     measurement: Measurement,
-    plan: RunPlan | Job,
-    wanted: Wanted,
+    plan: RunPlan | PlannedGpus,
+    wanted: SeriesQuery,
     fetched: Sequence[Fetched],
     *,
     accept: Collection[str] = (),
@@ -88,7 +88,7 @@ def completed(
 
 
 def _chosen(
-    metric: GpuMetric, gpus: Gpus, wanted: Wanted, ranked: Sequence[Fetched], planned: int
+    metric: GpuMetric, gpus: Gpus, wanted: SeriesQuery, ranked: Sequence[Fetched], planned: int
 ) -> Chosen | str:
     """Take a metric from the source that covers it best, or say why no source gives it."""
     best: tuple[tuple[float, int], Chosen] | None = None
@@ -139,7 +139,7 @@ def _figure(
 
 
 def _energy_per_1000(
-    measurement: Measurement, plan: RunPlan | Job, figures: Mapping[str, GpuFigure]
+    measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
 ) -> float | None:
     rate: float | None = getattr(
         measurement.throughput or measurement.unverified, measurement.estimator, None

@@ -104,7 +104,7 @@ class Jump(NamedTuple):
     line: Occurrence
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """What the clock of a log is worth."""
 
     jumps: tuple[Jump, ...] = ()
@@ -188,22 +188,22 @@ class LogClock:
         if len(self._gaps) < MANY * MANY:
             self._gaps.append(gap)
 
-    def read(self, unit: float | None) -> Reading:
+    def read(self, unit: float | None) -> ClockReading:
         """Say what the clock is worth; ``unit``: seconds in one unit of the printed times."""
         jumps, back, ahead = self._sorted(unit)
         if back:
             count = "once" if len(back) == 1 else f"{len(back)} times"
             text = f"The log's time stamps go back {count}."
-            return Reading(contradiction=text, places=tuple(gap.line.place for gap in back))
+            return ClockReading(contradiction=text, places=tuple(gap.line.place for gap in back))
         if unit is None or not self._shape.complete or not (self._records or ahead):
-            return Reading(tuple(jumps))
+            return ClockReading(tuple(jumps))
         time = self._time + math.fsum(gap.time for gap in ahead)
         clock = self._clock + math.fsum(gap.passed for gap in ahead)
         contradiction = self._contradiction(unit, time, clock)
         if contradiction is not None and (step := self._step(unit, time, clock)) is not None:
-            return Reading((*jumps, step))
+            return ClockReading((*jumps, step))
         places = tuple(gap.line.place for gap in ahead)
-        return Reading(tuple(jumps), contradiction, places if contradiction else ())
+        return ClockReading(tuple(jumps), contradiction, places if contradiction else ())
 
     def ratio(self, unit: float | None) -> float | None:
         """Printed time of the compared lines ÷ time by the stamps."""
@@ -289,7 +289,7 @@ class LogClock:
 
 
 def reasons(
-    clock: LogClock, reading: Reading, unit: float | None, shape: Shape, gpus: int
+    clock: LogClock, reading: ClockReading, unit: float | None, shape: Shape, gpus: int
 ) -> Iterator[Finding]:
     """What the stamps say against the printed times, or of themselves."""
     if reading.contradiction is not None:
@@ -302,7 +302,9 @@ def reasons(
         yield rules.CLOCK_JUMP.finding(text, [jump.line.place for jump in reading.jumps])
 
 
-def apart(reading: Reading, unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
+def apart(
+    reading: ClockReading, unit: float | None, tally: Tally, shape: Shape
+) -> Iterator[Finding]:
     """The rate by the stamps and by the lines' own times, over the same lines of the window."""
     if unit is None or tally.stamped is None or reading.contradiction is not None:
         return

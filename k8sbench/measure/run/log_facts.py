@@ -19,16 +19,16 @@ from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.evaluations import Evaluations
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.tally import Window
+from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.measure.run.trainer_series import TrainerSeries
-from k8sbench.measure.run.training import Training
+from k8sbench.measure.run.training import TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared, stamps
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family
-from k8sbench.parse.reading import OURS, Log
+from k8sbench.parse.reading import OURS, FamilyLog
 from k8sbench.parse.records import number_in
 
 RANKS = 4096
@@ -45,7 +45,7 @@ _TIMES = ("mean", "median", "p95", "max")
 _Other = Evaluation | Fact | GpuSamples | Mark
 
 
-class Source(Protocol):
+class OpenedLog(Protocol):
     """One log file, opened: its lines can be taken once."""
 
     name: str
@@ -106,10 +106,10 @@ class LogFacts:
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         """Name → the values that the log states, the first one first, and where each stands."""
         self.ranks: dict[str, RankRecords] = {}
-        self.window: Window | None = None
+        self.window: CountedSteps | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
         self.airank = airank.Events()
-        self.training = Training()
+        self.training = TrainingFacts()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
         self.clocks: dict[int, Clock] = {}
@@ -144,10 +144,10 @@ class LogFacts:
         all: the lines that it was among, and its own."""
         self._gpu_uuids: dict[str, None] = {}
 
-    def read(self, source: Source) -> None:
+    def read(self, source: OpenedLog) -> None:
         """Read one log; the second and later ones must be of the first one's family."""
         families = {family.name: family for family in self.families}
-        log = Log(
+        log = FamilyLog(
             self._blocks(source),
             [self.family] if self.family is not None else list(families.values()),
         )
@@ -183,7 +183,7 @@ class LogFacts:
             if self.head_of is None and log.head_of is not None:
                 self.head_of = (source.name, log.head_of)
 
-    def _blocks(self, source: Source) -> Iterator[str]:
+    def _blocks(self, source: OpenedLog) -> Iterator[str]:
         for block in source:
             self._block = block
             yield block
@@ -452,7 +452,7 @@ class LogFacts:
             self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
             rank.end_epoch(mark.values)
 
-    def _choose_window(self) -> Window:
+    def _choose_window(self) -> CountedSteps:
         """Decide what the log is measured by, now that its head is known."""
         if self.window is None:
             self.expected = expected = self._choose()
@@ -462,7 +462,9 @@ class LogFacts:
                 # Our own logs name the planned window; it is more exact than the catalog's default.
                 warmup, iterations = own, None if self.trains else self.whole("iterations")
             warmup = warmup or 0
-            self.window = Window(warmup, math.inf if iterations is None else warmup + iterations)
+            self.window = CountedSteps(
+                warmup, math.inf if iterations is None else warmup + iterations
+            )
         return self.window
 
     def _choose(self) -> Expectation:

@@ -21,13 +21,13 @@ from k8sbench.measure.run import (
 )
 from k8sbench.measure.run.case import Case
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.gpu_judgement import Job
-from k8sbench.measure.run.log_clock import Reading
-from k8sbench.measure.run.log_facts import LogFacts, Source
+from k8sbench.measure.run.gpu_judgement import PlannedGpus
+from k8sbench.measure.run.log_clock import ClockReading
+from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
-from k8sbench.model.gpu_metrics import Wanted
+from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import Estimator, LogFormat
@@ -38,7 +38,7 @@ NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
 def measure(
-    sources: Iterable[Source],
+    sources: Iterable[OpenedLog],
     expected: Expectation | Sequence[Expectation],
     *,
     alone: bool = False,
@@ -55,7 +55,7 @@ def measure(
     return _with_gpu_metrics(measurement, log) if alone else measurement
 
 
-def read(sources: Iterable[Source], expected: Expectation | Sequence[Expectation]) -> LogFacts:
+def read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectation]) -> LogFacts:
     """Read the logs of one run; raises for those in which there is nothing to measure."""
     candidates = [expected] if isinstance(expected, Expectation) else list(expected)
     log = LogFacts(candidates)
@@ -73,10 +73,10 @@ def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
     fetched, steady = log.gpu_series.fetched(), measurement.steady
     if steady is None or not fetched.series:
         return measurement
-    wanted = Wanted(
+    wanted = SeriesQuery(
         run_id="", namespace=None, nodes={}, start=steady.started_at, end=steady.ended_at
     )
-    job = Job(measurement.gpus or 1, str(log.fact("preset")))
+    job = PlannedGpus(measurement.gpus or 1, str(log.fact("preset")))
     measurement = gpu_metrics.completed(
         measurement, job, wanted, [fetched], accept=log.expected.accept
     )
@@ -171,7 +171,7 @@ def of_log(log: LogFacts) -> Measurement:
         scale, unit_seconds = None, None
     else:
         scale, unit_seconds = _scale(rank.shape, cards, batch)
-    clock = rank.clock.read(unit_seconds) if rank is not None else Reading()
+    clock = rank.clock.read(unit_seconds) if rank is not None else ClockReading()
     job_batch = None if batch is None else batch * cards
     throughput = _throughput(log, rank, scale, job_batch, clock, missing)
     goal = time_to_train.of_log(log)
@@ -267,7 +267,7 @@ def _throughput(
     rank: RankRecords | None,
     scale: float | None,
     job_batch: int | None,
-    clock: Reading,
+    clock: ClockReading,
     missing: dict[str, str],
 ) -> Throughput | None:
     assert log.family is not None
@@ -368,7 +368,7 @@ def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]
     return loss
 
 
-def _wall(rank: RankRecords | None, clock: Reading, missing: dict[str, str]) -> float | None:
+def _wall(rank: RankRecords | None, clock: ClockReading, missing: dict[str, str]) -> float | None:
     first, last = (rank.sums.first_stamp, rank.sums.last_stamp) if rank else (None, None)
     if rank is not None and first is not None and last is not None:
         seconds = clock.between(0, rank.position, last - first)

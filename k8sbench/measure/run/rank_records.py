@@ -20,7 +20,7 @@ from k8sbench.measure.run.log_clock import LONG, ClockGap
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
 from k8sbench.measure.run.rank_sums import Epoch, RankSums
 from k8sbench.measure.run.record_batch import BatchKind, RecordBatch
-from k8sbench.measure.run.tally import Window
+from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.model.sample import Record
 
 AT_ONCE = 256
@@ -44,7 +44,7 @@ Oddity = Literal["repeated", "copied", "redone", "back"]
 class RankRecords:
     """Accumulates one rank's records in the order of the log."""
 
-    def __init__(self, first: Record, window: Window, source: str) -> None:
+    def __init__(self, first: Record, window: CountedSteps, source: str) -> None:
         shape = first.shape
         self.shape = shape
         self.window = window

@@ -10,7 +10,7 @@ import msgspec
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
 from k8sbench.measure.run.record_batch import RecordBatch
-from k8sbench.measure.run.tally import Tally, Window
+from k8sbench.measure.run.tally import CountedSteps, Tally
 from k8sbench.model.sample import Record, Shape
 
 PRODUCT = 0.02
@@ -65,7 +65,7 @@ class Products(msgspec.Struct):
 class RankSums:
     """What the records of a rank add up to, and what is odd about their numbers."""
 
-    def __init__(self, shape: Shape, window: Window) -> None:
+    def __init__(self, shape: Shape, window: CountedSteps) -> None:
         self.first_stamp: float | None = None
         self.last_stamp: float | None = None
         self.last_loss: float | None = None

@@ -10,7 +10,7 @@ from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.model.sample import Record, Shape
 
 
-class Window(NamedTuple):
+class CountedSteps(NamedTuple):
     """The iterations that count: those after the first ``warmup``, up to and with ``end``."""
 
     warmup: int

@@ -21,7 +21,7 @@ NAMED = 10_000
 """Broken samples that are told apart; a run ends long before."""
 
 
-class Training:
+class TrainingFacts:
     """What the events of one run say beyond its steps."""
 
     def __init__(self) -> None:

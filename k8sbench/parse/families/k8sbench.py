@@ -17,7 +17,7 @@ from k8sbench.model import gpu_metrics
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Record, Shape
 from k8sbench.parse import stamps
 from k8sbench.parse.cleaning import OWN
-from k8sbench.parse.family import Family, Line, LineRule, Reader, TextLines
+from k8sbench.parse.family import CleanLine, Family, LineReader, LineRule, TextLines
 from k8sbench.parse.records import MOST_ITERATIONS, share
 
 _decode = msgspec.json.Decoder().decode
@@ -45,7 +45,7 @@ _TIMES = ("mean", "median", "p95", "max")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
-class _Reader(Reader):
+class _Reader(LineReader):
     def rules(self) -> list[LineRule]:
         return [LineRule(OWN, OWN, _read)]
 
@@ -63,7 +63,7 @@ def _read(lines: TextLines) -> tuple[list[int], list[Item]]:
                 continue
             line = (lines.numbers[index], (OWN + printed).rstrip(), lines.sources[index])
             if event.get("event") != "step":
-                items += _items(Line(*line), event)
+                items += _items(CleanLine(*line), event)
             elif record := _record(line, event, taken):
                 items.append(record)
         indexes += [index] * (len(items) - len(indexes))
@@ -82,7 +82,7 @@ def _decoded(text: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
-def _items(line: Line, event: dict[str, Any]) -> Iterator[Item]:
+def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
     name = event.get("event")
     if name == "start":
         rank = _number(event.get("rank"))
@@ -147,7 +147,7 @@ def _record(line: tuple[int, str, str], event: dict[str, Any], taken: str) -> Re
     )
 
 
-def _evaluation(line: Line, event: dict[str, Any]) -> Iterator[Evaluation]:
+def _evaluation(line: CleanLine, event: dict[str, Any]) -> Iterator[Evaluation]:
     """Its headline first, then its other figures; none that is no finite number."""
     headline, unit = str(event.get("metric")), event.get("unit")
     named: dict[str, Any] = {headline: None} | _object(event, "figures")
@@ -172,7 +172,7 @@ def _evaluation(line: Line, event: dict[str, Any]) -> Iterator[Evaluation]:
 
 
 def _happened(
-    line: Line, event: dict[str, Any], kind: Literal["resume", "checkpoint", "broken"]
+    line: CleanLine, event: dict[str, Any], kind: Literal["resume", "checkpoint", "broken"]
 ) -> Mark:
     values: dict[str, float | str | None] = {"step": _number(event.get("step"))}
     names = ("restored", "failed", "part", "path", "why")
@@ -180,7 +180,7 @@ def _happened(
     return line.mark(kind, values=values, stamp=_number(event.get("time")))
 
 
-def _rank(line: Line, event: dict[str, Any]) -> Mark:
+def _rank(line: CleanLine, event: dict[str, Any]) -> Mark:
     seconds, host = _object(event, "step_seconds"), event.get("host")
     values: dict[str, float | str | None] = {
         "rank": _number(event.get("rank")),
@@ -191,7 +191,7 @@ def _rank(line: Line, event: dict[str, Any]) -> Mark:
     return line.mark("rank", values=values)
 
 
-def _gpu_samples(line: Line, event: dict[str, Any]) -> GpuSamples | None:
+def _gpu_samples(line: CleanLine, event: dict[str, Any]) -> GpuSamples | None:
     rank, at = _whole(event.get("rank")), _numbers(event.get("at"))
     if rank is None or not at or None in at:
         return None
@@ -207,7 +207,7 @@ def _gpu_samples(line: Line, event: dict[str, Any]) -> GpuSamples | None:
     )
 
 
-def _summary(line: Line, event: dict[str, Any]) -> Mark:
+def _summary(line: CleanLine, event: dict[str, Any]) -> Mark:
     window = _object(event, "window")
     values: dict[str, float | str | None] = {
         "status": str(event.get("status")),
@@ -224,7 +224,10 @@ def _object(event: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _facts(
-    line: Line, event: Mapping[str, Any], names: Iterable[str] | None = None, prefix: str = ""
+    line: CleanLine,
+    event: Mapping[str, Any],
+    names: Iterable[str] | None = None,
+    prefix: str = "",
 ) -> Iterator[Fact]:
     """Facts of the named fields of an event, of all of them if no names are given."""
     for name in event if names is None else names:

@@ -16,12 +16,12 @@ import msgspec
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import (
+    CleanLine,
     EvaluationRule,
     FactRule,
     Family,
-    Line,
+    LineReader,
     MarkRule,
-    Reader,
     assumed_fp32,
     rule,
 )
@@ -80,11 +80,11 @@ _BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
 _NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
 
 
-class _Reader(Reader):
+class _Reader(LineReader):
     _names_model = False
     _section = ""
 
-    def facts(self, line: Line, rules: Sequence[FactRule]) -> Iterator[Fact]:
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)
         if _ARCHITECTURE.search(line.text):
             self._names_model = True

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from k8sbench.model.sample import Fact, Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import (
+    CleanLine,
     EvaluationRule,
     FactRule,
     Family,
-    Line,
+    LineReader,
     MarkRule,
-    Reader,
     assumed_fp32,
     rule,
 )
@@ -44,10 +44,10 @@ _SIZELESS = frozenset({"_data_dataset_root", "_data_mode", "_data_type", "_data_
 """What may be said of a data set without changing how many samples are trained on."""
 
 
-class _Reader(Reader):
+class _Reader(LineReader):
     _section = ""
 
-    def facts(self, line: Line, rules: Sequence[FactRule]) -> Iterator[Fact]:
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)
         if match := _SECTION.match(line.text):
             self._section = match["name"]

@@ -17,7 +17,7 @@ ROWS = 32  # computed at a time, so that what they need stays in the processor's
 
 
 @dataclass(frozen=True)
-class Window:
+class Crop:
     """A window of `height` × `width` at (`top`, `left`) of a picture resized to `full`."""
 
     full: tuple[int, int]  # height, width
@@ -29,7 +29,7 @@ class Window:
     @classmethod
     def drawn(
         cls, full: tuple[int, int], crop: tuple[int, int], random: np.random.Generator
-    ) -> Window:
+    ) -> Crop:
         """One of the size `crop` (or of a smaller picture's own), at a random place."""
         height, width = (min(side, most) for side, most in zip(full, crop, strict=True))
         top = int(random.integers(full[0] - height + 1))

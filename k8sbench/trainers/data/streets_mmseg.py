@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from k8sbench.trainers.data import hsv
-from k8sbench.trainers.data.resizing import Window
+from k8sbench.trainers.data.resizing import Crop
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 
@@ -32,12 +32,12 @@ def augmented(
 ) -> tuple[Array, Array]:
     """Uint8 [rows, columns, 3] and [rows, columns]: uint8 [3, *crop] in RGB and [*crop]."""
     full = _resized((labels.shape[0], labels.shape[1]), random.uniform(*SCALES))
-    window = Window.drawn(full, crop, random)
+    window = Crop.drawn(full, crop, random)
     classes = window.nearest(labels)
     for _ in range(TRIES):
         if _mixed(classes):
             break
-        window = Window.drawn(full, crop, random)
+        window = Crop.drawn(full, crop, random)
         classes = window.nearest(labels)
     image = window.bilinear(picture)
     if random.random() < 0.5:

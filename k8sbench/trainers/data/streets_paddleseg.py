@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from k8sbench.trainers.data.resizing import Window
+from k8sbench.trainers.data.resizing import Crop
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 
@@ -35,7 +35,7 @@ def augmented(
 
     scale = SCALES[random.integers(len(SCALES))]
     full = (round(scale * labels.shape[0]), round(scale * labels.shape[1]))
-    window = Window.drawn(full, crop, random)
+    window = Crop.drawn(full, crop, random)
     # Upstream resizes in floating point, and cuts where it goes on to Pillow.
     image = np.full((3, *crop), PADDING, np.uint8)
     image[:, : window.height, : window.width] = window.bilinear(picture, rounded=False)

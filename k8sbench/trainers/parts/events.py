@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from k8sbench.trainers.parts.settings import Settings, refuse
-from k8sbench.trainers.parts.steps import Record, StepPlan, Window
+from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 
 PREFIX = "K8SBENCH "
 SCHEMA = 1
@@ -170,7 +170,7 @@ class Journal:
         """Rank 0, under AMP: the types of its model's operations (`arithmetic.statement`)."""
         self.event("environment", {"rank": self.place.rank, "arithmetic": stated})
 
-    def step(self, record: Record, *, loss: float, lr: float, memory_mib: float | None) -> None:
+    def step(self, record: StepRecord, *, loss: float, lr: float, memory_mib: float | None) -> None:
         """Rank 0, once per record: the `steps` steps that end with step `step`."""
         samples = record.steps * self.settings.batch_size * self.place.world_size
         fields = {
@@ -209,7 +209,7 @@ class Journal:
             },
         )
 
-    def summary(self, plan: StepPlan, window: Window, *, steps: int, **more: object) -> None:
+    def summary(self, plan: StepPlan, window: RankWindow, *, steps: int, **more: object) -> None:
         """Rank 0's last line. `steps` counts every step taken; `more` are the fields that the
         window does not give, which is null where the run ended with its warm-up.
         """
@@ -224,7 +224,7 @@ class Journal:
             },
         )
 
-    def _measured(self, window: Window) -> dict[str, object]:
+    def _measured(self, window: RankWindow) -> dict[str, object]:
         samples = window.steps * self.settings.batch_size * self.place.world_size
         speed = rate(samples, window.seconds)
         return {**vars(window), "samples": samples, "samples_per_second": speed}

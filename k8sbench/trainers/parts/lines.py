@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from k8sbench.trainers.parts.steps import Reading, Record
+from k8sbench.trainers.parts.steps import StepRecord, StepValue
 
 
 @dataclass(frozen=True)
-class Progress:
+class LineValues:
     """Everything that a line of a log family may contain."""
 
     at: datetime  # local time
-    record: Record
+    record: StepRecord
     batch_size_per_gpu: int
     world_size: int
     lr: float
-    values: Mapping[str, Reading]  # "loss" and the family's further values
+    values: Mapping[str, StepValue]  # "loss" and the family's further values
     memory_mib: float | None = None
     grad_scale: float = 1.0
     epoch_steps: int | None = None  # of real data; None: synthetic data have no epochs
@@ -44,7 +44,7 @@ class Progress:
         return self.record.steps * self.batch_size_per_gpu * self.world_size
 
 
-def mmseg(progress: Progress) -> str:
+def mmseg(progress: LineValues) -> str:
     """mmsegmentation 0.x: `time` is seconds per step of the job, values are means of the record."""
     record = progress.record
     left = timedelta(seconds=int(_seconds_left(record)))
@@ -61,7 +61,7 @@ def mmseg(progress: Progress) -> str:
     return f"{stamp} - mmseg - INFO - Iter [{record.step}/{record.of}]\t" + ", ".join(parts)
 
 
-def paddleseg(progress: Progress) -> str:
+def paddleseg(progress: LineValues) -> str:
     """PaddleSeg: `ips` is samples per second of ONE card, with the wait for data."""
     record = progress.record
     cost = record.seconds / record.steps
@@ -77,7 +77,7 @@ def paddleseg(progress: Progress) -> str:
     )
 
 
-def dle_resnet50(progress: Progress, *, epoch: int | None = None) -> str:
+def dle_resnet50(progress: LineValues, *, epoch: int | None = None) -> str:
     """NVIDIA DeepLearningExamples: whole job; `compute_ips` leaves out the wait for data."""
     epoch = progress.epoch if epoch is None else epoch
     record = progress.record
@@ -92,7 +92,7 @@ def dle_resnet50(progress: Progress, *, epoch: int | None = None) -> str:
     )
 
 
-def tsm(progress: Progress) -> str:
+def tsm(progress: LineValues) -> str:
     """temporal-shift-module: each value of the last step and, in brackets, its running mean."""
     record = progress.record
 
@@ -113,7 +113,7 @@ def tsm(progress: Progress) -> str:
     )
 
 
-def plsc(progress: Progress, *, source: str = "arcface.py:1") -> str:
+def plsc(progress: LineValues, *, source: str = "arcface.py:1") -> str:
     """PLSC v1: whole job, without the wait for data; batches are counted from 0."""
     record = progress.record
     compute = record.seconds - record.data_seconds
@@ -126,7 +126,7 @@ def plsc(progress: Progress, *, source: str = "arcface.py:1") -> str:
     )
 
 
-def _seconds_left(record: Record) -> float:
+def _seconds_left(record: StepRecord) -> float:
     return record.total_seconds / record.taken * (record.of - record.step)
 
 

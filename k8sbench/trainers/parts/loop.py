@@ -21,12 +21,12 @@ from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, TrainingBatches, opened
-from k8sbench.trainers.parts.lines import Progress
+from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import Meters, Record, StepPlan, StepTimer, Window
+from k8sbench.trainers.parts.steps import Meters, RankWindow, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -38,7 +38,7 @@ class Work:
     momentum: float
     weight_decay: float
     schedule: Callable[[Course], Schedule]
-    line: Callable[[Progress], str]
+    line: Callable[[LineValues], str]
     samples: Samples[Any]  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
     epoch_samples: int = 0
@@ -65,7 +65,7 @@ class Outcome:
     """What a finished run leaves behind on one rank."""
 
     parameters: int
-    window: Window
+    window: RankWindow
     final_loss: float
 
 
@@ -278,12 +278,12 @@ class Loop(abc.ABC, Generic[W, S]):
                 self.training.after(timer.steps)
         return self._finish()
 
-    def _report(self, record: Record, lr: float) -> None:
+    def _report(self, record: StepRecord, lr: float) -> None:
         readings = self.meters.close()
         memory = self.here.memory_mib()
         self.journal.text(
             self.work.line(
-                Progress(
+                LineValues(
                     at=datetime.now().astimezone(),
                     record=record,
                     batch_size_per_gpu=self.here.settings.batch_size,

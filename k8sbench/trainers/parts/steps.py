@@ -54,7 +54,7 @@ class StepPlan:
 
 
 @dataclass(frozen=True)
-class Record:
+class StepRecord:
     """The `steps` steps that end with step number `step` (1-based, warm-up included)."""
 
     step: int
@@ -79,7 +79,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Window:
+class RankWindow:
     """The measured window as one rank saw it."""
 
     first_step: int
@@ -192,7 +192,7 @@ class StepTimer:
         """The step's data are at hand."""
         self._data_wait = self._clock() - self._step_began
 
-    def step_done(self) -> Record | None:
+    def step_done(self) -> StepRecord | None:
         """The step is over. Returns the record that ends here, if one does."""
         self.steps += 1
         ends_record = self.plan.ends_record(self.steps)
@@ -213,7 +213,7 @@ class StepTimer:
             self._warmup_ended = now
         if self.steps == self.plan.window_end:
             self._window_ended = now
-        record = Record(
+        record = StepRecord(
             step=self.steps,
             of=self.target,
             steps=self._record_steps,
@@ -230,11 +230,11 @@ class StepTimer:
         self._record_began, self._record_data, self._record_steps = now, 0.0, 0
         return record
 
-    def window(self) -> Window:
+    def window(self) -> RankWindow:
         """The measured window, once its last step is done: without steps, and of unknown length,
         where the run ended with its warm-up.
         """
-        return Window(
+        return RankWindow(
             first_step=self.plan.warm + 1,
             last_step=min(self.plan.window_end, self.steps),
             seconds=self._window_ended - self._warmup_ended,
@@ -259,9 +259,9 @@ class Meter:
         self._total += value
         self._total_count += 1
 
-    def close(self) -> Reading:
+    def close(self) -> StepValue:
         """What a record prints; the mean begins anew."""
-        reading = Reading(
+        reading = StepValue(
             last=self.last,
             mean=self._sum / self._count if self._count else math.nan,
             running=self._total / self._total_count if self._total_count else math.nan,
@@ -271,7 +271,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Reading:
+class StepValue:
     """A value at a record: of the last step, mean of the record, mean since the first step."""
 
     last: float
@@ -289,6 +289,6 @@ class Meters:
         """One step's value of the meter `name`."""
         self._meters.setdefault(name, Meter()).add(value)
 
-    def close(self) -> dict[str, Reading]:
+    def close(self) -> dict[str, StepValue]:
         """What a record prints of each."""
         return {name: meter.close() for name, meter in self._meters.items()}

@@ -25,7 +25,7 @@ from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, ValidationB
 from k8sbench.trainers.parts.samples import Array, Files
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import StepTimer, Window
+from k8sbench.trainers.parts.steps import RankWindow, StepTimer
 
 
 class Run(Protocol):
@@ -223,7 +223,7 @@ class Training:
             {**told, "failed": saved.failed} if saved.failed else {**told, "bytes": saved.bytes},
         )
 
-    def finish(self, window: Window) -> Mapping[str, object]:
+    def finish(self, window: RankWindow) -> Mapping[str, object]:
         """Write the last lines; the summary's fields."""
         now, told = time.time(), self.reached
         self._airank("test_finish", now)

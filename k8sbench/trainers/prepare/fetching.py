@@ -38,7 +38,7 @@ _PASSING = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
-class Source:
+class ArchiveSource:
     """A file to fetch, and the checksum that it must have."""
 
     url: str
@@ -76,7 +76,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return made
 
 
-def fetch(source: Source, target: Path, pause: Callable[[float], None] = time.sleep) -> None:
+def fetch(source: ArchiveSource, target: Path, pause: Callable[[float], None] = time.sleep) -> None:
     """Fetch into `target`, going on with what is there of it; raises :class:`Failed`.
 
     The file is there under its name when it is whole and its checksum is right.
@@ -119,7 +119,7 @@ class _Cut(Exception):
     """The connection ended before the file did."""
 
 
-def _request(source: Source, partial: Path, tag: Path) -> None:
+def _request(source: ArchiveSource, partial: Path, tag: Path) -> None:
     """Ask once for what is missing, and append it; the file's ETag is kept in `tag`."""
     begin = _length(partial)
     request = urllib.request.Request(source.url, headers={"User-Agent": "k8sbench"})  # noqa: S310
@@ -174,7 +174,7 @@ def need_room(folder: Path, count: int, doing: str) -> None:
         )
 
 
-def _verify(source: Source, path: Path) -> None:
+def _verify(source: ArchiveSource, path: Path) -> None:
     """Compare the checksum; a file that has another one is deleted."""
     if source.algorithm is None or source.checksum is None:
         say(f"No checksum was given for {source.name}: nothing tells if it is right.")
@@ -213,7 +213,7 @@ def _credentials(environ: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def _refused(source: Source, code: int, why: str) -> Failed:
+def _refused(source: ArchiveSource, code: int, why: str) -> Failed:
     action = "Check the URL."
     if code in {401, 403, 407}:
         action = "Give credentials for it: --secret NAME, or the variables that docs/data.md names."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Journal, Place
-from k8sbench.trainers.parts.steps import Record, StepPlan, Window
+from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 from tests.harness.cluster import pod_logs
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_text
@@ -85,7 +85,7 @@ class TrainerLogs:
             journal.rank([self._step_seconds] * MEASURED, [0.01] * MEASURED)
         self._journals["master-0"].summary(
             StepPlan(WARMUP, MEASURED, 1),
-            Window(WARMUP + 1, WARMUP + MEASURED, MEASURED * self._step_seconds),
+            RankWindow(WARMUP + 1, WARMUP + MEASURED, MEASURED * self._step_seconds),
             steps=WARMUP + MEASURED,
             parameters=PARAMETERS,
             precision_effective="fp32",
@@ -99,7 +99,7 @@ class TrainerLogs:
     def _steps(self, first: int, last: int) -> None:
         for step in range(first, last + 1):
             self._now += self._step_seconds
-            record = Record(
+            record = StepRecord(
                 step=step,
                 of=WARMUP + MEASURED,
                 steps=1,

@@ -21,7 +21,7 @@ from k8sbench.cli.main import main
 from k8sbench.cli.terminal import drawing
 from k8sbench.measure.run import gpu_latest
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.runs import live_metrics
@@ -51,7 +51,7 @@ class Source:
     name: SourceName = "dcgm"
 
     def __init__(self) -> None:
-        self.asked: list[Wanted] = []
+        self.asked: list[SeriesQuery] = []
         self.followed: list[str] = []
         self.released: list[str] = []
         self.why: str | None = None
@@ -64,10 +64,10 @@ class Source:
     def release(self, run_id: str) -> None:
         self.released.append(run_id)
 
-    def settles_in(self, wanted: Wanted) -> float:
+    def settles_in(self, wanted: SeriesQuery) -> float:
         raise NotImplementedError
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         self.asked.append(wanted)
         self.then(len(self.asked))
         if self.why is not None:
@@ -78,7 +78,7 @@ class Source:
             missing={"tensor_active": WITHOUT_DCP},
         )
 
-    def _series(self, wanted: Wanted) -> Iterator[Series]:
+    def _series(self, wanted: SeriesQuery) -> Iterator[Series]:
         at = wanted.end - 1
         for pod, node in wanted.nodes.items():
             for index in "01":

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.prepare import fetching
-from k8sbench.trainers.prepare.fetching import HEADER, PASSWORD, USER, Source, fetch
+from k8sbench.trainers.prepare.fetching import HEADER, PASSWORD, USER, ArchiveSource, fetch
 from k8sbench.trainers.prepare.messages import EXIT_FAILED, EXIT_INPUT, Failed
 from tests.harness.archive_server import ArchiveServer, serving
 
@@ -40,7 +40,7 @@ class Fetched:
 
     def __call__(self, url: str, checksum: str | None = MD5, **environ: str) -> bytes:
         algorithm = None if checksum is None else "md5" if len(checksum) == 32 else "sha256"
-        fetch(Source(url, algorithm, checksum, environ), self.target, self.pauses.append)
+        fetch(ArchiveSource(url, algorithm, checksum, environ), self.target, self.pauses.append)
         return self.target.read_bytes()
 
 
@@ -102,8 +102,11 @@ def test_a_server_that_serves_no_parts_is_read_from_the_beginning(
 
 
 def test_parts_of_other_urls_and_checksums_are_not_gone_on_with() -> None:
-    sources = [Source("http://a/x.tar", "md5", MD5), Source("http://b/x.tar", "md5", MD5)]
-    sources += [Source("http://a/x.tar"), Source("http://a/x.tar?signature=1")]
+    sources = [
+        ArchiveSource("http://a/x.tar", "md5", MD5),
+        ArchiveSource("http://b/x.tar", "md5", MD5),
+    ]
+    sources += [ArchiveSource("http://a/x.tar"), ArchiveSource("http://a/x.tar?signature=1")]
     assert [len({source.key for source in sources}), sources[2].key] == [3, sources[3].key]
 
 

@@ -11,7 +11,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.model import imported
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import RUN_ID
-from k8sbench.model.imported import Origin
+from k8sbench.model.imported import LogOrigin
 from k8sbench.model.measurement import Measurement
 from tests.unit.imports import foreign
 from tests.unit.store.examples import measurement
@@ -20,9 +20,9 @@ SPEC = catalog.find(str(foreign.BENCHMARK)).spec
 (VARIANT,) = SPEC.variants
 
 
-def origin(*, cases: tuple[str, ...] = (), **more: Any) -> Origin:
+def origin(*, cases: tuple[str, ...] = (), **more: Any) -> LogOrigin:
     variant = msgspec.structs.replace(VARIANT, cases=cases)
-    return Origin(file="a.log", spec=SPEC, variant=variant, **more)
+    return LogOrigin(file="a.log", spec=SPEC, variant=variant, **more)
 
 
 def found(gpus: int, **environment: Any) -> Measurement:
@@ -40,7 +40,7 @@ def found(gpus: int, **environment: Any) -> Measurement:
     ],
 )
 def test_the_case_is_given_or_stated_or_the_only_one_of_the_catalog(
-    measured: Measurement, known: Origin, shape: tuple[int, int]
+    measured: Measurement, known: LogOrigin, shape: tuple[int, int]
 ) -> None:
     assert imported.shape(measured, known, []) == shape
 

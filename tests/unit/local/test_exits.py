@@ -342,7 +342,7 @@ def test_what_fails_otherwise_may_be_better_next_time(code: int, lines: list[str
 
 
 def test_what_torchrun_reports_of_its_ranks_is_told_apart_from_what_they_wrote() -> None:
-    report = exits.Report()
+    report = exits.TorchrunReport()
     written = ["step 1", "train.py: error: no such file", "====", "step 2"]
     table = torchrun((1, 2))
     for lines in (written[:2], written):  # the program may be started again

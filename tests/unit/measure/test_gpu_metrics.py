@@ -15,9 +15,9 @@ from k8sbench.model.gpu_metrics import (
     Fetched,
     Gpu,
     Series,
+    SeriesQuery,
     Shared,
     SourceName,
-    Wanted,
 )
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.spec import Preset
@@ -87,7 +87,7 @@ def completed(
         missing={"gpu_metrics": "No source of GPU metrics was queried."},
         **{"gpu_model": None, **changes},
     )
-    wanted = Wanted(run_id="seg-1", namespace="bench", nodes={}, start=START, end=END)
+    wanted = SeriesQuery(run_id="seg-1", namespace="bench", nodes={}, start=START, end=END)
     planned = plan(device="cuda", processes_per_replica=gpus, gpus_per_replica=gpus, preset=preset)
     return gpu_metrics.completed(found, planned, wanted, fetched, accept=accept)
 
@@ -438,7 +438,7 @@ def test_completing_again_replaces_what_was_there() -> None:
     again = gpu_metrics.completed(
         first,
         plan(device="cuda"),
-        Wanted(run_id="seg-1", namespace=None, nodes={}, start=START, end=END),
+        SeriesQuery(run_id="seg-1", namespace=None, nodes={}, start=START, end=END),
         [of(series("sm_clock", [1500] * 10))],
     )
     assert again.gpu_metrics is not None

@@ -614,5 +614,5 @@ def test_a_jump_belongs_to_the_time_that_ends_with_its_line(
 ) -> None:
     line: Any = None
     jump = log_clock.Jump(HOUR, Occurrence("log", line, position=3))
-    passed = log_clock.Reading(jumps=(jump,)).between(first, last, HOUR + 5.0)
+    passed = log_clock.ClockReading(jumps=(jump,)).between(first, last, HOUR + 5.0)
     assert passed == 5.0 + HOUR * (1 - jumped)

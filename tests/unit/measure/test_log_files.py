@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find, names
 from k8sbench.model.errors import InputError
-from k8sbench.parse.lines import Lines
+from k8sbench.parse.lines import UniqueLines
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
 """What programs print: no control characters."""
 
 
 def read(path: Path) -> list[tuple[int, str]]:
-    return list(Lines(LogFile(str(path))))
+    return list(UniqueLines(LogFile(str(path))))
 
 
 def written(folder: Path, data: bytes, name: str = "train.log") -> Path:
@@ -232,7 +232,7 @@ def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
 def test_endless_lines_are_cut_and_counted(tmp_path: Path) -> None:
     path = written(tmp_path, b"x" * (5 * LONGEST_LINE) + b"\nnext\n")
     log = LogFile(str(path))
-    found = list(Lines(log))
+    found = list(UniqueLines(log))
     assert [(number, len(text)) for number, text in found] == [(1, LONGEST_LINE), (2, 4)]
     assert log.cut_lines == 1
 
@@ -240,7 +240,7 @@ def test_endless_lines_are_cut_and_counted(tmp_path: Path) -> None:
 def test_a_record_behind_an_endless_progress_bar_is_found(tmp_path: Path) -> None:
     bar = b"".join(b"\r[>>> ] %d/9999" % i for i in range(60_000))
     log = LogFile(str(written(tmp_path, bar + b"\rloss: 1.0\nnext")))
-    found = list(Lines(log))
+    found = list(UniqueLines(log))
     assert found[-2:] == [(1, "loss: 1.0"), (2, "next")]
     assert log.cut_lines == 0
 
@@ -263,7 +263,7 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[str], size:
 
     log = LogFile("-")
     raw: Any = io.BufferedReader(Slow(data))
-    found = list(Lines(log._blocks(log._text(raw))))
+    found = list(UniqueLines(log._blocks(log._text(raw))))
     assert found == list(enumerate(lines, 1))
 
 
@@ -271,7 +271,7 @@ def test_standard_input_is_read_and_named(monkeypatch: pytest.MonkeyPatch) -> No
     raw = io.BufferedReader(io.BytesIO(gzip.compress(b"loss: 1.0\n")))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
     log = LogFile("-")
-    assert list(Lines(log)) == [(1, "loss: 1.0")]
+    assert list(UniqueLines(log)) == [(1, "loss: 1.0")]
     assert log.name == "<stdin>"
 
 

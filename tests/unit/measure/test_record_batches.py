@@ -15,7 +15,7 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import Record
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.reading import Log
+from k8sbench.parse.reading import FamilyLog
 from tests.bench import reading
 from tests.unit.measure.support import Block
 
@@ -55,9 +55,9 @@ def at_once(
 def same_items(family: str, lines: list[str]) -> bool:
     """Whether a log in one block has the items that it has line by line."""
     families = [FAMILIES[family]]
-    by_line = Log([f"{line}\n" for line in lines], families)
+    by_line = FamilyLog([f"{line}\n" for line in lines], families)
     # As text: a NaN equals nothing.
-    return repr(list(Log(Block(lines), families))) == repr(list(by_line))
+    return repr(list(FamilyLog(Block(lines), families))) == repr(list(by_line))
 
 
 @pytest.mark.parametrize("family", reading.FAMILIES)

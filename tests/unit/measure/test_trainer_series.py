@@ -12,12 +12,12 @@ import pytest
 from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.app.measure import MeasureOptions, measure
 from k8sbench.measure.run.trainer_series import NONE_PRINTED
-from k8sbench.model.gpu_metrics import METRICS, Gpu, Wanted
+from k8sbench.model.gpu_metrics import METRICS, Gpu, SeriesQuery
 from k8sbench.model.measurement import Measurement
 from k8sbench.trainers.parts import events
 
 T = 1772445600.0
-WANTED = Wanted(run_id="r-1", namespace=None, nodes={}, start=T, end=T + 60)
+WANTED = SeriesQuery(run_id="r-1", namespace=None, nodes={}, start=T, end=T + 60)
 
 
 def printed(

@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.adapters.metrics import dcgm, exporters
 from k8sbench.adapters.metrics.dcgm import NodeReadings
-from k8sbench.adapters.metrics.exporters import ExporterFault, Sample
+from k8sbench.adapters.metrics.exporters import ExporterFault, ExposedValue
 from tests.tiers import ROOT
 
 FOLDER = ROOT / "tests" / "fixtures" / "dcgm"
@@ -36,8 +36,8 @@ def test_what_is_no_exposition_is_refused(text: str) -> None:
         list(exporters.read(text))
 
 
-def sample(value: float, **more: str) -> Sample:
-    return Sample({"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-0", **more}, value)
+def sample(value: float, **more: str) -> ExposedValue:
+    return ExposedValue({"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-0", **more}, value)
 
 
 def test_the_latest_samples_of_a_day_are_kept() -> None:

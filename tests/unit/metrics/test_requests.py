@@ -14,10 +14,10 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.metrics import prometheus
-from k8sbench.adapters.metrics.discovery import Found
+from k8sbench.adapters.metrics.discovery import PrometheusCandidates
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import Way
-from k8sbench.model.gpu_metrics import Wanted
+from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.run import Location
 
 RUNS = 1000
@@ -71,9 +71,9 @@ class Finder:
     """Looks for a cluster's Prometheus, and counts how often."""
 
     def __init__(self, *ways: Way, why: str = "") -> None:
-        self.found, self.times = Found(ways=ways, why=why), 0
+        self.found, self.times = PrometheusCandidates(ways=ways, why=why), 0
 
-    def __call__(self) -> Found:
+    def __call__(self) -> PrometheusCandidates:
         self.times += 1
         return self.found
 
@@ -82,9 +82,9 @@ def way(server: Server) -> Way:
     return Way(cast("Api", server), "/query", "Prometheus mon/p:web", ("mon", "p:web"))
 
 
-def wanted(number: int = 0) -> Wanted:
+def wanted(number: int = 0) -> SeriesQuery:
     nodes: dict[str, str | None] = {"r-master-0": "node-0"}
-    return Wanted(run_id=f"r{number}", namespace="team", nodes=nodes, start=NOW - 300, end=NOW)
+    return SeriesQuery(run_id=f"r{number}", namespace="team", nodes=nodes, start=NOW - 300, end=NOW)
 
 
 def test_a_thousand_runs_ask_for_nodes_and_clock_once_and_three_times_for_each() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.model.sample import Evaluation, Item, Mark, Record
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.reading import Log
+from k8sbench.parse.reading import FamilyLog
 
 
 def ended(lines: Iterable[str]) -> list[str]:
@@ -16,7 +16,7 @@ def ended(lines: Iterable[str]) -> list[str]:
 
 def items(family: str, *lines: str) -> list[Item]:
     """What a family reads in lines."""
-    return list(Log(ended(lines), [FAMILIES[family]]))
+    return list(FamilyLog(ended(lines), [FAMILIES[family]]))
 
 
 def records(family: str, *lines: str) -> list[Record]:

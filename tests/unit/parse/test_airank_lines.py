@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.parse import airank
-from k8sbench.parse.family import Line
+from k8sbench.parse.family import CleanLine
 from tests.unit.parse.support import items, marks
 from tests.unit.parse.test_records_by_family import MMSEG
 
@@ -40,7 +40,7 @@ from tests.unit.parse.test_records_by_family import MMSEG
     ],
 )
 def test_an_event_is_read(line: str, event: str, value: float | None, unit: str) -> None:
-    (mark,) = airank.read(Line(1, line, ""))
+    (mark,) = airank.read(CleanLine(1, line, ""))
     assert (mark.values["event"], mark.values["value"], mark.values["unit"]) == (event, value, unit)
 
 

@@ -7,7 +7,7 @@ import pytest
 from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
-from k8sbench.parse.reading import Log
+from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended
 
 BY_RATE = LogFormat(
@@ -25,7 +25,7 @@ LINE = "at 20.11.2026 08:15:30 step 9/100 of epoch 2 loss 1.5 ips 64.5"
 
 
 def read(log_format: LogFormat, *lines: str) -> list[object]:
-    return list(Log(ended(lines), [declared.family(log_format, "paddle")]))
+    return list(FamilyLog(ended(lines), [declared.family(log_format, "paddle")]))
 
 
 def test_named_groups_become_a_record() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.family import EvaluationRule, MarkRule
-from k8sbench.parse.lines import Lines, ended
+from k8sbench.parse.lines import UniqueLines, ended
 from k8sbench.parse.records import RecordRule
 from tests.unit.measure.support import FIXTURES
 
@@ -34,14 +34,14 @@ def one_by_one(parts: Sequence[str]) -> list[tuple[int, str]]:
 
 @given(pieces, st.lists(st.integers(1, 9), max_size=3))
 def test_all_lines_come_with_their_numbers(parts: list[str], cuts: list[int]) -> None:
-    lines = Lines(blocks(parts, cuts))
+    lines = UniqueLines(blocks(parts, cuts))
     assert list(lines) == one_by_one(parts)
     assert lines.empty == (not one_by_one(parts))
 
 
 @given(pieces, st.lists(st.integers(1, 9), max_size=3), st.integers(0, 3))
 def test_lines_are_found_by_texts(parts: list[str], cuts: list[int], first: int) -> None:
-    lines = Lines(blocks(parts, cuts))
+    lines = UniqueLines(blocks(parts, cuts))
     found = list(itertools.islice(lines, first))
     while lines.more():
         found += zip(*lines.holding(lines.present(TEXTS)), strict=True)
@@ -54,7 +54,7 @@ def test_lines_are_found_by_texts(parts: list[str], cuts: list[int], first: int)
 
 @given(pieces)
 def test_every_line_holds_the_empty_text(parts: list[str]) -> None:
-    lines = Lines(blocks(parts, []))
+    lines = UniqueLines(blocks(parts, []))
     found: list[tuple[int, str]] = []
     while lines.more():
         found += zip(*lines.holding(lines.present([""])), strict=True)

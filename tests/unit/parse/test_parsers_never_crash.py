@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from k8sbench.model.sample import Record
 from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.reading import Log
+from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended
 from tests.unit.parse.test_own_events import START, STEP, line
 from tests.unit.parse.test_records_by_family import ALL
@@ -41,14 +41,14 @@ def sound(found: object) -> None:
 
 @given(anything)
 def test_any_lines_are_read_by_all_families(lines: list[str]) -> None:
-    for found in Log(ended(lines), list(FAMILIES.values())):
+    for found in FamilyLog(ended(lines), list(FAMILIES.values())):
         sound(found)
 
 
 @pytest.mark.parametrize("family", NAMES)
 @given(lines=anything)
 def test_any_lines_are_read_by_each_family(family: str, lines: list[str]) -> None:
-    for found in Log(ended(lines), [FAMILIES[family]]):
+    for found in FamilyLog(ended(lines), [FAMILIES[family]]):
         sound(found)
 
 
@@ -58,7 +58,7 @@ def test_numbers_longer_than_any_computer_counts_are_no_records(family: str, dig
     whole = ALL[family]
     for match in re.finditer(r"\d+", whole):
         swollen = whole[: match.start()] + "9" * digits + whole[match.end() :]
-        for found in Log([swollen], [FAMILIES[family]]):
+        for found in FamilyLog([swollen], [FAMILIES[family]]):
             sound(found)
 
 

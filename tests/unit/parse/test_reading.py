@@ -6,13 +6,13 @@ import pytest
 
 from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.reading import Log
+from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended
 from tests.unit.parse.test_records_by_family import ALL, MMSEG
 
 
-def read(lines: list[str], *families: str) -> tuple[Log, list[object]]:
-    log = Log(ended(lines), [FAMILIES[name] for name in families])
+def read(lines: list[str], *families: str) -> tuple[FamilyLog, list[object]]:
+    log = FamilyLog(ended(lines), [FAMILIES[name] for name in families])
     return log, list(log)
 
 

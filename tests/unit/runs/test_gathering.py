@@ -14,7 +14,7 @@ import pytest
 from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName, Wanted
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
@@ -47,7 +47,7 @@ class Source:
         self.name: SourceName = "prometheus"
         self.values, self.missing = values, missing
         self.wait_s = settles_in
-        self.asked: list[Wanted] = []
+        self.asked: list[SeriesQuery] = []
         self.followed: list[str] = []
         self.released: list[str] = []
         self.gate: threading.Event | None = None
@@ -60,13 +60,13 @@ class Source:
     def release(self, run_id: str) -> None:
         self.released.append(run_id)
 
-    def settles_in(self, wanted: Wanted) -> float:
+    def settles_in(self, wanted: SeriesQuery) -> float:
         assert threading.current_thread() is not threading.main_thread()
         if self.slow is not None:
             assert self.slow.wait(20)
         return self.wait_s
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
         self.asked.append(wanted)
         self.then()
         if self.gate is not None:
@@ -153,7 +153,7 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     assert source.released[:1] == ["seg-1"]
     bench.finish()
     (wanted,) = source.asked
-    assert wanted == Wanted(
+    assert wanted == SeriesQuery(
         run_id="seg-1",
         namespace="bench",
         nodes={"seg-1-master-0": "node-1"},
@@ -427,7 +427,7 @@ def test_a_source_that_hangs_is_given_up(store: Store) -> None:
 
 def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
     class Broken(Source):
-        def fetch(self, wanted: Wanted) -> Fetched:
+        def fetch(self, wanted: SeriesQuery) -> Fetched:
             raise ValueError("no")
 
     bench = Bench(store, Broken())
@@ -450,7 +450,7 @@ def test_what_a_source_says_is_missing_is_in_the_measurement(store: Store) -> No
 
 def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
     class Idle(Source):
-        def fetch(self, wanted: Wanted) -> Fetched:
+        def fetch(self, wanted: SeriesQuery) -> Fetched:
             found = super().fetch(wanted)
             (one,) = found.series
             idle = msgspec.structs.replace(one, metric="gpu_utilization", values=(0.0,) * 10)

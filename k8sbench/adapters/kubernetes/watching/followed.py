@@ -99,7 +99,7 @@ class Followed:
         self._earlier: list[bytes] = []
         self._events = Packed()
         self._lines: dict[str, deque[str]] = {}
-        self._reports: dict[str, exits.Report] = {}
+        self._reports: dict[str, exits.TorchrunReport] = {}
 
     @property
     def _job(self) -> KubeObject | None:
@@ -142,7 +142,7 @@ class Followed:
         """Keep the last lines of a replica's log: they may say why the replica failed."""
         lines = self._lines.setdefault(line.replica, deque(maxlen=REPORTED_LINES))
         lines.append(line.text)
-        if not self._reports.setdefault(line.replica, exits.Report()).has(line.text):
+        if not self._reports.setdefault(line.replica, exits.TorchrunReport()).has(line.text):
             for _ in range(min(2, len(lines) - LINES)):  # a line behind a report may be a stray
                 lines.popleft()
 
