@@ -161,7 +161,7 @@ class LocalCluster:
                 "A local job ends with the k8sbench process that started it.",
             ) from None
 
-    def _start(self, plan: RunPlan, job: manifest.LocalJob, folder: Path) -> LocalJob:
+    def _start(self, plan: RunPlan, job: manifest.ManifestJob, folder: Path) -> LocalJob:
         try:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
                 held.callback(self._taken.pop, plan.run_id, None)
@@ -224,7 +224,7 @@ class LocalCluster:
 
     def _checked(
         self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path
-    ) -> manifest.LocalJob:
+    ) -> manifest.ManifestJob:
         """Read the job back and refuse what must not run here."""
         if sys.platform != "linux" or not Path("/proc/self/stat").exists():
             raise UsageError(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from k8sbench.adapters.local.manifest import LocalJob, LocalPod
+from k8sbench.adapters.local.manifest import ManifestJob, ManifestPod
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kinds.kind import Variables
 
 
 def injected(
-    job: LocalJob, replica: LocalPod, address: str, port: int, *, pod_ip: str
+    job: ManifestJob, replica: ManifestPod, address: str, port: int, *, pod_ip: str
 ) -> Variables:
     """Return the variables that the operator appends to the container of ``replica``.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters.local import environment
-from k8sbench.adapters.local.manifest import LOOPBACK, LocalJob, LocalPod
+from k8sbench.adapters.local.manifest import LOOPBACK, ManifestJob, ManifestPod
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kinds.kind import filled
 from k8sbench.model.planning import TRAINERS_MOUNT
@@ -67,7 +67,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def launches(
-    job: LocalJob, machine: Machine, mounts: Path, scratches: Sequence[str]
+    job: ManifestJob, machine: Machine, mounts: Path, scratches: Sequence[str]
 ) -> tuple[Launch, ...]:
     """Prepare every replica; ``mounts`` holds the materialised files of the job's volumes."""
     return tuple(
@@ -77,7 +77,12 @@ def launches(
 
 
 def _launch(
-    job: LocalJob, replica: LocalPod, number: int, machine: Machine, mounts: Path, scratch: str
+    job: ManifestJob,
+    replica: ManifestPod,
+    number: int,
+    machine: Machine,
+    mounts: Path,
+    scratch: str,
 ) -> Launch:
     places = {
         mount.path.rstrip("/"): str(mounts / mount.volume)
@@ -126,8 +131,8 @@ def _launch(
 
 
 def _local(
-    job: LocalJob,
-    replica: LocalPod,
+    job: ManifestJob,
+    replica: ManifestPod,
     number: int,
     machine: Machine,
     container: Mapping[str, str],
@@ -152,7 +157,7 @@ def _local(
     return variables
 
 
-def processes_per_replica(job: LocalJob, replica: LocalPod) -> int:
+def processes_per_replica(job: ManifestJob, replica: ManifestPod) -> int:
     """Number of training processes of one replica, by the job's own word; 1 where it says auto."""
     said = dict(replica.env).get(KINDS[job.kind].processes_env or "", job.processes)
     return int(said) if said.isdigit() and int(said) else 1

@@ -30,7 +30,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
 
 
-class LocalPod(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestPod(msgspec.Struct, frozen=True, kw_only=True):
     """One pod of the job."""
 
     name: str
@@ -41,7 +41,7 @@ class LocalPod(msgspec.Struct, frozen=True, kw_only=True):
     mounts: tuple[Mount, ...]
 
 
-class LocalJob(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job, of any kind that k8sbench knows."""
 
     kind: str
@@ -50,7 +50,7 @@ class LocalJob(msgspec.Struct, frozen=True, kw_only=True):
     """Per replica, as the operator hands it on; ``auto`` where the job does not say."""
     counts: dict[str, int]
     """Replicas by type."""
-    replicas: tuple[LocalPod, ...]
+    replicas: tuple[ManifestPod, ...]
     """The leading one first."""
     files: dict[str, dict[str, bytes]]
     """Of the mounts of kind ``files``: volume → relative path → contents."""
@@ -73,7 +73,7 @@ _OF_POD = frozenset({"containers", "volumes"})
 _OF_CONTAINER = frozenset({"name", "command", "args", "env", "workingDir", "volumeMounts"})
 
 
-def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> LocalJob:
+def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
     """Read the job and the ConfigMaps that it mounts; ``node`` is this machine's name."""
     job = next(object_ for object_ in manifests if object_["kind"] in KINDS)
     name, kind, spec = job["metadata"]["name"], KINDS[job["kind"]], job["spec"]
@@ -83,7 +83,7 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> LocalJob:
     handled = {kind.processes_field, kind.replicas_key}
     ignored = [f"{job['kind']}: {field}" for field in sorted(spec.keys() - handled)]
     counts: dict[str, int] = {}
-    replicas: list[LocalPod] = []
+    replicas: list[ManifestPod] = []
     files: dict[str, dict[str, bytes]] = {}
     for type_ in kind.types:
         if type_ not in spec[kind.replicas_key]:
@@ -110,7 +110,7 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> LocalJob:
             _replica(name, f"{type_.lower()}-{index}", container, mounts, node)
             for index in range(counts[type_])
         ]
-    return LocalJob(
+    return ManifestJob(
         kind=job["kind"],
         name=name,
         processes=str(spec.get(kind.processes_field, "auto")),
@@ -123,7 +123,7 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> LocalJob:
 
 def _replica(
     job: str, name: str, container: Mapping[str, Any], mounts: tuple[Mount, ...], node: str
-) -> LocalPod:
+) -> ManifestPod:
     command = tuple(str(word) for word in (*container["command"], *container.get("args", ())))
     for mount in mounts:
         used = next((word for word in command if _names(word, mount.path)), None)
@@ -135,7 +135,7 @@ def _replica(
         "status.hostIP": LOOPBACK,
         "status.podIP": LOOPBACK,
     }
-    return LocalPod(
+    return ManifestPod(
         name=name,
         command=command,
         env=tuple(_variable(entry, fields) for entry in container.get("env", ())),

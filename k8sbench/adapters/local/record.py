@@ -34,7 +34,7 @@ def gpus_of(folder: Path) -> dict[str, tuple[GPU, ...]]:
 
 
 def describe(
-    job: manifest.LocalJob,
+    job: manifest.ManifestJob,
     launches: Sequence[launching.Launch],
     machine: launching.Machine,
     assigned: Sequence[Sequence[GPU]] | None,

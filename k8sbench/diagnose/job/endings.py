@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from k8sbench.diagnose.job import exits, reasons, signals
+from k8sbench.diagnose.job import exits, reasons
 from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import ContainerEnd, Facts, Replica, earlier, ending_of, message_of
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
@@ -290,10 +290,10 @@ def _failed(
 
 
 def _how(code: int) -> str:
-    number = signals.of_exit(code)  # None of 255, which is what becomes of exit(-1)
+    number = exits.of_exit(code)  # None of 255, which is what becomes of exit(-1)
     if number is None:
         return f"exited with code {code}"
-    return f"was killed by {signals.described(number)}, exit code {code}"
+    return f"was killed by {exits.described(number)}, exit code {code}"
 
 
 def _init_ending(ending: Replica) -> ContainerEnd | None:

@@ -13,7 +13,29 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job import signals
+# Signals by number, as Linux has them: containers run there, whatever this program runs on.
+_NAMES = (
+    *("HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2"),
+    *("PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG"),
+    *("XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR", "SYS"),
+)
+ABORT, KILL, TERMINATE = 6, 9, 15
+EXIT_BASE = 128
+"""A process that signal N ended has the exit code 128 + N for shells and container runtimes."""
+HIGHEST = 64
+"""The last of the real-time signals."""
+
+
+def described(number: int) -> str:
+    """Return a signal's number and name: ``signal 9 (SIGKILL)``."""
+    name = f" (SIG{_NAMES[number - 1]})" if number <= len(_NAMES) else ""
+    return f"signal {number}{name}"
+
+
+def of_exit(code: int) -> int | None:
+    """Return the number of the signal that an exit code stands for; None: it stands for none."""
+    return code - EXIT_BASE if EXIT_BASE < code <= EXIT_BASE + HIGHEST else None
+
 
 REPLICA_FAILED, USAGE_ERROR = "replica-failed", "usage-error"
 """Ids of the causes of a program that failed, and of one that refused what it was given."""
@@ -166,11 +188,11 @@ def _of_replica(failed: Ended, kills: int | None) -> Failure:
         sentence = f"{failed.replica} {_how(failed)}{_quoted(refusal)}"
         return Failure(replica=failed.replica, sentence=sentence, id=USAGE_ERROR)
     line = _last_message(failed.last)
-    if failed.code != _KILLED_CODE and signals.KILL not in _killed_by(failed.last):
+    if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
         return _by_message(failed, line, failed.code)
     how = _how(failed)
     if failed.code != _KILLED_CODE:
-        how += f" after {signals.described(signals.KILL)} had killed a process of it"
+        how += f" after {described(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
     return _out_of_memory(failed, f"{failed.replica} {how}", last, kills)
 
@@ -193,7 +215,7 @@ def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Failure:
     if rank.code >= 0 and rank.error:
         return _by_message(failed, rank.line, rank.code)
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
-    if rank.code == -signals.KILL:
+    if rank.code == -KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
         return _out_of_memory(failed, sentence, last, kills)
     sentence += _quoted(rank.error)
@@ -235,8 +257,8 @@ _ENDED_BY_TORCHRUN = re.compile(
     r"(?:Sending|Closing|Unable to shutdown) process (\d+) (?:closing signal|via) "
 )
 _OF_A_RANK = re.compile(r"^\[rank(\d+)\]:?\s+(.*)$")
-_KILLED_CODE = signals.EXIT_BASE + signals.KILL
-_TERMINATED = signals.EXIT_BASE + signals.TERMINATE
+_KILLED_CODE = EXIT_BASE + KILL
+_TERMINATED = EXIT_BASE + TERMINATE
 """What our trainers exit with when SIGTERM comes."""
 
 
@@ -273,7 +295,7 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
             rank = int(entry[1])
         elif entry := _ENTRY_CODE.match(line):
             code = int(entry[1])
-            entries[entry[2]] = rank, -signals.TERMINATE if code == _TERMINATED else code
+            entries[entry[2]] = rank, -TERMINATE if code == _TERMINATED else code
         elif ending := _ENDED_BY_TORCHRUN.search(line):
             ended.add(ending[1])
         elif _is_error(line):
@@ -299,28 +321,28 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
 
 def _likelihood(code: int, error: str) -> int:
     """Orders ranks that died together by how likely they died first, the likeliest lowest."""
-    if code < 0 and code not in (-signals.TERMINATE, -signals.ABORT):
+    if code < 0 and code not in (-TERMINATE, -ABORT):
         return 0  # no process of the job does that to another one
     if code == _USAGE_CODE or (error and not _LOST_PEER.search(error)):
         return 1
     # NCCL's watchdog aborts a rank that has lost its peer.
-    return 2 if code == -signals.TERMINATE else 3
+    return 2 if code == -TERMINATE else 3
 
 
 # -- sentences -----------------------------------------------------------------------------------
 
 
 def _by(code: int) -> str:
-    if code == -signals.TERMINATE:
-        return f"was ended by {signals.described(signals.TERMINATE)}, not by its launcher"
-    return f"exited with code {code}" if code >= 0 else f"was killed by {signals.described(-code)}"
+    if code == -TERMINATE:
+        return f"was ended by {described(TERMINATE)}, not by its launcher"
+    return f"exited with code {code}" if code >= 0 else f"was killed by {described(-code)}"
 
 
 def _how(ended: Ended) -> str:
     if ended.code is None:
         return "had an error"
-    number = signals.of_exit(ended.code)
-    return _by(ended.code) if number is None else f"was killed by {signals.described(number)}"
+    number = of_exit(ended.code)
+    return _by(ended.code) if number is None else f"was killed by {described(number)}"
 
 
 def _killed_by(lines: Sequence[str]) -> set[int]:

@@ -16,12 +16,11 @@ import msgspec
 
 from k8sbench.measure.run import airank, redaction
 from k8sbench.measure.run.clocks import Clock
-from k8sbench.measure.run.evaluations import Evaluations
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.measure.run.trainer_series import TrainerSeries
-from k8sbench.measure.run.training import TrainingFacts
+from k8sbench.measure.run.training import Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
 from k8sbench.model.spec import LogFormat

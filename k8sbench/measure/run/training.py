@@ -7,13 +7,17 @@ what the evaluations reached: where a line was torn an event is missing, and nev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+
+import msgspec
 
 from k8sbench.measure.rules import EVIDENCE
 from k8sbench.measure.run import redaction, rules
 from k8sbench.measure.run.airank import CLOSE, KEPT, Evaluated, reaching
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.spec import Accuracy
 
@@ -116,3 +120,39 @@ class TrainingFacts:
     def _broken_places(self) -> list[Place]:
         partial = [] if self._partial is None else [self._partial[1]]
         return [*list(self._broken.values())[: EVIDENCE - len(partial)], *partial]
+
+
+class Evaluations(msgspec.Struct):
+    """Evaluations of one metric on one data set."""
+
+    metric: str
+    unit: str
+    best: float = -math.inf
+    final: float = 0.0
+    count: int = 0
+    records_before: int = -1
+    """Records before the last evaluation."""
+    steps: set[int] = set()
+    """Iterations before each of them, where lines state them."""
+
+    def add(self, value: float, records_before: int, step: int | None) -> None:
+        """Add an evaluation, unless it is another rank's line of the same one, or repeats it."""
+        if step in self.steps or (step is None and records_before == self.records_before):
+            return
+        if step is not None:
+            self.steps.add(step)
+        self.records_before = records_before
+        self.count += 1
+        self.final = value
+        self.best = value if self.count == 1 else max(self.best, value)
+
+    @property
+    def result(self) -> AccuracyResult:
+        """What these evaluations reached."""
+        return AccuracyResult(
+            metric=self.metric,
+            best=self.best,
+            final=self.final,
+            unit=self.unit,
+            evaluations=self.count,
+        )

@@ -101,7 +101,7 @@ def rendered(wanted: RunPlan, files: Mapping[str, str] | None = None) -> Objects
     return manifests(wanted, templates=ready(), trainers=sources(files or {}))
 
 
-def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> manifest.LocalJob:
+def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> manifest.ManifestJob:
     """Render a plan and read it back."""
     return manifest.read(rendered(wanted, files), node="box")
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.local import environment
-from k8sbench.adapters.local.manifest import LocalJob
+from k8sbench.adapters.local.manifest import ManifestJob
 from tests.unit.local import examples
 
 
-def injected(job: LocalJob, replica: str, address: str, port: int) -> list[str]:
+def injected(job: ManifestJob, replica: str, address: str, port: int) -> list[str]:
     found = environment.injected(
         job,
         next(each for each in job.replicas if each.name == replica),
@@ -21,7 +21,7 @@ def injected(job: LocalJob, replica: str, address: str, port: int) -> list[str]:
     return [f"{name}={value}" for name, value in found]
 
 
-def named(job: LocalJob, name: str) -> LocalJob:
+def named(job: ManifestJob, name: str) -> ManifestJob:
     return msgspec.structs.replace(job, name=name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.measure.run import models
+from k8sbench.measure.run import agreement
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from k8sbench.measure.run import models
 def test_heads_decide_and_backbones_where_there_are_none(
     expected: str, found: str, same: bool | None
 ) -> None:
-    assert models.same(expected, found) is same
+    assert agreement.same_model(expected, found) is same
