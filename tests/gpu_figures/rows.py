@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from k8sbench.measure.group.arithmetic import peak_of, tflops
+from k8sbench.measure.group.gpu_peaks import peak_of, tflops
 from k8sbench.trainers.parts.events import PREFIX
 from tests.gpu_figures.bounded import ROOT, Ended
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.measure.group import arithmetic, deviations, differences, parity, rank_test
-from k8sbench.measure.group.arithmetic import plain_name
+from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.measure.group.group_figures import spread
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import (

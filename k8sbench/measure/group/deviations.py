@@ -11,7 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from k8sbench.measure.group import comparable
-from k8sbench.measure.group.arithmetic import arithmetic, plain_name
+from k8sbench.measure.group.arithmetic import arithmetic
+from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.group import SCRATCH, Deviation, Group
 from k8sbench.model.identity import fields_for

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from k8sbench.measure.group import comparable
-from k8sbench.measure.group.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, plain_name
+from k8sbench.measure.group.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic
+from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.group import Group, Parity
 from k8sbench.model.identity import fields_for

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from k8sbench.measure.group.arithmetic import plain_name
+from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.measure.run import clocks, rules
 from k8sbench.measure.run.gpu_series import Chosen
 from k8sbench.model.counts import counted

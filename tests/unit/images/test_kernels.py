@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.adapters.files import catalog, image_table, pools
-from k8sbench.measure.group import arithmetic
+from k8sbench.measure.group import gpu_peaks
 from k8sbench.model import image as images
 from k8sbench.model.image import Build, Content, ImageTable
 from k8sbench.model.spec import Framework
@@ -234,7 +234,7 @@ def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_o
         is_hopper = pool.name in ("h100", "h200")
         assert (said["paddle"] is not None) is is_hopper
         assert ("Paddle 2.6.2 has no kernels" in (pool.note or "")) is is_hopper
-        assert arithmetic.peak_of(pool.gpu_model) is not None
+        assert gpu_peaks.peak_of(pool.gpu_model) is not None
 
 
 def test_no_gpu_no_image_and_no_package_are_no_warning() -> None:

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from k8sbench.measure.group.arithmetic import PEAKS
 from k8sbench.measure.group.comparable import NOT_COMPARABLE
+from k8sbench.measure.group.gpu_peaks import PEAKS
 from k8sbench.measure.group.rules import ALL
 from k8sbench.report import document
 from tests.tiers import ROOT
