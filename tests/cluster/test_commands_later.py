@@ -126,7 +126,7 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
     assert (row["run_id"], row["recorded"], row["on_cluster"]) == ("theirs", False, "Running")
     assert colleague.json("list", "-n", here, "--set=day") == []
     listed = colleague.run("list", "-n", here)
-    assert re.search(r"^theirs .* Running +- +not recorded ", listed.out, re.MULTILINE)
+    assert re.search(r"^theirs .* Running +– +not recorded ", listed.out, re.MULTILINE)
     assert "1 run is not recorded in this store" in listed.err
     (own,) = own_shell.json("list", "-n", here)
     assert (own["run_id"], own["recorded"], own["on_cluster"]) == ("theirs", True, "Running")

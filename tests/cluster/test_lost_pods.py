@@ -41,5 +41,5 @@ def test_a_run_ends_whose_job_is_deleted_without_its_pods_and_they_are_named(
         end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
     ends_them = f"kubectl -n {namespace.name} delete pods -l k8sbench.io/run={plan.run_id}"
-    assert f"of its pods 2 were left behind and go on: '{ends_them}' ends them." in end.cause
+    assert f"of its pods 2 were left behind: '{ends_them}' ends them" in end.cause
     assert len(namespace.get("pods")) == 2

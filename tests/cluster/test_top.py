@@ -28,8 +28,8 @@ def test_top_shows_a_run_that_goes_on_and_only_looks(own_shell: Shell) -> None:
 
     with own_shell.started("top", "live", columns=80) as drawn:
         drawn.until_drawn(r"Running .* · step 6/12 · 16 samples/s")
-        drawn.until_drawn(r"gpu-\d +master-0 +0 +90% +- ")
-        drawn.until_drawn(r"gpu-\d +worker-0 +0 +90% +- ")
+        drawn.until_drawn(r"gpu-\d +master-0 +0 +90% +– ")
+        drawn.until_drawn(r"gpu-\d +worker-0 +0 +90% +– ")
         drawn.interrupt().ends(130)
     assert "Come back with: k8sbench top live" in drawn.out
     assert "releases live" in drawn.out
