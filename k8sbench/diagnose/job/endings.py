@@ -290,10 +290,10 @@ def _failed(
 
 
 def _how(code: int) -> str:
-    number = exits.of_exit(code)  # None of 255, which is what becomes of exit(-1)
+    number = exits.signal_of(code)  # None of 255, which is what becomes of exit(-1)
     if number is None:
         return f"exited with code {code}"
-    return f"was killed by {exits.described(number)}, exit code {code}"
+    return f"was killed by {exits.signal_text(number)}, exit code {code}"
 
 
 def _init_ending(ending: Replica) -> ContainerEnd | None:

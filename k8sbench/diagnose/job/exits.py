@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 # Signals by number, as Linux has them: containers run there, whatever this program runs on.
-_NAMES = (
+_SIGNALS = (
     *("HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2"),
     *("PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG"),
     *("XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR", "SYS"),
@@ -22,19 +22,19 @@ _NAMES = (
 ABORT, KILL, TERMINATE = 6, 9, 15
 EXIT_BASE = 128
 """A process that signal N ended has the exit code 128 + N for shells and container runtimes."""
-HIGHEST = 64
+HIGHEST_SIGNAL = 64
 """The last of the real-time signals."""
 
 
-def described(number: int) -> str:
+def signal_text(number: int) -> str:
     """Return a signal's number and name: ``signal 9 (SIGKILL)``."""
-    name = f" (SIG{_NAMES[number - 1]})" if number <= len(_NAMES) else ""
+    name = f" (SIG{_SIGNALS[number - 1]})" if number <= len(_SIGNALS) else ""
     return f"signal {number}{name}"
 
 
-def of_exit(code: int) -> int | None:
+def signal_of(code: int) -> int | None:
     """Return the number of the signal that an exit code stands for; None: it stands for none."""
-    return code - EXIT_BASE if EXIT_BASE < code <= EXIT_BASE + HIGHEST else None
+    return code - EXIT_BASE if EXIT_BASE < code <= EXIT_BASE + HIGHEST_SIGNAL else None
 
 
 REPLICA_FAILED, USAGE_ERROR = "replica-failed", "usage-error"
@@ -192,7 +192,7 @@ def _of_replica(failed: Ended, kills: int | None) -> Failure:
         return _by_message(failed, line, failed.code)
     how = _how(failed)
     if failed.code != _KILLED_CODE:
-        how += f" after {described(KILL)} had killed a process of it"
+        how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
     return _out_of_memory(failed, f"{failed.replica} {how}", last, kills)
 
@@ -334,15 +334,15 @@ def _likelihood(code: int, error: str) -> int:
 
 def _by(code: int) -> str:
     if code == -TERMINATE:
-        return f"was ended by {described(TERMINATE)}, not by its launcher"
-    return f"exited with code {code}" if code >= 0 else f"was killed by {described(-code)}"
+        return f"was ended by {signal_text(TERMINATE)}, not by its launcher"
+    return f"exited with code {code}" if code >= 0 else f"was killed by {signal_text(-code)}"
 
 
 def _how(ended: Ended) -> str:
     if ended.code is None:
         return "had an error"
-    number = of_exit(ended.code)
-    return _by(ended.code) if number is None else f"was killed by {described(number)}"
+    number = signal_of(ended.code)
+    return _by(ended.code) if number is None else f"was killed by {signal_text(number)}"
 
 
 def _killed_by(lines: Sequence[str]) -> set[int]:

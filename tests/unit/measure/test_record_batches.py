@@ -111,17 +111,6 @@ ODD: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD)
-def test_an_odd_line_changes_nothing_of_the_lines_around_it(
-    odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = log("mmseg", tmp_path)
-    lines[PLACE : PLACE + 1] = ODD[odd](lines[PLACE])
-    added, _ = at_once("mmseg", lines, monkeypatch)
-    assert added > COUNT * 0.6
-    assert same_items("mmseg", lines)
-
-
 OWN: dict[str, Callable[[str], list[str]]] = {
     "a held event": lambda line: [line.replace('"time"', '"holds": ["evaluation"], "time"')],
     "more steps": lambda line: [line.replace('"steps": 1,', '"steps": 2,')],
@@ -137,15 +126,17 @@ OWN: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("odd", OWN)
-def test_an_odd_line_of_our_own_changes_nothing_of_the_lines_around_it(
-    odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("family", "odd"), [*(("mmseg", odd) for odd in ODD), *(("k8sbench", odd) for odd in OWN)]
+)
+def test_an_odd_line_changes_nothing_of_the_lines_around_it(
+    family: str, odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = log("k8sbench", tmp_path)
-    lines[PLACE : PLACE + 1] = OWN[odd](lines[PLACE])
-    added, _ = at_once("k8sbench", lines, monkeypatch)
+    lines = log(family, tmp_path)
+    lines[PLACE : PLACE + 1] = {"mmseg": ODD, "k8sbench": OWN}[family][odd](lines[PLACE])
+    added, _ = at_once(family, lines, monkeypatch)
     assert added > COUNT * 0.6
-    assert same_items("k8sbench", lines)
+    assert same_items(family, lines)
 
 
 def test_iterations_that_a_line_of_our_own_leaves_out_are_missing(
