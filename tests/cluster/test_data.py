@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from k8sbench.adapters.kubernetes import data_jobs
+from k8sbench.adapters.kubernetes.client.connection import connect
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
@@ -97,6 +100,29 @@ def test_a_job_that_another_k8sbench_deleted_is_told(shell: Shell) -> None:
         shell.namespace.kubectl("delete", "job.batch", job["metadata"]["name"])
         running.ends(3)
     assert "was deleted before its end was seen" in running.err
+
+
+def test_objects_of_others_under_its_name_stay_and_are_named(shell: Shell) -> None:
+    """The name is made of the folder's, so that somebody else may have it by chance."""
+    with shell.started(*PREPARE) as first:
+        first.until("Created Job")
+        (job,) = jobs(shell)
+        first.interrupt().ends(130)
+    name = job["metadata"]["name"]
+    shell.namespace.kubectl("delete", "job.batch", name, "--cascade=foreground")
+    shell.namespace.wait("delete", f"configmap/{name}")
+    shell.namespace.kubectl("create", "configmap", name)
+    done = shell.run(*PREPARE, code=2)
+    assert f"There is a ConfigMap {name} in" in done.err
+    assert "that is not k8sbench's" in done.err
+    assert shell.namespace.get("configmap", name)["metadata"].get("labels") is None
+    until(lambda: not jobs(shell), "the Job that it had created is gone")
+    shell.namespace.kubectl("create", "job", name, "--image=busybox")
+    admin = str(shell.namespace.cluster.kubeconfig)
+    with contextlib.closing(connect(kubeconfig=admin, namespace=shell.namespace.name)) as api:
+        data_jobs.remove(api, name)
+    assert [one["metadata"]["name"] for one in jobs(shell)] == [name]
+    assert "deletionTimestamp" not in jobs(shell)[0]["metadata"]
 
 
 def test_a_claim_that_is_not_there_or_cannot_be_written_is_told_before_anything_is_made(

@@ -64,7 +64,7 @@ def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> bool:
         _check_same(standing, job)
         try:
             _provide(api, sources, standing)
-        except ApiFault:
+        except (ApiFault, UsageError):
             if is_new:
                 remove(api, name)
             raise
@@ -109,6 +109,7 @@ def _provide(api: Api, sources: Mapping[str, Any], job: KubeObject) -> None:
         owners = standing["metadata"].get("ownerReferences") or ()
         if any(owner["uid"] == uid for owner in owners):
             return
+        _check_ours(standing, "ConfigMap")
         api.delete(path, uid=standing["metadata"]["uid"])  # of an earlier Job of the name
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job), "uid": uid}
     try:
@@ -123,11 +124,7 @@ def _provide(api: Api, sources: Mapping[str, Any], job: KubeObject) -> None:
 def _check_same(standing: KubeObject, job: Mapping[str, Any]) -> None:
     """Reject a Job of the name that is not ours, or does something else."""
     name, namespace = name_of(standing), standing["metadata"]["namespace"]
-    if labels_of(standing).get(LABEL) != name:
-        raise UsageError(
-            f"There is a Job {name} in {namespace} that is not k8sbench's.",
-            "Use another namespace or another folder.",
-        )
+    _check_ours(standing, "Job")
     if annotations_of(standing).get(WORDS_ANNOTATION) != annotations_of(job)[WORDS_ANNOTATION]:
         raise UsageError(
             f"The Job {name} is at work on this folder with other options or another k8sbench.",
@@ -136,10 +133,26 @@ def _check_same(standing: KubeObject, job: Mapping[str, Any]) -> None:
         )
 
 
+def _check_ours(standing: KubeObject, kind: str) -> None:
+    """Reject an object that k8sbench did not create for this folder."""
+    name, namespace = name_of(standing), standing["metadata"]["namespace"]
+    if labels_of(standing).get(LABEL) != name:
+        raise UsageError(
+            f"There is a {kind} {name} in {namespace} that is not k8sbench's.",
+            "Use another namespace or another folder.",
+        )
+
+
 def remove(api: Api, name: str) -> None:
-    """Delete a Job whose end was seen, and with it its pods and its ConfigMap."""
+    """Delete a Job whose end was seen, and with it its pods and its ConfigMap.
+
+    One of the name that is not ours stays.
+    """
+    path = kinds.path("Job", api.place.namespace, name)
     with contextlib.suppress(ApiFault):  # else its time to live ends it
-        api.delete(kinds.path("Job", api.place.namespace, name))
+        standing = api.find(path)
+        if standing is not None and labels_of(standing).get(LABEL) == name:
+            api.delete(path, uid=standing["metadata"]["uid"])
 
 
 def follow(api: Api, name: str, tell: Tell) -> int:
