@@ -1,7 +1,8 @@
 """The ports: the interfaces between the life of a run and everything outside the program.
 
-``runs/`` uses these and no client, file or database directly; ``adapters/`` implements them. Calls
-are synchronous and streams are iterators. Unit tests replace a port by a fake, and nothing else.
+``lifecycle/`` uses these and no client, file or database directly; ``adapters/`` implements them.
+Calls are synchronous and streams are iterators. Unit tests replace a port by a fake, and nothing
+else.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
+from k8sbench.lifecycle import collecting, foreign_jobs, requests
+from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model.errors import BenchError, Interrupted, StoreError, Unreachable, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, Wish
-from k8sbench.runs import collecting, foreign_jobs, wishes
-from k8sbench.runs.context import Reporter, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def delete(
 
     def work(store: SqlStore, run: Run) -> None:
         if run.plan.backend == "kubernetes":
-            run = store.wish(run.run_id, wishes.by_name(context.now()))
+            run = store.wish(run.run_id, requests.by_name(context.now()))
             if not run.phase.final:
                 _end(store, run, access, reporter, stop)
         _delete(store, run, access, reporter.note)
@@ -176,7 +176,7 @@ def _delete(store: SqlStore, run: Run, access: ClusterAccess, note: Note) -> Non
         _on_record(store, run_id, "delete"),
         connections.cluster_of(run, access, note, store=store) as cluster,
     ):
-        _, why = wishes.delete(context.run_context(store, cluster), run_id)
+        _, why = requests.delete(context.run_context(store, cluster), run_id)
     _note_deleted(run_id, why, note)
 
 
@@ -188,7 +188,7 @@ def _on_record(store: SqlStore, run_id: str, command: str) -> Iterator[None]:
     try:
         yield
     except Unreachable as wrong:
-        if command == "cancel" and wishes.is_refused(wrong):
+        if command == "cancel" and requests.is_refused(wrong):
             _take_back(store, run_id)
             raise
         raise Unreachable(wrong.message, f"{wrong.action} {again}".lstrip()) from wrong

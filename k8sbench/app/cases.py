@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model import choices, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, UsageError
@@ -20,7 +21,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.runs.context import PlannedCase
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec

@@ -12,13 +12,13 @@ from k8sbench.app import connections, lookup, metric_sources, results, stores
 from k8sbench.app.context import run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.taking_over import taken_over
+from k8sbench.lifecycle import collecting, foreign_jobs
+from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
-from k8sbench.runs import collecting, foreign_jobs
-from k8sbench.runs.collecting import CollectResult
-from k8sbench.runs.context import Reporter, RunContext, Stop
-from k8sbench.runs.gathering import Gathering
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import msgspec
 
 from k8sbench.app import connections
+from k8sbench.lifecycle import records
+from k8sbench.lifecycle.pool import in_thread
+from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import BenchError, NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
-from k8sbench.runs.gathering import in_thread
-from k8sbench.runs.records import RunStatus
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -69,7 +69,7 @@ class CollectorRequest(Generic[T]):
         self._insist, self._read = insist, read
         self._answer: Future[T | None] | None = None
         if insist or connections.configured(access):
-            self._answer = in_thread(lambda: self._ask(access))
+            self._answer = in_thread(lambda: self._ask(access), "collector")
 
     @property
     def is_under_way(self) -> bool:

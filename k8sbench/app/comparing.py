@@ -28,10 +28,10 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
+    from k8sbench.lifecycle.context import Stop
     from k8sbench.model.compared import Comparison, Series
     from k8sbench.model.group import Group
     from k8sbench.model.run import Run
-    from k8sbench.runs.context import Stop
 
 Note = Callable[[str], None]
 LOOK_SECONDS = 15.0

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from k8sbench.lifecycle import collecting
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
-from k8sbench.runs import collecting
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

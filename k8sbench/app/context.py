@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from k8sbench.lifecycle import records
+from k8sbench.lifecycle.context import MANIFEST, RunContext
+from k8sbench.lifecycle.pool import Inline, Threads
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.run import Location, Run
-from k8sbench.runs import records
-from k8sbench.runs.context import MANIFEST, RunContext
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
@@ -40,6 +41,7 @@ def run_context(
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=functools.partial(_measure, store, accept),
         manifests=functools.partial(_manifests, store),
+        pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=location,
         metric_sources=metric_sources,
         accept=accept,
@@ -71,8 +73,8 @@ def new_set_name() -> str:
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
     from k8sbench.adapters.files import line_limit
-    from k8sbench.runs import measuring
-    from k8sbench.runs.open_run import kept_surroundings
+    from k8sbench.lifecycle import measuring
+    from k8sbench.lifecycle.artifacts import kept_surroundings
 
     paths = {str(path): path.name for path in store.log_files(run.run_id)}
     logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))

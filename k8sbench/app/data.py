@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from k8sbench.app import catalog, connections, targets
+from k8sbench.lifecycle.pool import in_thread
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
@@ -23,12 +24,11 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.request import ClusterAccess
 from k8sbench.render.claims import Claim
 from k8sbench.render.data_job import DataJob
-from k8sbench.runs.gathering import in_thread
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.lifecycle.context import Stop
     from k8sbench.model.pool import NodePool
-    from k8sbench.runs.context import Stop
 
 __all__ = ["ClusterAccess", "ConvertedWeights", "KnownDataSet"]
 

@@ -26,10 +26,10 @@ from k8sbench.model.spec import Framework
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.diagnose.preflight.facts import DoctorRequest, PreflightFacts
+    from k8sbench.lifecycle.bandwidth import Bandwidth
+    from k8sbench.lifecycle.context import Stop
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import JobEvent, Manifest
-    from k8sbench.runs.bandwidth import Bandwidth
-    from k8sbench.runs.context import Stop
 
 Note = Callable[[str], None]
 CHECKS_SECONDS = 10.0
@@ -158,8 +158,8 @@ def _job(
 ) -> tuple[RunPlan, Sequence[Manifest]]:
     """Plan and render the all-reduce."""
     from k8sbench.adapters.files import image_table, templates, trainer_sources
+    from k8sbench.lifecycle import bandwidth
     from k8sbench.render import manifests
-    from k8sbench.runs import bandwidth
 
     sources = trainer_sources.read()
     plan = bandwidth.plan(
@@ -186,7 +186,7 @@ def all_reduce(
 ) -> Bandwidth:
     """Run the all-reduce on a cluster that is ready, and delete its job."""
     from k8sbench.diagnose.preflight import capacity_checks
-    from k8sbench.runs import bandwidth
+    from k8sbench.lifecycle import bandwidth
 
     request = facts.request
     framework = request.frameworks[0] if request.frameworks else "pytorch"

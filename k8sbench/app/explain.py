@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import catalog, context, results, stores
 from k8sbench.app.stores import Note
+from k8sbench.lifecycle import records
 from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, NotFound, UsageError
 from k8sbench.model.explanation import (
     ExpressionExplained,
@@ -21,7 +22,6 @@ from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, LogFormat
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

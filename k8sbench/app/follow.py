@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from k8sbench.app import connections, context, lookup, metric_sources, results, stores
 from k8sbench.app.results import Rows
 from k8sbench.app.taking_over import taken_over
+from k8sbench.lifecycle import collecting, watching
+from k8sbench.lifecycle.context import Reporter, Stop
+from k8sbench.lifecycle.gathering import Gathering, is_attended, is_owed
 from k8sbench.model.errors import Interrupted, StoreError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.runs import collecting, watching
-from k8sbench.runs.context import Reporter, Stop
-from k8sbench.runs.gathering import Gathering, is_attended, is_owed
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

@@ -8,6 +8,8 @@ import msgspec
 
 from k8sbench.app import collectors, connections, context, stores
 from k8sbench.app.stores import Note
+from k8sbench.lifecycle import collecting, foreign_jobs, records
+from k8sbench.lifecycle.records import ListedRun
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
@@ -15,8 +17,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
-from k8sbench.runs import collecting, foreign_jobs, records
-from k8sbench.runs.records import ListedRun
 
 
 def list_runs(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 
 from k8sbench.app import collectors, connections, context, lookup, stores
+from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.context import Stop
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, NotFound, Unreachable
 from k8sbench.model.kinds import kind_of
@@ -22,8 +24,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
-from k8sbench.runs import collecting
-from k8sbench.runs.context import Stop
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail

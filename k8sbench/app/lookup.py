@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context
+from k8sbench.lifecycle import collecting, foreign_jobs, records
+from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs import collecting, foreign_jobs, records
-from k8sbench.runs.context import RunContext
 
 if TYPE_CHECKING:
     from k8sbench.ports import FoundJob, Store

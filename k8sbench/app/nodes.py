@@ -21,6 +21,8 @@ from k8sbench.app import (
     submit,
     targets,
 )
+from k8sbench.lifecycle import records
+from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NotFound, UsageError
@@ -28,8 +30,6 @@ from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
-from k8sbench.runs.context import PlannedCase, Stop, SweepReporter
 
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows

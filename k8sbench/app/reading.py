@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from k8sbench.app import catalog, stores
+from k8sbench.lifecycle import records, reporting
+from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.measurement import SCHEMA
@@ -18,8 +20,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
 from k8sbench.report import document
-from k8sbench.runs import records, reporting
-from k8sbench.runs.records import ListedRun, RunStatus
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):

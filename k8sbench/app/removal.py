@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections, context, lookup, stores
+from k8sbench.lifecycle import collecting, records
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
-from k8sbench.runs import collecting, records
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

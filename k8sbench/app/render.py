@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from k8sbench.app import cases, catalog, targets
+from k8sbench.lifecycle.context import Reporter
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.request import SubmitRequest
 from k8sbench.ports import Manifest
-from k8sbench.runs.context import Reporter
 
 
 def render(

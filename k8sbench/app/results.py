@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import catalog, collectors, context, stores
+from k8sbench.lifecycle import records, reporting
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records, reporting
 
 if TYPE_CHECKING:
+    from k8sbench.lifecycle.context import Stop
+    from k8sbench.lifecycle.gathering import Gathering
+    from k8sbench.lifecycle.reporting import Report, Wanted
     from k8sbench.measure.run.curve import Curve
     from k8sbench.model.group import Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.plot import GpuHistory
-    from k8sbench.runs.context import Stop
-    from k8sbench.runs.gathering import Gathering
-    from k8sbench.runs.reporting import Report, Wanted
 
 
 HERE = ClusterAccess()
@@ -154,8 +154,8 @@ def gpu_histories(
 
 
 def _history(run: Run, folder: Path) -> GpuHistory | None:
+    from k8sbench.lifecycle import gathering
     from k8sbench.report.plot import GpuHistory
-    from k8sbench.runs import gathering
 
     measured = run.measurement
     if measured is None or measured.steady is None or measured.gpu_metrics is None:
@@ -257,9 +257,9 @@ def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | 
 
 def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     from k8sbench.adapters.files import line_limit
+    from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
     from k8sbench.parse.lines import ended
-    from k8sbench.runs.live_state import family_of
 
     declared = not isinstance(plan.log, str)
     if declared and threading.current_thread() is not threading.main_thread():
@@ -275,7 +275,7 @@ def rows(
     store: Store, runs: Sequence[Run], note: Callable[[str], None], *, accept: Collection[str] = ()
 ) -> Rows:
     """Make the rows that some runs belong to: the end of ``submit``."""
-    from k8sbench.runs import reporting
+    from k8sbench.lifecycle import reporting
 
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})

@@ -16,12 +16,12 @@ import msgspec
 from k8sbench.app import collect, connections, metric_sources, stores
 from k8sbench.app.collect import Collected, CollectOptions
 from k8sbench.app.context import run_context
+from k8sbench.lifecycle import serving
+from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle.context import Reporter, Stop
+from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.runs import serving
-from k8sbench.runs.collecting import CollectResult
-from k8sbench.runs.context import Reporter, Stop
-from k8sbench.runs.serving import Serving
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench.app import collectors, context, stores
+from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.baseline import PUBLISHED, Baseline
@@ -16,7 +17,6 @@ from k8sbench.model.group import Group
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
 
 FEW = 5
 KINDS = ("baseline", "set", "group", "run")

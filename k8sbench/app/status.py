@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.stores import Note
+from k8sbench.lifecycle import foreign_jobs, records
+from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
-from k8sbench.runs import foreign_jobs, records
-from k8sbench.runs.records import RunStatus
 
 
 def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from k8sbench.lifecycle.records import FEW
 from k8sbench.model.errors import StoreError, UsageError, did_you_mean
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs.records import FEW
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

@@ -26,6 +26,11 @@ from k8sbench.app import (
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import RunTarget
+from k8sbench.lifecycle import records, submitting
+from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
+from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.lifecycle.pool import in_thread
+from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model import creation, extras
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
@@ -35,10 +40,6 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
-from k8sbench.runs import records, submitting
-from k8sbench.runs.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
-from k8sbench.runs.gathering import Gathering, in_thread
-from k8sbench.runs.submitting import Submitted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -210,8 +211,10 @@ def _create(
             done.extend(created)
     except BenchError as wrong:
         failure = wrong
-    runs = tuple(each.run for each in done if each.wrong is None)
-    failure = failure or _worst([each.wrong for each in done if each.wrong is not None])
+    runs = tuple(submitted.run for submitted in done if submitted.error is None)
+    failure = failure or _worst(
+        [submitted.error for submitted in done if submitted.error is not None]
+    )
     if failure is not None and not runs:
         raise failure
     return Detached(runs=runs, failure=failure)
@@ -241,7 +244,7 @@ def _run(
         outcomes = list(
             submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
         )
-    refusals = [outcome.wrong for outcome in outcomes if outcome.wrong is not None]
+    refusals = [outcome.error for outcome in outcomes if outcome.error is not None]
     if (refusal := _worst(refusals)) is not None and len(refusals) == len(outcomes):
         raise refusal
     for outcome in outcomes:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.model.errors import BenchError, DoesNotFit
 from k8sbench.model.identity import case_key
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
-from k8sbench.runs import submitting
-from k8sbench.runs.context import PlannedCase, Reporter, RunContext
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.app import collectors, connections
+from k8sbench.lifecycle import collecting
 from k8sbench.model.errors import BenchError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.runs import collecting
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

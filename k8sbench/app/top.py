@@ -12,12 +12,12 @@ import msgspec
 
 from k8sbench.app import connections, context, lookup, metric_sources, stores
 from k8sbench.app.stores import Note
+from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.model.errors import Interrupted, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
-from k8sbench.runs.context import Stop
-from k8sbench.runs.live_metrics import LiveMetrics
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail

@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 from typing import Any
 
-from k8sbench.runs.context import Stop
+from k8sbench.lifecycle.context import Stop
 
 CAUSES = {
     signal.SIGINT: "Interrupted (Ctrl-C)",

@@ -19,13 +19,13 @@ from k8sbench.app.collect import CollectOptions
 from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.leadership import Leadership
 from k8sbench.app.serve import Look
+from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.runs.context import Reporter, Stop
 
 SETTINGS_SECONDS = 5.0
 """Between two looks at the file of settings."""

@@ -20,12 +20,12 @@ from prometheus_client.registry import Collector
 from k8sbench.app import comparing, reading
 from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
+from k8sbench.lifecycle import records
+from k8sbench.lifecycle.context import Reporter
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
-from k8sbench.runs import records
-from k8sbench.runs.context import Reporter
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -18,11 +18,11 @@ from k8sbench.adapters.kubernetes import preflight
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.cli.main import main
+from k8sbench.lifecycle import bandwidth
 from k8sbench.model.choices import Site
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import SubmitRequest
 from k8sbench.render import manifests
-from k8sbench.runs import bandwidth
 from tests.harness.cluster import audit, nodes, objects, pod_logs, users
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.deployments import QUICK, operator_deployment

@@ -24,18 +24,18 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import metric_sources
 from k8sbench.app.context import run_context
 from k8sbench.cli.main import main
+from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.context import PlannedCase, Stop
+from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.gpu_metrics import METRICS, Fetched, SeriesQuery
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import DRAFT_ID
-from k8sbench.runs import submitting
-from k8sbench.runs.context import PlannedCase, Stop
-from k8sbench.runs.gathering import Gathering
 from tests.local.jobs import wait_for
 from tests.trainers import stand_in
 from tests.unit.cli import live_runs
+from tests.unit.lifecycle.played import Silent
 from tests.unit.local import examples
 from tests.unit.model.specs import a_request
-from tests.unit.runs.played import Silent
 from tests.unit.store.examples import step
 from tests.unit.store.test_private import seen_by_others
 

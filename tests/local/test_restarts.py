@@ -12,16 +12,16 @@ import pytest
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
+from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.context import PlannedCase, Stop
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
-from k8sbench.runs import submitting
-from k8sbench.runs.context import PlannedCase, Stop
 from tests.local.jobs import processes_of
+from tests.unit.lifecycle.played import Silent
 from tests.unit.local import examples
 from tests.unit.model.specs import a_request
-from tests.unit.runs.played import Silent
 
 STEPS = 4
 TRAINER = f"""

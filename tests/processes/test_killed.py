@@ -16,9 +16,9 @@ import pytest
 from k8sbench.adapters import processes
 from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.lifecycle import records
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
 from tests.tiers import ROOT
 
 BEGIN = """

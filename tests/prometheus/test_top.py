@@ -6,10 +6,10 @@ import time
 
 import msgspec
 
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
-from k8sbench.runs.live_metrics import LiveMetrics
 from tests.harness.prometheus import wait
 from tests.prometheus.conftest import Expose, Start
 from tests.prometheus.examples import NAMESPACE, PODS, UUIDS, opened

@@ -22,8 +22,8 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.report.text_table import Column, clean
 
 if TYPE_CHECKING:
+    from k8sbench.lifecycle.bandwidth import Bandwidth
     from k8sbench.ports import JobEvent
-    from k8sbench.runs.bandwidth import Bandwidth
 
 LEVELS: dict[Severity, str] = {"ok": "ok", "warn": "warning", "fail": "failure"}
 """Severity of a finding → its level in documents of schema 2."""

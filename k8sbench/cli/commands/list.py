@@ -13,13 +13,13 @@ from k8sbench.app import listing
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
+from k8sbench.lifecycle.records import ListedRun
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats, numbers
 from k8sbench.report.text_table import Column
-from k8sbench.runs.records import ListedRun
 
 COLUMNS = (
     Column("RUN", whole=True),

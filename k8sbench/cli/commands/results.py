@@ -17,11 +17,11 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
+from k8sbench.lifecycle.reporting import Report, Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
-from k8sbench.runs.reporting import Report, Wanted
 
 FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf", "page")
 MOST_GPU_PLOTS = 6

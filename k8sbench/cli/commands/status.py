@@ -12,6 +12,7 @@ from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import trained_words
+from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import BY_ID
@@ -20,7 +21,6 @@ from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import numbers
 from k8sbench.report.text_table import Column, clean
-from k8sbench.runs.records import RunStatus
 
 _TO_DO = {
     "cancel": "Its job is still to be cancelled:",

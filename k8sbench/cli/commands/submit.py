@@ -15,10 +15,10 @@ from k8sbench.cli.options import SubmitCommand, request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.diagnose.preflight.check import NOT_TRIED
+from k8sbench.lifecycle import records
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.request import FLAGS, SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.runs import records
 
 
 @click.command(cls=SubmitCommand)

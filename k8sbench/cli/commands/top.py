@@ -18,12 +18,12 @@ from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.color import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import state_words
+from k8sbench.lifecycle.live_metrics import LiveMetrics, RunTop
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import Column, clean
-from k8sbench.runs.live_metrics import LiveMetrics, RunTop
 
 
 class Shown(NamedTuple):

@@ -17,11 +17,11 @@ from k8sbench.cli.terminal import color, drawing, output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.cli.terminal.redrawing import Redrawing
 from k8sbench.cli.terminal.suspending import Suspending
+from k8sbench.lifecycle.live_state import LiveRun
+from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report.text_table import clean
-from k8sbench.runs.live_state import LiveRun
-from k8sbench.runs.sweep import Sweep
 
 PAUSE = 0.25
 """Seconds between two drawings."""

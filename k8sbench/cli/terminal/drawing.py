@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from k8sbench.cli.terminal.progress import rate, state_words, step_count, sweep_words
+from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
+from k8sbench.lifecycle.sweep import Sweep, SweptCase
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.phase import Phase
 from k8sbench.report.text_table import clean, folded
-from k8sbench.runs.live_state import LiveRun, Output, rate_unit
-from k8sbench.runs.sweep import Sweep, SweptCase
 
 Item = TypeVar("Item")
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from k8sbench.cli.terminal import output
+from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
+from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import Measurement
@@ -21,8 +23,6 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report import numbers
 from k8sbench.report.text_table import clean
-from k8sbench.runs.live_state import LiveRun, Output, rate_unit
-from k8sbench.runs.sweep import Sweep
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
@@ -35,7 +35,7 @@ MOST_TAILS = 3
 
 
 class Progress:
-    """Reports on any number of runs in plain lines; a ``k8sbench.runs.context.Reporter``."""
+    """Reports on any number of runs in plain lines; a ``k8sbench.lifecycle.context.Reporter``."""
 
     _draws = False
     """Whether how far a sweep is is drawn; otherwise a line says so, with the figure of its run."""

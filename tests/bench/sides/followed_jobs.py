@@ -17,11 +17,11 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.watching import scope
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
+from k8sbench.lifecycle.live_state import LiveRun
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.runs.live_state import LiveRun
 from tests.tiers import ROOT
 
 REPLICAS = ("master-0", "worker-0", "worker-1", "worker-2")

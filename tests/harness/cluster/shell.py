@@ -67,7 +67,7 @@ runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 def hurried(**limits: float) -> tuple[str, str]:
     """Make the program of a k8sbench with shorter limits of time.
 
-    ``runs__collecting__READ_SECONDS=1.0`` is that constant of ``k8sbench.runs.collecting``.
+    ``runs__collecting__READ_SECONDS=1.0`` is that constant of ``k8sbench.lifecycle.collecting``.
     """
     lines = ["import runpy"]
     for name, seconds in limits.items():

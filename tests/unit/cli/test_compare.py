@@ -14,10 +14,10 @@ import pytest
 
 from k8sbench.app import comparing
 from k8sbench.cli import main
+from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import TimedOut, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.runs.context import Stop
 from tests.tiers import ROOT
 from tests.unit.measure.test_changes import FLAT, dropped, sets
 from tests.unit.measure.test_compare import A, B, new, old

@@ -11,10 +11,10 @@ from rich.console import Console, RenderableType
 
 from k8sbench.cli.terminal import drawing
 from k8sbench.cli.terminal.progress import state_words
+from k8sbench.lifecycle.live_state import LiveRun
+from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
-from k8sbench.runs.live_state import LiveRun
-from k8sbench.runs.sweep import Sweep
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
 from tests.unit.store.examples import measurement

@@ -9,6 +9,7 @@ import pytest
 
 from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
+from k8sbench.lifecycle import reporting
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (
@@ -21,7 +22,6 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.runs import reporting
 from tests.tiers import ROOT
 from tests.unit.store.examples import NOW, measurement, plan
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from k8sbench.cli.terminal.progress import Progress, figure_words, trained_words
+from k8sbench.lifecycle.live_state import LAST_LINES
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.spec import LogFormat
-from k8sbench.runs.live_state import LAST_LINES
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
 from tests.unit.local.test_exits import torchrun

@@ -18,11 +18,11 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import results
 from k8sbench.cli import exit_codes, main, rows
 from k8sbench.cli.terminal.progress import Progress
+from k8sbench.lifecycle import gathering, reporting
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.run import Run
-from k8sbench.runs import gathering, reporting
 from tests.unit.report import example
 from tests.unit.report.example import gpu_metrics
 from tests.unit.report.factory import START, repeats, run, smoke

@@ -13,11 +13,11 @@ import yaml
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
+from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
-from k8sbench.runs.records import RunStatus
 from tests.unit.report.example import gpu_metrics
 from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
 

@@ -22,7 +22,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from tests.tiers import ROOT
-from tests.unit.runs.played import LOCATION, FakeCluster
+from tests.unit.lifecycle.played import LOCATION, FakeCluster
 from tests.unit.store.examples import NOW, measurement, plan, step
 
 

@@ -17,7 +17,7 @@ from k8sbench.model import planning
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.unit.runs.played import FakeCluster, at
+from tests.unit.lifecycle.played import FakeCluster, at
 from tests.unit.test_imports import KUBECONFIG
 
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")

@@ -12,9 +12,9 @@ from k8sbench.adapters.local import gpus
 from k8sbench.app import submit
 from k8sbench.cli.main import main
 from k8sbench.diagnose.preflight import capacity_checks
+from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
-from k8sbench.runs.context import PlannedCase
 from tests.unit.doctor.clusters import node, request
 
 HERE = ("--backend=local", "--dry-run")

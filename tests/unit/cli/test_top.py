@@ -19,13 +19,13 @@ from k8sbench.app import metric_sources
 from k8sbench.cli.commands import top
 from k8sbench.cli.main import main
 from k8sbench.cli.terminal import drawing
+from k8sbench.lifecycle import live_metrics
+from k8sbench.lifecycle.live_metrics import ADVICE, LiveMetrics
 from k8sbench.measure.run import gpu_latest
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.runs import live_metrics
-from k8sbench.runs.live_metrics import ADVICE, LiveMetrics
 from tests.tiers import ROOT
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved

@@ -15,14 +15,14 @@ import pytest
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, listing, results, stores
+from k8sbench.lifecycle import records
+from k8sbench.lifecycle.records import ListedRun
+from k8sbench.lifecycle.reporting import Report, Wanted
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
-from k8sbench.runs import records
-from k8sbench.runs.records import ListedRun
-from k8sbench.runs.reporting import Report, Wanted
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
 HERE = ClusterAccess(namespace="team")

@@ -15,9 +15,9 @@ from k8sbench.app.leadership import Leadership
 from k8sbench.app.serve import Look
 from k8sbench.collector import controller
 from k8sbench.collector.controller import Controller
+from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import InputError, StoreError
-from k8sbench.runs.context import Stop
-from tests.unit.runs.played import Silent
+from tests.unit.lifecycle.played import Silent
 
 SECONDS = 30.0
 

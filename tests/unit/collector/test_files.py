@@ -23,6 +23,9 @@ from k8sbench.app.logs import LogOptions
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
+from k8sbench.lifecycle import gathering
+from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
@@ -30,11 +33,8 @@ from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from k8sbench.report import document
 from k8sbench.report.plot import FORMATS, draw
-from k8sbench.runs import gathering
-from k8sbench.runs.context import Stop
-from k8sbench.runs.reporting import Wanted
-from tests.unit.runs.played import FakeCluster
-from tests.unit.runs.test_gathering import Bench, Source
+from tests.unit.lifecycle.played import FakeCluster
+from tests.unit.lifecycle.test_gathering import Bench, Source
 from tests.unit.store.examples import NOW, plan, step
 
 HERE = ClusterAccess(namespace="team")

@@ -11,6 +11,7 @@ import pytest
 
 from k8sbench.adapters.files import image_table, templates, trainer_sources
 from k8sbench.adapters.local.cluster import LocalCluster
+from k8sbench.lifecycle import bandwidth
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
@@ -20,9 +21,8 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import Framework
 from k8sbench.ports import JobEvent, Manifest
 from k8sbench.render import manifests
-from k8sbench.runs import bandwidth
 from tests.unit.doctor.clusters import POOL
-from tests.unit.runs.played import FakeCluster, at, line
+from tests.unit.lifecycle.played import FakeCluster, at, line
 
 SOURCES = trainer_sources.read()
 

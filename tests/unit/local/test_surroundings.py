@@ -19,10 +19,10 @@ from k8sbench.adapters.local import surroundings
 from k8sbench.adapters.local.gpus import GPU
 from k8sbench.adapters.local.launch import MARK
 from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.lifecycle import measuring
+from k8sbench.lifecycle.artifacts import kept_surroundings
 from k8sbench.measure.run import rules
 from k8sbench.model.measurement import SURROUNDINGS
-from k8sbench.runs import measuring
-from k8sbench.runs.open_run import kept_surroundings
 from tests.unit.store.examples import NOW, plan
 
 GPUS = tuple(GPU(index=n, uuid=f"GPU-{n}", model="V100", memory_mib=16384) for n in range(2))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from k8sbench.lifecycle.measuring import measure_run
 from k8sbench.measure.group import rules as group_rules
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.run import expectation
@@ -20,8 +21,8 @@ from k8sbench.model.gpu_metrics import Shared
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
-from k8sbench.runs.measuring import measure_run
 from tests.tiers import ROOT
+from tests.unit.lifecycle import test_incomplete_logs as incomplete
 from tests.unit.measure import test_airank_and_accuracy as airank
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
@@ -32,7 +33,6 @@ from tests.unit.measure import test_trained_groups as trained_groups
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import Lines, fixture, lines_of, measured, mmseg, run, tsm
 from tests.unit.report import factory
-from tests.unit.runs import test_incomplete_logs as incomplete
 
 Found = Iterable[Finding]
 GOLDEN = Path(__file__).with_name("findings.txt")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.lifecycle.measuring import measure_run
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.finding import Finding
@@ -18,7 +19,6 @@ from k8sbench.model.group import Group, Member
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from k8sbench.runs.measuring import measure_run
 from tests.unit.measure.support import Lines
 from tests.unit.report.factory import (
     V100_16,

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
@@ -14,7 +15,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.model.spec import BenchmarkSpec, Fingerprint
-from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.test_group_spread import RESNET50
 from tests.unit.report.factory import START, accuracy, reject, run, smoke, throughput

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.measure.run.curve import Curve, curve
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import SteadyPart
@@ -14,7 +15,6 @@ from k8sbench.model.run import Run
 from k8sbench.parse.families import FAMILIES
 from k8sbench.report.page import History, Page
 from k8sbench.report.plot import GpuHistory
-from k8sbench.runs.reporting import Wanted, report
 from tests.unit.measure import train_logs
 from tests.unit.report import example
 from tests.unit.report.factory import START

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from k8sbench.cli.terminal import drawing
+from k8sbench.lifecycle.live_state import LiveRun
+from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.model.phase import Phase
 from k8sbench.report import layout, plot, tables
-from k8sbench.runs.live_state import LiveRun
-from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved, replica, step
 from tests.unit.report import example

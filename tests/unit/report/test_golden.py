@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.report import document, formats, layout, tables
-from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.report import example
 
 FOLDER = pathlib.Path(__file__).parent / "golden"

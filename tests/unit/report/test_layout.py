@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.finding import Finding
@@ -20,7 +21,6 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
 from k8sbench.report import document, layout, numbers
 from k8sbench.report.tables import Cell, Table, text
-from k8sbench.runs.reporting import Report, Wanted, report
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.report import plot
 from k8sbench.report.plot import GpuHistory
-from k8sbench.runs.reporting import Wanted, report
 from tests.unit.report import example, pages
 from tests.unit.report.factory import run
 

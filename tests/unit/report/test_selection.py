@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from k8sbench.lifecycle.reporting import Report, Wanted, report, report_of_runs
 from k8sbench.model.errors import NotFound
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.runs.reporting import Report, Wanted, report, report_of_runs
 from tests.unit.report.factory import START, run
 
 DAY = 86400.0

@@ -16,11 +16,11 @@ import pytest
 
 from k8sbench.adapters.store import disk, exchange, upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.lifecycle import records
 from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Origin, Run, Wish
 from k8sbench.ports import LogLine, RunFilter
-from k8sbench.runs import records
 from tests.unit.store.conftest import OpenKind
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 

@@ -17,7 +17,7 @@ from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.ports import JobEvent, RunFilter
 from tests.harness import postgres
-from tests.unit.runs import played
+from tests.unit.lifecycle import played
 from tests.unit.store.examples import NOW, plan, step
 
 

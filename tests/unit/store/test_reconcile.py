@@ -9,12 +9,12 @@ import pytest
 
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.lifecycle import records
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner
 from k8sbench.ports import LogLine, RunFilter
-from k8sbench.runs import records
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 
 

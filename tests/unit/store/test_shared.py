@@ -175,7 +175,7 @@ def test_the_commands_count_a_run_whose_files_are_elsewhere(
 
 OLD_ROWS = {
     "here": "file://{host}{root}/runs/here",
-    "far": "file://ann-laptop/home/ann/my%20data/k8sbench/runs/far",
+    "far": "file://ann-laptop/home/ann/my%20data/k8sbench/lifecycle/far",
 }
 
 

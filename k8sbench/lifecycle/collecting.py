@@ -1,0 +1,243 @@
+"""Collecting jobs of a cluster: after a detach, an interrupt, a crash, or on another machine.
+
+Idempotent: a run that is closed stays as it is, one that another process follows is left to it, and
+logs go on where their archive ends. A run whose files cannot be read or written is reported and
+passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from k8sbench.lifecycle import gathering as gpu_metrics
+from k8sbench.lifecycle import requests, watching
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Until
+from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.model import attempts, creation, times
+from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import Cluster, FoundJob, RunFilter
+
+END_SECONDS = 240.0
+"""For a job to end that is cancelled by command, after what it has printed is archived."""
+
+OWED_SECONDS = 3 * 86_400.0
+"""How old a run may be whose GPU metrics are still fetched: sources keep them for some days."""
+
+
+class CollectResult(msgspec.Struct, kw_only=True):
+    """What :func:`collect` did with each run."""
+
+    closed: list[Run] = []
+    going_on: list[Run] = []
+    """Not over yet, and left alone."""
+    followed: list[Run] = []
+    """Left to the other process that follows them."""
+    failed: dict[str, BenchError] = {}
+    """Passed over, by run id."""
+
+    def add(self, other: CollectResult) -> None:
+        """Take in what was done with other runs."""
+        self.closed += other.closed
+        self.going_on += other.going_on
+        self.followed += other.followed
+        self.failed |= other.failed
+
+
+def needs_collection(run: Run) -> bool:
+    """Whether something of a run on a cluster is still to be fetched, measured or deleted."""
+    return run.plan.backend == "kubernetes" and (not watching.is_closed(run) or run.wishes != ())
+
+
+def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> Run:
+    """Record a job of the cluster as a run of this store.
+
+    With ``renumber`` it gets the next repeat where the store has another run by its number.
+    """
+    plan = job.plan
+    try:
+        run = context.store.record(plan, at=job.created_at, owner=None, location=context.location)
+        while run.attempt < job.attempt:
+            again = attempts.elsewhere(plan, run.attempt, job.created_at)
+            run = context.store.move(plan.run_id, again)
+        return context.store.move(plan.run_id, creation.created(job.created_at))
+    except RepeatTaken as wrong:
+        if renumber:
+            repeat = context.store.next_repeat(plan.set_name, case_key(plan))
+            plan = msgspec.structs.replace(plan, repeat=repeat)
+            return recorded(msgspec.structs.replace(job, known_plan=plan), context)
+        raise UsageError(
+            f"The cluster has run {plan.run_id}, repeat {plan.repeat} of {case_key(plan)} in set"
+            f" {plan.set_name}; this store has another run by that number.",
+            f"Collect it into a store of its own: k8sbench collect {plan.run_id} --store FOLDER",
+        ) from wrong
+    except UsageError:
+        if plan.run_id not in context.store.ids():
+            raise
+        # Another process of this store has recorded it just now.
+        return context.store.run(plan.run_id)
+
+
+def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
+    """The store's runs at this place of a cluster that need collection, oldest first.
+
+    ``here`` are runs whose jobs were found there: they may be recorded under another URL of it.
+    """
+    return [
+        run
+        for run in context.store.runs(RunFilter(unfinished=True))
+        if needs_collection(run)
+        and (same_place(run.location, context.location) or run.run_id in here)
+    ]
+
+
+def owed_runs(context: RunContext) -> list[Run]:
+    """The store's closed runs at this place of a cluster whose GPU metrics are still to come."""
+    since = context.clock() - OWED_SECONDS
+    return [
+        run
+        for run in context.store.runs(RunFilter(since=since, phase=Phase.SUCCEEDED))
+        if gpu_metrics.is_owed(run)
+        and not needs_collection(run)
+        and same_place(run.location, context.location)
+    ]
+
+
+def remove_abandoned(
+    jobs: Sequence[FoundJob], context: RunContext, note: Callable[[str], None]
+) -> None:
+    """Delete jobs that this store left to others who never came: their marks have expired."""
+    for job in jobs:
+        run_id = job.run_id
+        if job.is_abandoned and not needs_collection(context.store.run(run_id)):
+            try:
+                context.cluster.remove(run_id)
+            except BenchError as wrong:
+                note(f"warning: what is left of {run_id} on the cluster stays there: {wrong}")
+            else:
+                note(f"{run_id} is deleted from the cluster: no store needs it any more.")
+
+
+def same_place(one: Location | None, other: Location | None) -> bool:
+    """Whether both are the same namespace, reached by the same URL."""
+    return (
+        one is not None
+        and other is not None
+        and (one.server, one.namespace) == (other.server, other.namespace)
+    )
+
+
+def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
+    """Check that a run is where it is about to be resumed.
+
+    A job that is looked for in the wrong place is not lost. One place may have several URLs, so
+    that at another one than the recorded the job itself is asked for. Raises :class:`UsageError`.
+    """
+    there = run.location
+    if there is None or here is None or same_place(there, here) or cluster.look(run):
+        return
+    raise UsageError(
+        f"Run {run.run_id} was submitted to namespace {there.namespace} of {there.server}; there is"
+        f" no such job in namespace {here.namespace} of {here.server}.",
+        "Name its own place with -n, --context or --kubeconfig.",
+    )
+
+
+def collect(
+    runs: Sequence[Run],
+    context: RunContext,
+    reporter: Reporter,
+    stop: Stop,
+    *,
+    follow: bool,
+    keep: bool = False,
+    wait: bool = False,
+    gathering: Gathering | None = None,
+) -> CollectResult:
+    """Close the runs whose jobs are over; with ``follow`` also wait for the others.
+
+    Those that are to be cancelled are cancelled, and what is left of others is deleted. Asked to
+    stop it returns early, with the runs that go on.
+    """
+    going_on = set[str]() if follow else _going_on(runs, context)
+    gathering, result = gathering or Gathering(context, reporter), CollectResult()
+    executor = Executor(
+        context,
+        reporter,
+        keep=keep,
+        wait=wait,
+        until=Until.OVER if follow else Until.LOOKED_AT,
+        gathering=gathering,
+        on_failure=lambda run, error: note_failure(result, run, error, reporter),
+    )
+    with contextlib.closing(executor):
+        for run in runs:
+            if not needs_collection(run):
+                gathering.add(run)
+                result.closed.append(run)
+            elif run.run_id in going_on:
+                result.going_on.append(run)
+            elif not executor.take(run):
+                result.followed.append(run)
+        for run in executor.to_the_end(stop):
+            note_closed(result, run)
+        result.going_on += [*executor.left, *executor.runs()]
+    return result
+
+
+def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
+    """Return the runs whose jobs go on; one whose job is gone is over, too."""
+    asked = {run.run_id: run for run in runs if not (run.phase.final or run.wish("cancel"))}
+    return {
+        job.run_id
+        for job in context.cluster.jobs(sorted(asked))
+        if job.run_id in asked and not job.phase.final and job.attempt >= asked[job.run_id].attempt
+    }
+
+
+def note_closed(result: CollectResult, run: Run) -> None:
+    """Take in a run that is followed no more; one that is not final could not be collected."""
+    if run.phase.final:
+        result.closed.append(run)
+        result.failed.pop(run.run_id, None)
+        return
+    latest = run.history[-1]
+    result.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")
+
+
+def note_failure(result: CollectResult, run: Run, error: StoreError, reporter: Reporter) -> None:
+    """Take in a run that is passed over; says so unless that was said before."""
+    before = result.failed.get(run.run_id)
+    if before is None or str(before) != str(error):
+        reporter.note(f"warning: run {run.run_id} is passed over: {error}")
+    result.failed[run.run_id] = error
+
+
+def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run | None:
+    """End a run that is to be cancelled and that no other process follows, and close it.
+
+    What its pods have printed until now is archived first: they are deleted with the job. Returns
+    None if asked to stop before that; raises :class:`BenchError` if the cluster refuses it, or does
+    not answer for long. The wish is recorded already.
+    """
+
+    def refused(_: Run, error: BenchError) -> None:
+        raise error
+
+    closed: list[Run] = []
+    with contextlib.closing(Executor(context, reporter, on_refusal=refused)) as executor:
+        executor.take(run)
+        give_up_at = context.clock() + requests.READ_SECONDS + END_SECONDS
+        with stop:
+            while not closed and stop.cause is None:
+                if context.clock() >= give_up_at:
+                    waited = times.duration(requests.READ_SECONDS + END_SECONDS)
+                    raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
+                closed += executor.step(LOOK_SECONDS)
+    return closed[0] if closed else None

@@ -1,0 +1,115 @@
+"""What runs need of the outside, who is informed of them, and how they are asked to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from k8sbench.lifecycle.pool import Pool
+from k8sbench.lifecycle.records import Alive
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import with_identity
+from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, Store
+
+
+class Reporter(Protocol):
+    """Is informed of what happens while it happens. Several runs may go on at once."""
+
+    def plan(self, plan: RunPlan) -> None:
+        """A case was planned; nothing is recorded yet."""
+
+    def planned(self, run: Run) -> None:
+        """The run is recorded and about to start, or exists and is resumed."""
+
+    def on_event(self, run: Run, event: JobEvent) -> None:
+        """The job's state changed, a replica's did, or a line was printed."""
+
+    def ended(self, run: Run) -> None:
+        """The run is final, and measured if it succeeded."""
+
+    def note(self, text: str) -> None:
+        """Something that concerns no single run's state."""
+
+
+class SweepReporter(Reporter, Protocol):
+    """Is told before the first of several runs what is to come."""
+
+    def expect(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
+        """So many runs are to come, a plan for each, beside those that their set has."""
+
+
+class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """One case to run: its plan and how to render it. Identities are put in run by run."""
+
+    draft: RunPlan
+    """The complete plan, with a placeholder for the run id, the set and the repeat."""
+    repeats: int = 1
+    """How many runs of it are wanted."""
+    manifests: Callable[[RunPlan], tuple[Manifest, ...]]
+    """The plan of a run → what is asked of the cluster."""
+    text: Callable[[RunPlan], str]
+    """The same as the YAML that is kept with the run."""
+    joins: str | None = None
+    """Id of a run of it that exists and is taken up, instead of a new one."""
+
+    def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
+        """Return the plan of one run of this case."""
+        return with_identity(self.draft, run_id=run_id, set_name=set_name, repeat=repeat)
+
+
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs need of the outside."""
+
+    store: Store
+    cluster: Cluster
+    clock: Clock
+    owner: Owner | None
+    """The process that local runs live and die with; None on a cluster."""
+    alive: Alive
+    draw_run_id: Callable[[str], str]
+    """Benchmark name → a new run id."""
+    measure: Callable[[Run, Sequence[LogGap]], Measurement]
+    """Measure a finished run from its archived logs, of which the gaps are missing."""
+    manifests: Callable[[Run], Sequence[Manifest]]
+    """A run that exists → what is asked of the cluster for it, which is kept in its folder; raises
+    :class:`~k8sbench.model.errors.BenchError` where it cannot be made here."""
+    pool: Pool
+    """Makes the requests that may take long."""
+    location: Location | None = None
+    """Where on a cluster new jobs go."""
+    metric_sources: Sequence[MetricSource] = ()
+    """Where GPU metrics of the runs come from."""
+    accept: Sequence[str] = ()
+    """Ids of reasons that do not reject."""
+
+
+MANIFEST = "manifest.yaml"
+"""Artifact of a run: what is asked of the cluster."""
+INTERRUPTED = "interrupted"
+"""Id of the cause of runs that end because the user or the system asked for it."""
+
+
+class Stop:
+    """A request to stop, from the user or the system.
+
+    Active inside its ``with`` block. A subclass connects it to a source of requests, such as
+    signals.
+    """
+
+    def __init__(self) -> None:
+        self.cause: str | None = None
+
+    def __call__(self, cause: str) -> None:
+        """Ask for the end; returns at once, and again does nothing."""
+        self.cause = self.cause or cause
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass

@@ -1,0 +1,327 @@
+"""GPU metrics of measured runs: fetched when they are there, beside everything else.
+
+A run's row does not wait for them. What a source takes itself it takes while the run is followed;
+what others keep for it is asked for when the last sample of the run's steady part must have
+arrived. Each run is fetched by a thread of its own, a few at a time; its measurement is completed
+and recorded by the thread that follows the runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, get_args
+
+import msgspec
+
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.pool import in_thread
+from k8sbench.model import times
+from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery, SourceName
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.measurement import Measurement, SteadyPart
+from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.run import Run
+from k8sbench.ports import MetricSource, Store
+
+FETCHES = 4
+"""Runs that are fetched at a time."""
+GIVE_UP_SECONDS = 60.0
+"""After the fetch of a run began: a source that hangs must not keep the program."""
+AT_ONCE_SECONDS = 0.3
+"""For figures that are there already to come before the row."""
+LOOK_SECONDS = 0.25
+"""Longest wait before stop requests and the clock are looked at."""
+SERIES = "gpu"
+"""Folder of a run's artifacts with the series."""
+WANTED = f"{SERIES}/wanted.json"
+"""Artifact of a run: which series are to be fetched; without it none ever were."""
+FETCHED = f"{SERIES}/fetched.json"
+"""What the sources said beside the series: what is missing and why."""
+OWED = "They have not been fetched."
+"""Begins the reason of a measurement whose GPU metrics are still to come, or were left out."""
+
+T = TypeVar("T")
+
+
+class _Owed(msgspec.Struct, kw_only=True):
+    """A run whose GPU metrics are still to be fetched."""
+
+    run: Run
+    wanted: SeriesQuery
+    due: float | None = None
+    """When they are there, Unix seconds; None until the sources have said."""
+    work: Future[float | list[Fetched]] | None = None
+    """What a thread asks the sources: by how long after its end the last sample comes, or, once
+    that is known, for the samples."""
+    began: float = 0.0
+    """When that did, Unix seconds."""
+
+
+class Gathering:
+    """The GPU metrics of the runs that one command follows; does nothing without sources."""
+
+    def __init__(self, context: RunContext, reporter: Reporter) -> None:
+        self._context, self._reporter = context, reporter
+        self._sources: Sequence[MetricSource] = context.metric_sources
+        self._nodes: dict[str, dict[str, str | None]] = {}
+        """By run id and pod: its node."""
+        self._owed: dict[str, _Owed] = {}
+        """By run id."""
+        self._came = threading.Event()
+        self.wait: Callable[[float], object] = self._came.wait
+        self.completed: dict[str, Run] = {}
+        """The runs whose figures have come, by run id."""
+
+    def release(self, run_id: str) -> None:
+        """Have the sources take no more of a run."""
+        release(self._sources, run_id)
+
+    def seen(self, run: Run, replica: ReplicaState) -> None:
+        """Keep where a replica runs, and have the sources take samples of it."""
+        if not self._sources or run.plan.device == "cpu":
+            return
+        nodes = self._nodes.setdefault(run.run_id, {})
+        nodes[replica.replica] = replica.node or nodes.get(replica.replica)
+        if replica.phase is Phase.RUNNING:
+            follow(self._sources, run, nodes)
+
+    def promised(self, run: Run, found: Measurement) -> Measurement:
+        """Say in a new measurement that its GPU metrics are still to come, if they are.
+
+        Before anyone can read that it is seen who fetches them (:func:`is_attended`).
+        """
+        if not self._owes(run, found):
+            return found
+        way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
+        missing = found.missing | {"gpu_metrics": f"{OWED}{way}"}
+        self._attend(run.run_id)
+        return msgspec.structs.replace(found, missing=missing)
+
+    def _owes(self, run: Run, found: Measurement | None) -> bool:
+        return (
+            bool(self._sources)
+            and run.plan.device != "cpu"
+            and found is not None
+            and found.steady is not None
+            and found.gpu_metrics is None
+        )
+
+    def add(self, run: Run) -> None:
+        """Fetch the metrics of a measured run as soon as they are there."""
+        nodes = self._nodes.pop(run.run_id, {})
+        found = run.measurement
+        if found is None or found.steady is None or not self._owes(run, found):
+            return
+        self._attend(run.run_id)
+        try:
+            wanted = self._wanted(run, found.steady, nodes)
+        except StoreError as wrong:  # its files may be on another machine
+            self._leave(run.run_id)
+            self._reporter.note(f"warning: no GPU metrics of {run.run_id} are fetched: {wrong}")
+            return
+        self._owed[run.run_id] = _Owed(run=run, wanted=wanted)
+
+    def _wanted(self, run: Run, steady: SteadyPart, nodes: Mapping[str, str | None]) -> SeriesQuery:
+        """Say what is to be fetched: what was wanted before, if anything was; keeps it."""
+        store = self._context.store
+        wanted = _kept(store, run.run_id)
+        if wanted is None:
+            wanted = wanted_of(run, nodes, steady.gpu_uuids, steady.started_at, steady.ended_at)
+            store.keep(run.run_id, WANTED, msgspec.json.encode(wanted).decode() + "\n")
+        return wanted
+
+    def step(self) -> None:
+        """Begin to fetch what is due, and record what has come; returns at once."""
+        now = self._context.clock()
+        free = FETCHES - sum(one.work is not None for one in self._owed.values())
+        for run_id, one in list(self._owed.items()):
+            if one.work is not None and one.work.done():
+                found, one.work, free = one.work.result(), None, free + 1
+                if isinstance(found, list):
+                    del self._owed[run_id]
+                    self._complete(one.run, one.wanted, found)
+                    self._leave(run_id)
+                    continue
+                # The cluster's clock may be ahead of ours.
+                one.due = min(now, one.wanted.end) + found
+            if one.work is None and free > 0 and (one.due is None or now >= one.due):
+                self._begin(one, now)
+                free -= 1
+            elif one.work is not None and now >= one.began + GIVE_UP_SECONDS:
+                del self._owed[run_id]
+                self._leave(run_id)
+                self._reporter.note(
+                    f"warning: the GPU metrics of {run_id} have not come in"
+                    f" {times.duration(GIVE_UP_SECONDS)}: a source does not answer."
+                )
+
+    def _attend(self, run_id: str) -> None:
+        """Let other processes of the store see that this one fetches a run's metrics."""
+        with contextlib.suppress(StoreError):  # then they wait for as long as it may take
+            self._context.store.claims.claim(_fetch_of(run_id))
+
+    def _leave(self, run_id: str) -> None:
+        with contextlib.suppress(StoreError):
+            self._context.store.claims.release(_fetch_of(run_id))
+
+    def _begin(self, one: _Owed, now: float) -> None:
+        """Have a thread do what comes next for a run."""
+        one.began = now
+        ask: Callable[[Sequence[MetricSource], SeriesQuery], float | list[Fetched]]
+        ask = _settled_or_fetched if one.due is None else all_fetched
+        one.work = in_thread(partial(ask, self._sources, one.wanted), "gpu-metrics")
+        one.work.add_done_callback(lambda _: self._came.set())
+
+    def to_the_end(self, stop: Stop, announce: Callable[[float | None], None]) -> None:
+        """Wait for what is owed; ``announce`` is called first, with the seconds until it is there.
+
+        They are None where no source has said yet. What is there already is taken without that.
+        Asked to stop it returns, and what is still owed can be collected.
+        """
+        began, announced = self._context.clock(), False
+        with stop:
+            while self._owed and stop.cause is None:
+                self.step()
+                now = self._context.clock()
+                dues = [one.due for one in self._owed.values()]
+                last = None if None in dues else max([due for due in dues if due], default=now)
+                is_later = last is not None and last > now
+                if self._owed and not announced and (is_later or now >= began + AT_ONCE_SECONDS):
+                    announced = True
+                    announce(None if last is None else max(0.0, last - now))
+                if self._owed:
+                    self.wait(LOOK_SECONDS)
+                    self._came.clear()
+        for run_id in self._owed:
+            self._leave(run_id)
+        if self._owed:
+            names = " ".join(self._owed)
+            self._reporter.note(
+                f"{stop.cause}: the GPU metrics of {names} were not fetched;"
+                f" the figures stand without them. Fetch them with: k8sbench collect {names}"
+            )
+
+    def _complete(self, run: Run, wanted: SeriesQuery, found: Sequence[Fetched]) -> None:
+        from k8sbench.measure.run import gpu_metrics
+
+        store, run_id = self._context.store, run.run_id
+        try:
+            for one in found:
+                if one.series:
+                    lines = b"\n".join(map(msgspec.json.encode, one.series))
+                    store.keep(run_id, series_file(one.source), lines.decode() + "\n")
+            rest = [msgspec.structs.replace(one, series=()) for one in found]
+            store.keep(run_id, FETCHED, msgspec.json.encode(rest).decode() + "\n")
+            measured = store.run(run_id).measurement
+            if measured is not None:
+                completed = gpu_metrics.completed(
+                    measured, run.plan, wanted, found, accept=self._context.accept
+                )
+                self.completed[run_id] = store.measured(run_id, completed)
+        except StoreError as wrong:
+            self._reporter.note(f"warning: the GPU metrics of {run_id} are not recorded: {wrong}")
+
+
+def is_owed(run: Run) -> bool:
+    """Whether GPU metrics of a run were to come, and no process has fetched them."""
+    found = run.measurement
+    return found is not None and found.missing.get("gpu_metrics", "").startswith(OWED)
+
+
+def is_attended(store: Store, run_id: str) -> bool:
+    """Whether another process of the store fetches a run's GPU metrics, or none can be seen."""
+    try:
+        alone = store.claims.claim(_fetch_of(run_id))
+    except StoreError:
+        return True
+    if alone:
+        store.claims.release(_fetch_of(run_id))
+    return not alone
+
+
+def _fetch_of(run_id: str) -> str:
+    """Name the claim on a run's GPU metrics: that on the run itself ends when it is closed."""
+    return f"{run_id} {SERIES}"
+
+
+def wanted_of(
+    run: Run, nodes: Mapping[str, str | None], uuids: Sequence[str], start: float, end: float
+) -> SeriesQuery:
+    """Say which series are a run's, given its replicas' nodes as far as they are known."""
+    prefix = "" if run.location is None else f"{run.plan.job_name}-"
+    nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
+    return SeriesQuery(
+        run_id=run.run_id,
+        namespace=run.location.namespace if run.location else None,
+        nodes={prefix + replica: node for replica, node in nodes.items()},
+        uuids=tuple(uuids),
+        start=start,
+        end=end,
+    )
+
+
+def follow(sources: Sequence[MetricSource], run: Run, nodes: Mapping[str, str | None]) -> None:
+    """Have the sources take samples of a run whose replicas are on these nodes."""
+    for source in sources:
+        with contextlib.suppress(Exception):  # its fetch says what is wrong with it
+            source.follow(run, sorted({node for node in nodes.values() if node}))
+
+
+def release(sources: Sequence[MetricSource], run_id: str) -> None:
+    """Have the sources take no more of a run."""
+    for source in sources:
+        with contextlib.suppress(Exception):
+            source.release(run_id)
+
+
+def series_file(source: str) -> str:
+    """Name the artifact with the series of a source: one in JSON on each line."""
+    return f"{SERIES}/{source}.jsonl"
+
+
+def kept_series(folder: Path) -> dict[str, list[Series]]:
+    """Read the series in a run's folder, by source; none of a file that cannot be read."""
+    found: dict[str, list[Series]] = {}
+    for source in get_args(SourceName):
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            lines = (folder / series_file(source)).read_bytes().splitlines()
+            found[source] = [msgspec.json.decode(line, type=Series) for line in lines]
+    return found
+
+
+def _kept(store: Store, run_id: str) -> SeriesQuery | None:
+    path = store.folder(run_id) / WANTED
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=SeriesQuery)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _settled_or_fetched(
+    sources: Sequence[MetricSource], wanted: SeriesQuery
+) -> float | list[Fetched]:
+    """Return when to ask the sources, or, where nothing has to be waited for, what they have."""
+    found = [0.0]
+    for source in sources:
+        with contextlib.suppress(Exception):  # its fetch says what is wrong with it
+            found.append(source.settles_in(wanted))
+    return max(found) or all_fetched(sources, wanted)
+
+
+def all_fetched(sources: Sequence[MetricSource], wanted: SeriesQuery) -> list[Fetched]:
+    """Ask the sources one after the other; one that fails has its reason."""
+    return [_fetched(source, wanted) for source in sources]
+
+
+def _fetched(source: MetricSource, wanted: SeriesQuery) -> Fetched:
+    try:
+        return source.fetch(wanted)
+    except Exception as wrong:  # the run is measured, whatever becomes of its GPU metrics
+        why = wrong.message if isinstance(wrong, BenchError) else f"{type(wrong).__name__}: {wrong}"
+        return Fetched(source=source.name, missing={"*": f"The source failed: {why}"})

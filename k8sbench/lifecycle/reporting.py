@@ -1,0 +1,122 @@
+"""What to show of the recorded runs: from runs to the rows of a report.
+
+Groups are made of all runs at hand, because a baseline, a doubled log or an older set may be
+anywhere among them; what is shown is chosen afterwards, by group. Of each case that is the latest
+set, unless more is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+from k8sbench.lifecycle import records
+from k8sbench.measure.group import comparison, grouping, parity
+from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.model.spec import BenchmarkSpec
+
+Find = Callable[[RunPlan], BenchmarkSpec | None]
+"""The catalog entry of a plan, or None."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows: all fields are and-ed, None means any."""
+
+    benchmark: str | None = None
+    framework: str | None = None
+    set_name: str | None = None
+    since: float | None = None
+    """Of every set that has a run created at or after, Unix seconds."""
+    every: bool = False
+    """All sets of each case, not only the latest."""
+    runs: tuple[str, ...] = ()
+    """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows that were asked for, and what stands beside them."""
+
+    results: tuple[Result, ...]
+    parities: tuple[Parity, ...]
+    older: int = 0
+    """Groups that fit too, but belong to an older set of their case."""
+
+
+def report(
+    runs: Sequence[Run],
+    wanted: Wanted,
+    *,
+    accept: Collection[str] = (),
+    published: bool = False,
+    find: Find = lambda _: None,
+) -> Report:
+    """Make the rows that are wanted of all runs at hand."""
+    groups = grouping.groups(runs, accept=accept)
+    if wanted.set_name is not None:
+        _check_set(wanted.set_name, groups)
+    fitting = [group for group in groups if _fits(group, wanted)]
+    every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
+    shown = fitting if every else latest(fitting)
+    return _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
+
+
+def of_runs(whole: Report, run_ids: Collection[str]) -> Report:
+    """Return the rows of a report in which some runs have a part."""
+    rows = [
+        row
+        for row in whole.results
+        if any(member.run_id in run_ids for member in row.group.members)
+    ]
+    return msgspec.structs.replace(whole, results=tuple(rows), parities=(), older=0)
+
+
+def report_of_runs(
+    runs: Sequence[Run],
+    run_ids: Collection[str],
+    *,
+    accept: Collection[str] = (),
+    find: Find = lambda _: None,
+) -> Report:
+    """Make the rows of the groups that these runs belong to: what ``submit`` prints at its end."""
+    groups = grouping.groups(runs, accept=accept)
+    shown = [g for g in groups if any(member.run_id in run_ids for member in g.members)]
+    return _report(shown, groups, 0, published=False, find=find)
+
+
+def latest(groups: Iterable[Group]) -> list[Group]:
+    """Of each case the groups of its latest set, in the order given."""
+    groups = list(groups)
+    newest: dict[tuple[object, ...], tuple[float, str]] = {}
+    for group in groups:
+        age = (group.latest, group.key.set_name)
+        case = group.key.only("series")
+        newest[case] = max(newest.get(case, age), age)
+    return [g for g in groups if newest[g.key.only("series")][1] == g.key.set_name]
+
+
+def _report(
+    shown: Sequence[Group], groups: Sequence[Group], older: int, *, published: bool, find: Find
+) -> Report:
+    return Report(
+        results=tuple(comparison.results(shown, among=groups, find=find, published=published)),
+        parities=tuple(parity.parities(shown)),
+        older=older,
+    )
+
+
+def _fits(group: Group, wanted: Wanted) -> bool:
+    return (
+        wanted.benchmark in (None, group.key.benchmark)
+        and wanted.framework in (None, group.key.framework)
+        and wanted.set_name in (None, group.key.set_name)
+        and (wanted.since is None or group.latest >= wanted.since)
+        and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))
+    )
+
+
+def _check_set(name: str, groups: Sequence[Group]) -> None:
+    newest_first = sorted(groups, key=lambda group: (-group.latest, group.key.set_name))
+    records.check_set(name, [group.key.set_name for group in newest_first])

@@ -1,0 +1,183 @@
+"""What the executor asks of a cluster, and what the answers mean.
+
+A wish is recorded before the cluster is asked for it: the cluster may not answer, its answer may be
+lost, or the process that asked may be killed. It is then still on record, and whoever takes the run
+up next asks again, and finds what was done already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from k8sbench.lifecycle.context import RunContext
+from k8sbench.model import creation, times
+from k8sbench.model.errors import (
+    BenchError,
+    CreationUnknown,
+    EarlierAttempt,
+    StoreError,
+    Unreachable,
+)
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Collected, Manifest, Store
+
+BY_NAME = "deleted-by-name"
+"""Cause id of a deletion that a user asked for: other stores that use the job do not keep it."""
+NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
+"""Cause ids of errors of a cluster that answers no request at all."""
+READ_SECONDS = 60.0
+"""For what a job has printed to be read before it is cancelled; the rest is read as it goes."""
+
+
+# -- creating -------------------------------------------------------------------------------------
+
+
+def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> None:
+    """Create the job of a run's present attempt, of ``manifests`` if it is the first.
+
+    That of a further one is created when nothing of the one before is there any more: two attempts
+    never write at once. Nothing is deleted before it is known what is to be created. Raises as
+    :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
+    """
+    if run.restarts:
+        from k8sbench.render.manifest import numbered
+
+        manifests = numbered(context.manifests(run), run.attempt)
+        context.cluster.clear(run.run_id, run.attempt)
+    context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
+
+
+def exists(run: Run, context: RunContext) -> bool:
+    """Whether the job of the attempt that is to be created exists already."""
+    jobs = context.cluster.jobs([run.run_id])
+    return any(job.run_id == run.run_id and job.attempt >= run.attempt for job in jobs)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether to try again to create an attempt: it waits, or the cluster does not answer."""
+    return isinstance(error, EarlierAttempt) or (
+        isinstance(error, Unreachable) and not is_refused(error)
+    )
+
+
+def was_created(run: Run, error: BaseException) -> bool:
+    """Whether the job was seen to run although the answer to its creation was lost."""
+    return isinstance(error, CreationUnknown) and creation.is_known_created(run)
+
+
+def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
+    """Build the transition of a run whose first job was not created, or not for certain."""
+    if survives:
+        return creation.failed(run_id, error, at)
+    error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
+    return Transition(
+        phase=Phase.FAILED,
+        at=at,
+        cause=f"k8sbench could not go on: {error.message}",
+        cause_id="k8sbench-failed",
+        action=error.action or None,
+    )
+
+
+# -- ending ---------------------------------------------------------------------------------------
+
+
+class Printed(msgspec.Struct, frozen=True):
+    """What the replicas of a job have printed when it is to be cancelled."""
+
+    until: Mapping[str, float] | None
+    """By replica: when its latest line was printed, Unix seconds; None: that cannot be known."""
+    note: str | None = None
+    """Why it cannot."""
+
+
+def printed(run: Run, context: RunContext) -> Printed:
+    """Read until when the replicas of a job have printed, in :data:`READ_SECONDS` at most.
+
+    Raises :class:`BenchError` if the cluster cannot be reached at all.
+    """
+    until: dict[str, float] = {}
+    errors: list[BenchError] = []
+
+    def read() -> None:
+        try:
+            until.update((line.replica, line.at) for line in context.cluster.printed(run))
+        except BenchError as error:
+            errors.append(error)
+
+    # A server that serves a log may be silent for as long as it likes.
+    reader = threading.Thread(target=read, name="printed", daemon=True)
+    reader.start()
+    reader.join(READ_SECONDS)
+    if not reader.is_alive() and not errors:
+        return Printed(until)
+    if errors and errors[0].cause_id in NO_ANSWER:
+        raise errors[0]
+    why = errors[0] if errors else f"that takes longer than {times.duration(READ_SECONDS)}."
+    return Printed(None, f"warning: what {run.run_id} has printed cannot all be read: {why}")
+
+
+def is_refused(error: BenchError) -> bool:
+    """Whether a cluster answered that it does not do what was asked: asking again is no use."""
+    return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
+
+
+# -- deleting -------------------------------------------------------------------------------------
+
+
+def left_over(at: float) -> Wish:
+    """Return the wish to delete the job of a run that has ended."""
+    return Wish(kind="delete", at=at, cause="The run has ended.")
+
+
+def by_name(at: float) -> Wish:
+    """Return the wish of a user to delete a job."""
+    return Wish(kind="delete", at=at, cause="Deleted by k8sbench delete.", cause_id=BY_NAME)
+
+
+def is_by_name(run: Run) -> bool:
+    """Whether a user has asked for the deletion of what is left of a run."""
+    wish = run.wish("delete")
+    return wish is not None and wish.cause_id == BY_NAME
+
+
+def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
+    """Delete what is left of a run's job, and take the wish back.
+
+    Returns the run, and why its job stays for others or what its deletion waits for, else None.
+    """
+    run = context.store.run(run_id)
+    why = context.cluster.remove(
+        run_id, lambda: _collected(context.store, run), force=is_by_name(run)
+    )
+    if run.wish("delete") is not None:
+        # What is deleted and still counts as owed is deleted again, which does no harm.
+        with contextlib.suppress(StoreError):
+            run = context.store.fulfilled(run_id, "delete")
+    return run, why
+
+
+def _collected(store: Store, run: Run) -> Collected:
+    """Say what the store has of a run: its archived logs, and what was measured of them."""
+    digest: str | None = None
+    with contextlib.suppress(StoreError, OSError):  # they may be on another machine
+        if files := store.log_files(run.run_id):
+            whole = hashlib.sha256()
+            for path in files:
+                with path.open("rb") as file:
+                    hashlib.file_digest(file, lambda: whole)
+            digest = whole.hexdigest()
+    measured = run.measurement
+    figures = None if measured is None else measured.throughput
+    return Collected(
+        digest=digest,
+        throughput=None if measured is None else measured.rate,
+        unit=None if figures is None else figures.unit,
+        verdict=None if measured is None else measured.verdict,
+    )

@@ -1,0 +1,148 @@
+"""Serving namespaces: all their runs are collected, and new ones as they appear, until a stop.
+
+One thread serves any number of namespaces in turn. Nothing is kept of a run that is closed, so that
+memory stays the same however many there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
+from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.run import Run
+
+LIST_SECONDS = 15.0
+"""Between two lists of the jobs of a namespace that is served."""
+RETRY_SECONDS = 15.0
+"""After which a run that could not be collected is tried again; twice as long each time."""
+LONGEST_RETRY = 300.0
+
+
+class Serving:
+    """One namespace that is served.
+
+    ``find`` returns its runs that need collection. Unless it is ``patient`` the first list must
+    succeed; a cluster that does not answer a later one is asked again.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[Run]],
+        context: RunContext,
+        reporter: Reporter,
+        *,
+        keep: bool = False,
+        wait: bool = False,
+        patient: bool = False,
+    ) -> None:
+        self._find, self._clock, self._reporter = find, context.clock, reporter
+        self._owed = partial(collecting.owed_runs, context)
+        self._gathering = Gathering(context, reporter)
+        self._executor = Executor(
+            context,
+            reporter,
+            keep=keep,
+            wait=wait,
+            gathering=self._gathering,
+            on_failure=self._fail,
+        )
+        self._result = CollectResult()
+        self._put_off: dict[str, tuple[float, float]] = {}
+        """By run that could not be collected: when it is tried again, Unix seconds, and after how
+        many seconds."""
+        self._may_fail = patient
+        self._due, self._reported = -math.inf, ""
+        self.listed_at: float | None = None
+        """When its jobs were last listed, Unix seconds; None: not yet."""
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._executor.close()
+
+    def step(self, seconds: float) -> list[Run]:
+        """Do what there is to do, or wait so long for it; returns the runs that were closed.
+
+        One whose job could not be deleted then may come again.
+        """
+        if self._clock() >= self._due:
+            self._look()
+        for run in self._executor.step(seconds):
+            collecting.note_closed(self._result, run)
+            if run.phase.final and not run.wishes:
+                self._put_off.pop(run.run_id, None)
+            else:
+                self._put_it_off(run.run_id)
+        self._gathering.completed.clear()
+        closed, self._result.closed = self._result.closed, []
+        return closed
+
+    def open_runs(self) -> list[Run]:
+        """The runs that are followed."""
+        return self._executor.runs()
+
+    def left(self) -> CollectResult:
+        """The runs that go on, and those that could not be collected."""
+        for run in self.open_runs():
+            self._result.going_on.append(run)
+            self._result.failed.pop(run.run_id, None)  # it was taken up again
+        return self._result
+
+    def _look(self) -> None:
+        try:
+            for run in self._find():
+                self._take(run)
+            if self.listed_at is None:
+                for run in self._owed():
+                    self._gathering.add(run)
+            self.listed_at, self._may_fail, self._reported = self._clock(), True, ""
+        except BenchError as error:
+            if not self._may_fail:
+                raise
+            if str(error) != self._reported:
+                self._reporter.note(f"warning: new jobs are not seen for now: {error}")
+            self._reported = str(error)
+        self._due = self._clock() + LIST_SECONDS
+
+    def _take(self, run: Run) -> None:
+        again_at, _ = self._put_off.get(run.run_id, (-math.inf, 0.0))
+        if not self._executor.has(run.run_id) and self._clock() >= again_at:
+            self._executor.take(run)
+
+    def _put_it_off(self, run_id: str) -> None:
+        _, before = self._put_off.get(run_id, (0.0, RETRY_SECONDS / 2))
+        pause = min(2 * before, LONGEST_RETRY)
+        self._put_off[run_id] = (self._clock() + pause, pause)
+
+    def _fail(self, run: Run, error: StoreError) -> None:
+        self._put_it_off(run.run_id)
+        collecting.note_failure(self._result, run, error, self._reporter)
+
+
+def serve(
+    places: Sequence[Serving],
+    stop: Stop,
+    closed: Callable[[Run], None],
+    look: Callable[[Sequence[Serving]], None] = lambda _: None,
+) -> CollectResult:
+    """Serve namespaces until asked to stop; returns what goes on then.
+
+    ``closed`` takes the runs as they are closed, and ``look`` sees the namespaces in each turn.
+    """
+    while stop.cause is None:
+        for place in places:
+            for run in place.step(LOOK_SECONDS / len(places)):
+                closed(run)
+        look(places)
+    result = CollectResult()
+    for place in places:
+        result.add(place.left())
+    return result

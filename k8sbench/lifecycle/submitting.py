@@ -1,0 +1,431 @@
+"""Runs from their plans to their recorded measurements.
+
+The run id is drawn and recorded before anything is created. Whatever happens then (the job fails,
+the time is up, the user interrupts, the disk is full), what is known is on record and the logs are
+kept. A local job ends with this process, and its run with a final state that says why; a job on a
+cluster goes on, and is resumed (:mod:`k8sbench.lifecycle.collecting`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from k8sbench.lifecycle import collecting, records, requests
+from k8sbench.lifecycle.artifacts import kept_gaps
+from k8sbench.lifecycle.context import (
+    INTERRUPTED,
+    MANIFEST,
+    PlannedCase,
+    Reporter,
+    RunContext,
+    Stop,
+)
+from k8sbench.lifecycle.executor import Executor, Until
+from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.model import attempts, creation, times
+from k8sbench.model.errors import (
+    BenchError,
+    Interrupted,
+    NotFound,
+    RepeatTaken,
+    Unreachable,
+    UsageError,
+)
+from k8sbench.model.identity import case_key, case_values, fields_for
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, Manifest, RunFilter
+
+REPEAT_TRIES = 100
+"""Other submits into the same set may take a repeat number first; more than this is a fault."""
+OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
+"""Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """One run, and what was done with it."""
+
+    run: Run
+    state: Literal["closed", "created", "joined", "over-before", "followed-elsewhere", "refused"]
+    """Followed to its end; recorded, and its job created; found, and claimed by this process; found
+    in its final state; found, and followed by another process; recorded, and its job not created,
+    or not for certain."""
+    error: BenchError | None = None
+    """Why it was refused."""
+
+
+def submit(
+    cases: Sequence[PlannedCase],
+    context: RunContext,
+    reporter: Reporter,
+    stop: Stop,
+    request: SubmitRequest,
+    gathering: Gathering | None = None,
+) -> Iterator[Submitted]:
+    """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
+
+    A run whose logs cannot be read is yielded, too, and is not final: it is to be collected later.
+    A job that cannot be created does not keep the others from being followed, and later ones from
+    being tried, unless they would meet the same. Asked to stop it raises :class:`Interrupted`, when
+    local jobs are ended; jobs of a cluster go on.
+    """
+    executor = Executor(
+        context,
+        reporter,
+        keep=request.keep,
+        wait=request.wait,
+        parallel=request.parallel,
+        gathering=gathering,
+    )
+    waiting = deque(cases)
+    others: list[Submitted] = []
+    closed: Run | None = None
+
+    def take_refused() -> None:
+        while executor.refused:
+            run, error = executor.refused.pop(0)
+            others.append(_refused(run, error, reporter, several=len(cases) > 1))
+            if _concerns_all(error) and waiting:
+                reporter.note(f"{len(waiting)} more are not started: {error}")
+                waiting.clear()
+
+    def start_next() -> bool:
+        take_refused()
+        if not waiting or not executor.has_room:
+            return False
+        submitted = _begin(waiting.popleft(), executor, context, reporter, request)
+        if submitted.state not in {"created", "joined"}:
+            others.append(submitted)
+        return True
+
+    try:
+        for closed in executor.to_the_end(stop, start_next):
+            yield Submitted(closed, "closed")
+        executor.stop_creating()
+        take_refused()
+        refused = [submitted.run for submitted in others if submitted.error is not None]
+        is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
+        if stop.cause is not None and (waiting or executor.unclosed() or refused or is_cut):
+            left = executor.unclosed() or refused or ([closed] if closed else [])
+            raise _interrupted(stop, context, left, len(waiting), request)
+        yield from others
+    except BaseException as error:
+        left = executor.unclosed()
+        if not context.cluster.jobs_outlive_us:
+            for run in left:
+                _close_local(run, context, error, stop)
+        elif left and isinstance(error, BenchError) and stop.cause is None:
+            which = left[0].run_id if len(left) == 1 else "--all"
+            reporter.note(
+                "What was created stays on the cluster."
+                f" Resume it with: k8sbench collect {which} --follow"
+            )
+        raise
+    finally:
+        with contextlib.suppress(Exception):  # the first error is the one to report
+            executor.stop_creating()
+        executor.close()
+
+
+def create_all(
+    cases: Sequence[PlannedCase],
+    context: RunContext,
+    reporter: Reporter,
+    stop: Stop,
+    request: SubmitRequest,
+) -> Iterator[Submitted]:
+    """Create the jobs of all cases and follow none of them: ``--detach``.
+
+    A job that is refused does not keep the next from being tried, unless that would meet the same.
+    Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
+    """
+    refused = 0
+    executor = Executor(context, reporter, until=Until.CREATED)
+    with contextlib.closing(executor):
+        for number, case in enumerate(cases):
+            if stop.cause is not None:
+                raise Interrupted(
+                    f"{stop.cause}: {number - refused} of {len(cases)} jobs were created.",
+                    _resuming(context, request),
+                )
+            submitted = _begin(case, executor, context, reporter, request)
+            for _ in executor.to_the_end(Stop()):
+                pass  # a job that was over before its creation was known
+            if executor.refused:
+                run, error = executor.refused.pop()
+                submitted = _refused(run, error, reporter, several=len(cases) > 1)
+            elif submitted.state == "created":
+                submitted = Submitted(context.store.run(submitted.run.run_id), "created")
+            yield submitted
+            refused += submitted.error is not None
+            if submitted.error is not None and _concerns_all(submitted.error):
+                if left := len(cases) - number - 1:
+                    reporter.note(f"{left} more are not started: {submitted.error}")
+                return
+
+
+class Repeats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a set has of a case already, oldest first."""
+
+    finished: tuple[Run, ...] = ()
+    """Valid: they are not repeated."""
+    open: tuple[Run, ...] = ()
+    """Not over, or not measured yet: they are taken up."""
+
+
+def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
+    """What a set has already, by case key: what ``--resume`` need not start anew.
+
+    A run that failed, was cancelled or was rejected is missing.
+    """
+    records.reconcile(context.store, alive=context.alive, now=context.clock())
+    found: dict[str, Repeats] = {}
+    for run in context.store.runs(RunFilter(set_name=set_name)):
+        of_case = found.get(key := case_key(run.plan), Repeats())
+        if run.measurement is not None and run.measurement.verdict == "valid":
+            of_case = msgspec.structs.replace(of_case, finished=(*of_case.finished, run))
+        elif not run.phase.final or records.is_unmeasured(run):
+            of_case = msgspec.structs.replace(of_case, open=(*of_case.open, run))
+        found[key] = of_case
+    return found
+
+
+def _interrupted(
+    stop: Stop, context: RunContext, runs: Sequence[Run], not_started: int, request: SubmitRequest
+) -> Interrupted:
+    """Build the error that ends the command: what became of the runs, and how to continue."""
+    if not runs:
+        is_begun = bool(context.store.runs(RunFilter(set_name=request.joined_set)))
+        return Interrupted(
+            f"{stop.cause}: nothing was started.",
+            _resuming(context, request) if is_begun else "Run the same command again.",
+        )
+    names = ", ".join(run.run_id for run in runs[: records.FEW])
+    if len(runs) > records.FEW:
+        names += f" and {len(runs) - records.FEW} more"
+    left = f" {not_started} more were not started." if not_started else ""
+    resuming = _resuming(context, request)
+    if not context.cluster.jobs_outlive_us:
+        state = f"; it is {runs[0].phase}" if len(runs) == 1 else ""
+        message = f"{stop.cause}: the local processes of {names} were ended{state}.{left}"
+        return Interrupted(message, resuming)
+    latest = runs[0].history[-1] if len(runs) == 1 else None
+    if latest is not None and attempts.is_restarting(runs[0]):
+        run_id = runs[0].run_id
+        return Interrupted(
+            f"{stop.cause}: {latest.cause}",
+            f"It goes on with: k8sbench watch {run_id}; end it with: k8sbench cancel {run_id}",
+        )
+    if latest is not None and latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
+        return Interrupted(f"{stop.cause}: {latest.cause}{left}", latest.action or resuming)
+    whose, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
+    if len(runs) == 1:
+        run_id = runs[0].run_id
+        whose, follow = "its job goes", f"watch {run_id}"
+    return Interrupted(
+        f"{stop.cause}: detached from {names}; {whose} on.{left}",
+        f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
+        + (f" {resuming}" if not_started else ""),
+    )
+
+
+def _resuming(context: RunContext, request: SubmitRequest) -> str:
+    again = f"k8sbench {request.command} … --resume {request.joined_set}"
+    # Runs that go on are taken up by it.
+    what = "Go on with the set, and what is" if context.cluster.jobs_outlive_us else "Run what is"
+    return f"{what} missing of it, with: {again}"
+
+
+def _refused(run: Run, error: BaseException, reporter: Reporter, *, several: bool) -> Submitted:
+    """Report, among several, that a job was not created; raises what is no refusal."""
+    if not isinstance(error, BenchError):
+        raise error
+    if several:  # of a single one the command's error says it
+        reporter.on_event(run, JobEvent(run_id=run.run_id, transition=run.history[-1]))
+    reporter.ended(run)
+    return Submitted(run, "refused", error)
+
+
+def _concerns_all(error: BaseException) -> bool:
+    """Whether further jobs would be refused for the same cause."""
+    return isinstance(error, Unreachable) or getattr(error, "cause_id", None) in OF_ALL
+
+
+def _close_local(run: Run, context: RunContext, error: BaseException, stop: Stop) -> None:
+    """Close a local run, which ends with this process.
+
+    A second Ctrl-C, which waits for no processes, is no failure.
+    """
+    now = context.clock()
+    final = requests.refusal(run.run_id, error, now, survives=False)
+    if isinstance(error, KeyboardInterrupt):
+        final = Transition(
+            phase=Phase.CANCELLED,
+            at=now,
+            cause=f"{stop.cause or 'Interrupted (Ctrl-C)'}; k8sbench did not wait for the end of"
+            " the run.",
+            cause_id=INTERRUPTED,
+        )
+    # The first error is the one to report.
+    with contextlib.suppress(BenchError):
+        context.store.move(run.run_id, final)
+    context.store.claims.release(run.run_id)
+
+
+def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None:
+    """Find the run of a name, in the store or on the cluster."""
+    outlives = context.cluster.jobs_outlive_us
+    try:
+        records.reconcile(context.store, alive=context.alive, now=context.clock())
+        run = context.store.run(run_id)
+    except NotFound:
+        jobs = context.cluster.jobs([run_id]) if outlives else ()
+        job = next((job for job in jobs if job.run_id == run_id), None)
+        if job is None:
+            return None
+        _check_case(case, job.plan)
+        run = collecting.recorded(job, context)
+    _check_case(case, run.plan)
+    if not run.phase.final:
+        collecting.check_place(run, context.cluster, context.location)
+    if run.phase is Phase.SUCCEEDED and run.measurement is None:
+        return context.store.measured(
+            run_id, context.measure(run, kept_gaps(context.store, run_id))
+        )
+    return run
+
+
+def _check_case(case: PlannedCase, existing: RunPlan) -> None:
+    wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
+    there, asked = case_values(existing), case_values(wanted)
+    differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
+    if differing:
+        case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
+        raise UsageError(
+            f"Run {existing.run_id} exists and is another case: {case_name} {existing.precision}"
+            f" (other: {', '.join(differing)}).",
+            "Take another --run-id, or the options that it was submitted with.",
+        )
+
+
+def _begin(
+    case: PlannedCase,
+    executor: Executor,
+    context: RunContext,
+    reporter: Reporter,
+    request: SubmitRequest,
+) -> Submitted:
+    """Have the job of a new run created, or take up the run that is to be joined."""
+    run_id = case.joins or request.run_id
+    existing = None if run_id is None else _existing(context, case, run_id)
+    if existing is None:
+        try:
+            run, manifests = _record(case, context, request)
+        except UsageError:
+            # Another process may have recorded it meanwhile.
+            existing = None if run_id is None else _existing(context, case, run_id)
+            if existing is None:
+                raise
+        else:
+            reporter.planned(run)
+            _create(run, case, manifests, executor, context)
+            return Submitted(run, "created")
+    return _join(existing, case, executor, context, reporter)
+
+
+def _create(
+    run: Run,
+    case: PlannedCase,
+    manifests: Sequence[Manifest],
+    executor: Executor,
+    context: RunContext,
+) -> None:
+    """Keep what is asked of the cluster for a run, and have its job created."""
+    try:
+        context.store.keep(run.run_id, MANIFEST, case.text(run.plan))
+    except BenchError as error:
+        # An intent that cannot be recorded is not carried out.
+        final = requests.refusal(
+            run.run_id, error, context.clock(), survives=context.cluster.jobs_outlive_us
+        )
+        with contextlib.suppress(BenchError):  # the first error is the one to report
+            context.store.move(run.run_id, final)
+        context.store.claims.release(run.run_id)
+        raise
+    executor.create(run, manifests)
+
+
+def _join(
+    existing: Run,
+    case: PlannedCase,
+    executor: Executor,
+    context: RunContext,
+    reporter: Reporter,
+) -> Submitted:
+    """Take up a run that exists, unless it is over or another process follows it."""
+    store, run_id = context.store, existing.run_id
+    if not existing.phase.final:
+        limit = existing.plan.timeout_s
+        reporter.note(
+            f"run {run_id} exists and is joined as it is: set {existing.plan.set_name},"
+            f" --timeout {'none' if limit is None else times.duration(limit)}"
+        )
+    elif not creation.may_be_submitted_again(existing):
+        return Submitted(existing, "over-before")
+    if not (context.cluster.jobs_outlive_us and store.claims.claim(run_id)):
+        return Submitted(existing, "followed-elsewhere")
+    # Another process may have gone on with it since it was read.
+    existing = store.run(run_id)
+    if creation.may_be_submitted_again(existing):
+        plan = case.plan(run_id, existing.plan.set_name, existing.plan.repeat)
+        existing = store.reopen(plan, at=context.clock(), location=context.location)
+        reporter.note(f"run {run_id} has never had a job, and is submitted again")
+    elif existing.phase.final:
+        store.claims.release(run_id)
+        return Submitted(existing, "over-before")
+    if creation.is_known_created(existing) or attempts.is_restarting(existing):
+        executor.take(existing)
+        return Submitted(existing, "joined")
+    # A job that exists is found, and not created again.
+    reporter.planned(existing)
+    store.ensure_folder(run_id)
+    _create(existing, case, case.manifests(existing.plan), executor, context)
+    return Submitted(existing, "created")
+
+
+def _record(
+    case: PlannedCase, context: RunContext, request: SubmitRequest
+) -> tuple[Run, tuple[Manifest, ...]]:
+    run_id = request.run_id or context.draw_run_id(case.draft.benchmark)
+    key = case_key(case.draft)
+    # Claimed before it is visible: no other process resumes it before its job exists.
+    if not context.store.claims.claim(run_id):
+        raise UsageError(
+            f"Another k8sbench process is just submitting run {run_id}.",
+            f"Follow it with: k8sbench watch {run_id}",
+        )
+    try:
+        for _ in range(REPEAT_TRIES):
+            repeat = context.store.next_repeat(request.joined_set, key)
+            plan = case.plan(run_id, request.joined_set, repeat)
+            # Rendered before it is recorded: what cannot be rendered leaves no trace.
+            manifests = case.manifests(plan)
+            with contextlib.suppress(RepeatTaken):
+                run = context.store.record(
+                    plan, at=context.clock(), owner=context.owner, location=context.location
+                )
+                return run, manifests
+        raise RepeatTaken(
+            f"Set {request.joined_set} gave no free repeat number in {REPEAT_TRIES} tries.",
+            "Too many submits write into it at once; try again.",
+        )
+    except BaseException:
+        context.store.claims.release(run_id)
+        raise

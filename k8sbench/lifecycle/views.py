@@ -1,0 +1,106 @@
+"""What is seen of a run: of its job on the cluster, and of the requests that this process made.
+
+A view is a value. The executor replaces it when an event or an answer comes, and asks
+:func:`~k8sbench.lifecycle.decide.decide` again. A kill, an outage, a lost answer and a refused
+request are views like any other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from k8sbench.model.phase import Transition
+from k8sbench.model.run import Run, Wish
+
+
+class JobView(msgspec.Struct, frozen=True):
+    """What this process sees of the job of a run's present attempt."""
+
+
+class Unwatched(JobView, frozen=True):
+    """Nothing: this process has taken the run up and does not follow its job yet."""
+
+
+class NotAsked(JobView, frozen=True):
+    """Certainly none: no request was sent for it, or each was refused."""
+
+
+class Watched(JobView, frozen=True):
+    """It is followed; nothing was reported yet since it was taken up."""
+
+
+class Reported(JobView, frozen=True):
+    """It is followed, and its state was reported at least once."""
+
+
+class Missing(JobView, frozen=True):
+    """The cluster has none of the name, and a request for it may still be on its way."""
+
+
+class Ended(JobView, frozen=True):
+    """It is over, or gone, and every line of it that could be had is archived."""
+
+    end: Transition
+
+
+class Unreadable(JobView, frozen=True):
+    """It is over, and logs that may still exist cannot be read now."""
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """What this process does for a run at the moment."""
+
+
+class Idle(Effect, frozen=True):
+    """Nothing."""
+
+
+class Busy(Effect, frozen=True):
+    """A request was sent, and its answer has not come."""
+
+
+class Later(Effect, frozen=True):
+    """A request did not succeed, and is to be sent again."""
+
+    at: float
+    """When, Unix seconds."""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What is seen of one run."""
+
+    job: JobView
+    effect: Effect = Idle()
+    asked_to_end_at: float = math.inf
+    """When the cluster accepted that the job is to end, Unix seconds; infinite: it has not."""
+    is_read: bool = True
+    """True once the logs printed before the request to end the job are archived, as far as is
+    known."""
+    read_by: float = math.inf
+    """When the job is ended whatever was read, Unix seconds."""
+    reported_at: float = -math.inf
+    """When the state of a job that was taken up was first reported, Unix seconds: it may have ended
+    long before."""
+    has_gaps: bool = False
+    """Whether lines are missing that the cluster may still have."""
+    is_unwanted: bool = False
+    """True where a user asked to end the job before this process took it up: what it printed is not
+    parsed before the job is deleted, as an expression that a user declared may take for ever."""
+    deletes: bool = False
+    """Whether this process is to delete what is left of the job of a run that is over."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What is on record of a run, and by which rules it is followed."""
+
+    run: Run
+    wish: Wish | None = None
+    """Why the job is to end; None: it is to run. It is on record, unless that failed."""
+    keep: bool = False
+    """Whether the job and its pods stay on the cluster when they are over, or their time is."""
+    wait: bool = False
+    """Whether even what cannot recover by itself is waited for."""
+    survives: bool = True
+    """Whether the job goes on without this process: it runs on a cluster."""

@@ -1,0 +1,223 @@
+"""A cluster that plays given events, and a context around it; stands at our own port."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.lifecycle import serving, submitting
+from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.pool import Inline, Threads
+from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.submitting import Submitted
+from k8sbench.model.phase import Phase, ReplicaState, Transition
+from k8sbench.model.plan import Backend, RunPlan
+from k8sbench.model.planning import make_plan
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import (
+    Collected,
+    FoundJob,
+    JobEvent,
+    LogLine,
+    LogMark,
+    Manifest,
+    Store,
+)
+from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
+from tests.unit.store.examples import measurement
+
+LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
+
+
+class FakeCluster:
+    """Plays the given script for every job: events without a run id, or errors to raise."""
+
+    answers_late = False
+    """Whether requests are made on threads: some wait for what happens meanwhile."""
+
+    def __init__(self, *script: JobEvent | BaseException, outlives: bool = False) -> None:
+        self.name = "kubernetes" if outlives else "local"
+        self.jobs_outlive_us = outlives
+        self.script = script
+        self.going_on: dict[str, deque[JobEvent | BaseException]] = {}
+        self.created: list[str] = []
+        self.most_at_once = 0
+        self.cancelled: list[tuple[str, str]] = []
+        self.cleared: list[tuple[str, int]] = []
+        """Run ids, and the attempts that were to be created then."""
+        self.removed: list[str] = []
+        self.released: list[str] = []
+        self.marks: dict[str, Mapping[str, LogMark]] = {}
+        self.found: list[FoundJob] = []
+        self.recorded_first: Store | None = None
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
+        if self.recorded_first is not None:
+            assert self.recorded_first.run(plan.run_id).phase is Phase.CREATED
+            assert (folder / "manifest.yaml").read_text() == "kind: Job\n"
+        self.created.append(plan.run_id)
+        self.going_on[plan.run_id] = deque(self.script)
+        self.most_at_once = max(self.most_at_once, len(self.going_on))
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        self.cleared.append((run_id, attempt))
+
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        self.marks[run.run_id] = marks
+        self.going_on[run.run_id] = deque(self.script)
+
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+        return [job for job in self.found if run_ids is None or job.run_id in run_ids]
+
+    def look(self, run: Run) -> Sequence[JobEvent]:
+        return ()
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        return iter(())
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        for run_id, events in list(self.going_on.items()):  # another thread may create one
+            if events:
+                event = events.popleft()
+                if isinstance(event, BaseException):
+                    raise event
+                return [self._told(run_id, event)]
+        return []
+
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        self.cancelled.append((cause, cause_id))
+        self.going_on[run_id] = deque([at(Phase.CANCELLED, cause, cause_id)])
+
+    def release(self, run_id: str) -> None:
+        self.released.append(run_id)
+        self.going_on.pop(run_id, None)
+
+    def remove(
+        self, run_id: str, collected: Callable[[], Collected] | None = None, *, force: bool = False
+    ) -> str | None:
+        self.removed.append(run_id)
+        return None
+
+    def close(self) -> None:
+        pass
+
+    def _told(self, run_id: str, event: JobEvent) -> JobEvent:
+        if event.transition is not None and event.transition.phase.final:
+            del self.going_on[run_id]
+        return JobEvent(
+            run_id=run_id,
+            **{
+                name: getattr(event, name)
+                for name in ("transition", "replica", "line", "gap", "note")
+            },
+        )
+
+
+class Silent:
+    """A reporter that keeps the order of what was reported to it."""
+
+    def __init__(self) -> None:
+        self.reported: list[str] = []
+
+    def plan(self, plan: RunPlan) -> None:
+        self.reported.append("plan")
+
+    def planned(self, run: Run) -> None:
+        self.reported.append("planned")
+
+    def on_event(self, run: Run, event: JobEvent) -> None:
+        if event.transition is not None:
+            self.reported.append(event.transition.phase)
+
+    def ended(self, run: Run) -> None:
+        self.reported.append("ended")
+
+    def note(self, text: str) -> None:
+        self.reported.append(text)
+
+
+def at(phase: Phase, cause: str = "because", cause_id: str | None = None, **more: Any) -> JobEvent:
+    transition = Transition(phase=phase, at=20.0, cause=cause, cause_id=cause_id, **more)
+    return JobEvent(run_id="", transition=transition)
+
+
+def line(text: str, replica: str = "master-0") -> JobEvent:
+    return JobEvent(run_id="", line=LogLine(replica=replica, at=15.0, text=text))
+
+
+def ran(image: str, replica: str = "master-0") -> JobEvent:
+    state = ReplicaState(replica=replica, phase=Phase.RUNNING, image=image)
+    return JobEvent(run_id="", replica=state)
+
+
+def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
+    draft = make_plan(spec(), SOURCE, a_request(**asked), LAPTOP, trainers_digest="t")
+    return PlannedCase(
+        draft=msgspec.structs.replace(draft, backend=backend),
+        manifests=lambda _: ({"kind": "Job"},),
+        text=lambda _: "kind: Job\n",
+    )
+
+
+def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunContext:
+    numbers = itertools.count(1)
+    return RunContext(
+        store=store,
+        cluster=cluster,
+        clock=lambda: now,
+        owner=None,
+        alive=lambda _: None,
+        draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
+        measure=lambda run, gaps: measurement(records=len(gaps)),
+        manifests=lambda _: ({"kind": "Job"},),
+        pool=Threads() if cluster.answers_late else Inline(),
+        location=LOCATION if cluster.jobs_outlive_us else None,
+    )
+
+
+def submit(
+    store: Store,
+    cluster: FakeCluster,
+    *,
+    stop: Stop | None = None,
+    cases: int = 1,
+    now: float = 10.0,
+    keep: bool = False,
+    wait: bool = False,
+    run_id: str | None = None,
+    parallel: int = 1,
+    reporter: Silent | None = None,
+    **asked: Any,
+) -> list[Run]:
+    wanted = a_request(set_name="night", run_id=run_id, parallel=parallel, keep=keep, wait=wait)
+    here = context(store, cluster, now=now)
+    return runs_of(
+        submitting.submit(
+            [planned_case(**asked)] * cases, here, reporter or Silent(), stop or Stop(), wanted
+        )
+    )
+
+
+def runs_of(submitted: Iterable[Submitted]) -> list[Run]:
+    return [one.run for one in submitted]
+
+
+def served(
+    find: Callable[[], list[Run]],
+    here: RunContext,
+    reporter: Silent,
+    stop: Stop,
+) -> CollectResult:
+    """Serve one place until the stop; the result has each run that was closed once."""
+    closed: dict[str, Run] = {}
+    with Serving(find, here, reporter) as place:
+        result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
+    assert result.closed == [], "nothing is kept of a run that is closed"
+    result.closed = list(closed.values())
+    return result

@@ -1,0 +1,45 @@
+"""A run whose job was changed while it existed is not what was planned, whatever its logs say."""
+
+from __future__ import annotations
+
+import pytest
+
+from k8sbench.lifecycle import measuring
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from tests.unit.measure.support import Lines, ids, lines_of
+from tests.unit.measure.test_own_runs import PLAN
+
+CHANGED = "The replicas run. The job was changed: 3 Worker replicas, 1 planned."
+
+
+def measured(*steps: tuple[Phase, str | None], accept: tuple[str, ...] = ()) -> Measurement:
+    history = tuple(
+        Transition(phase=phase, at=1.0, cause=CHANGED if cause_id else "Fine.", cause_id=cause_id)
+        for phase, cause_id in steps
+    )
+    run = Run(plan=PLAN, created_at=1.0, owner=None, history=history, artifacts="file:///x")
+    logs = [
+        Lines(lines_of("k8sbench_master.log"), "logs/master-0.log"),
+        Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log"),
+    ]
+    return measuring.measure_run(run, logs, accept=accept)
+
+
+@pytest.mark.parametrize("when", [Phase.RUNNING, Phase.SUCCEEDED])
+def test_it_is_rejected_with_what_was_planned_and_what_was_found(when: Phase) -> None:
+    steps = dict.fromkeys((Phase.RUNNING, Phase.SUCCEEDED)) | {when: "job-changed"}
+    found = measured(*steps.items())
+    assert (found.verdict, ids(found, "reject")) == ("rejected", ["job-changed"])
+    assert found.reasons[0].sentence == CHANGED
+    assert (found.throughput, found.unverified is None) == (None, False)
+
+
+def test_it_can_be_accepted_by_name() -> None:
+    found = measured((Phase.SUCCEEDED, "job-changed"), accept=("job-changed",))
+    assert (found.verdict, found.reasons[0].accepted) == ("valid", True)
+
+
+def test_other_causes_of_its_history_are_none_of_the_measurement() -> None:
+    assert measured((Phase.PENDING, "no-node-fits"), (Phase.SUCCEEDED, None)).verdict == "valid"

@@ -1,0 +1,476 @@
+"""Taking up what a cluster went on with: after a detach, a crash, from another machine."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.lifecycle import collecting, foreign_jobs, serving, submitting
+from k8sbench.lifecycle.artifacts import GAPS, kept_gaps
+from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle.context import Stop
+from k8sbench.model.errors import StoreError, Unreachable, UsageError
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run, Wish
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
+from tests.unit.lifecycle.played import (
+    LOCATION,
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+    ran,
+    runs_of,
+    served,
+)
+from tests.unit.model.specs import a_request
+
+
+def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
+    cluster = FakeCluster(outlives=True)
+    options = a_request(set_name="night")
+    args = (context(store, cluster), Silent(), Stop(), options)
+    runs = runs_of(submitting.create_all([planned_case("kubernetes", **asked)] * cases, *args))
+    assert cluster.released == [run.run_id for run in runs]
+    return runs
+
+
+def collect(
+    store: Store, cluster: FakeCluster, runs: list[Run], *, follow: bool = False
+) -> CollectResult:
+    return collecting.collect(runs, context(store, cluster), Silent(), Stop(), follow=follow)
+
+
+def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
+    return FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=phase)
+
+
+def test_jobs_that_were_left_to_others_who_never_came_are_deleted(store: Store) -> None:
+    closed, going_on = detached(store, cases=2)
+    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+    collect(store, cluster, [closed])
+    cluster.removed.clear()
+    jobs = [on_cluster(run.plan, Phase.SUCCEEDED) for run in (closed, going_on)]
+    reported: list[str] = []
+    collecting.remove_abandoned(jobs, context(store, cluster), reported.append)
+    assert (cluster.removed, reported) == ([], [])
+    jobs = [msgspec.structs.replace(job, is_abandoned=True) for job in jobs]
+    collecting.remove_abandoned(jobs, context(store, cluster), reported.append)
+    assert cluster.removed == [closed.run_id]
+    assert reported == [f"{closed.run_id} is deleted from the cluster: no store needs it any more."]
+
+
+def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
+    (run,) = detached(store)
+    assert run.location == LOCATION
+    assert collecting.open_runs(context(store, FakeCluster(outlives=True))) == [run]
+
+
+def test_a_job_that_is_over_is_closed_and_measured(store: Store) -> None:
+    runs = detached(store)
+    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+    taken = collect(store, cluster, runs)
+    assert [run.measurement is not None for run in taken.closed] == [True]
+    assert cluster.removed == [runs[0].run_id]
+
+
+def test_collecting_again_changes_nothing(store: Store) -> None:
+    runs = detached(store)
+    first = collect(store, FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True), runs)
+    again = FakeCluster(line("x"), at(Phase.FAILED), outlives=True)
+    assert collect(store, again, first.closed).closed == first.closed
+    assert again.marks == {}
+
+
+def test_without_follow_a_job_that_goes_on_is_left_alone(store: Store) -> None:
+    runs = detached(store)
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
+    cluster.found = [on_cluster(runs[0].plan, Phase.RUNNING)]
+    assert collect(store, cluster, runs).going_on == runs
+    assert cluster.marks == {}
+
+
+def test_logs_go_on_where_the_archive_ends(store: Store) -> None:
+    (run,) = detached(store)
+    archive = store.archive(run.run_id)
+    for text in ("one", "two"):
+        archive.write(LogLine(replica="master-0", at=7.0, text=text))
+    archive.close()
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    collect(store, cluster, [run])
+    mark = cluster.marks[run.run_id]["master-0"]
+    assert (mark.at, mark.lines) == (7.0, 2)
+
+
+def test_a_run_that_another_process_follows_is_left_to_it(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
+    (run,) = detached(store)
+    program = (
+        "import sys; from k8sbench.adapters.store.sql_store import open_store;"
+        f" s = open_store({str(tmp_path / 'store')!r});"
+        f" print(s.claims.claim({run.run_id!r}), flush=True);"
+        " sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+        assert collect(store, cluster, [run]).followed == [run]
+        other.kill()
+    # The system itself ends the claims of a process that is killed.
+    assert collect(store, cluster, [run]).closed[0].phase is Phase.SUCCEEDED
+
+
+def test_a_run_that_was_killed_before_its_measurement_is_measured(store: Store) -> None:
+    (run,) = detached(store)
+    end = at(Phase.SUCCEEDED).transition
+    assert end is not None
+    run = store.move(run.run_id, end)
+    cluster = FakeCluster(outlives=True)
+    taken = collect(store, cluster, [run])
+    assert taken.closed[0].measurement is not None
+    assert cluster.marks == {}
+
+
+def test_a_job_that_the_store_does_not_know_is_recorded_and_followed(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
+    (theirs,) = detached(store)
+    with open_store(str(tmp_path / "elsewhere")) as ours:
+        cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+        cluster.found = [on_cluster(theirs.plan, Phase.SUCCEEDED)]
+        (found,) = cluster.found
+        run = collecting.recorded(found, context(ours, cluster))
+        assert run.plan == theirs.plan
+        assert run.created_at == 5.0
+        (closed,) = collect(ours, cluster, [run]).closed
+        assert closed.measurement is not None
+
+
+def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
+    (run,) = detached(store)
+    found = on_cluster(run.plan, Phase.RUNNING)
+    assert collecting.recorded(found, context(store, FakeCluster(outlives=True))) == run
+
+
+def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
+    detached(store)
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    elsewhere = msgspec.structs.replace(context(store, FakeCluster(outlives=True)), location=there)
+    assert collecting.open_runs(elsewhere) == []
+
+
+def test_a_job_that_is_looked_for_in_the_wrong_place_is_not_lost(store: Store) -> None:
+    (run,) = detached(store)
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
+        collecting.check_place(run, FakeCluster(outlives=True), there)
+
+
+def test_a_place_has_more_than_one_url(store: Store) -> None:
+    class There(FakeCluster):
+        def look(self, run: Run) -> Sequence[JobEvent]:
+            return [at(Phase.RUNNING)]
+
+    (run,) = detached(store)
+    inside = msgspec.structs.replace(LOCATION, server="https://10.96.0.1")
+    collecting.check_place(run, There(outlives=True), inside)
+
+
+class Served(FakeCluster):
+    """Something happens at each look, and at the last one a stop is asked for."""
+
+    def __init__(self, stop: Stop, *looks: Callable[[], None]) -> None:
+        super().__init__(at(Phase.SUCCEEDED), outlives=True)
+        self.stop, self.looks = stop, list(looks)
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        events = super().wait(seconds)
+        if not events and not self.looks:
+            self.stop("Interrupted (SIGTERM)")
+        elif not events:
+            self.looks.pop(0)()
+        return events
+
+
+def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> CollectResult:
+    times = itertools.count(0.0, serving.LIST_SECONDS)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
+
+    def find() -> list[Run]:
+        foreign_jobs.record_all(here.cluster.jobs(), here, lambda text: None)
+        return collecting.open_runs(here)
+
+    return served(find, here, reporter or Silent(), cluster.stop)
+
+
+def test_a_namespace_that_is_served_goes_on_with_new_jobs_until_the_stop(store: Store) -> None:
+    (old,) = detached(store)
+    new = planned_case("kubernetes").plan("new", "elsewhere", 1)
+    cluster = Served(Stop(), lambda: None, lambda: cluster.found.append(job), lambda: None)
+    job = on_cluster(new, Phase.RUNNING)
+    result = serve(store, cluster)
+    assert {run.run_id for run in result.closed} == {old.run_id, "new"}
+    assert all(run.measurement is not None for run in result.closed)
+    assert (result.going_on, result.failed) == ([], {})
+    assert store.claims.claim("new")
+
+
+def test_a_cluster_that_does_not_answer_for_a_while_is_asked_again(store: Store) -> None:
+    class Away(Served):
+        def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+            self.lists = getattr(self, "lists", 0) + 1
+            if self.lists in {2, 3}:
+                raise Unreachable("The API server does not answer.")
+            return super().jobs(run_ids)
+
+    reporter = Silent()
+    cluster = Away(Stop(), *[lambda: None] * 5)
+    assert serve(store, cluster, reporter).closed == []
+    (said,) = reporter.reported
+    assert said.startswith("warning: new jobs are not seen for now: The API server")
+    assert cluster.lists > 3
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_run_whose_files_cannot_be_read_never_stops_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    first, second = detached(store, cases=2)
+    elsewhere = StoreError("Its files lie on another machine.", "Collect it there.")
+
+    def marks(run_id: str) -> dict[str, LogMark]:
+        if run_id == first.run_id:
+            raise elsewhere
+        return {}
+
+    monkeypatch.setattr(store, "log_marks", marks)
+    reporter = Silent()
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    args = (context(store, cluster), reporter, Stop())
+    result = collecting.collect([first, second], *args, follow=follow)
+    assert [run.run_id for run in result.closed] == [second.run_id]
+    assert result.failed == {first.run_id: elsewhere}
+    assert f"warning: run {first.run_id} is passed over: {elsewhere}" in reporter.reported
+    assert store.claims.claim(first.run_id)
+
+
+def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> None:
+    runs = detached(store, cases=2)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    here = context(store, cluster)
+
+    def measure(run: Run, gaps: Sequence[LogGap]) -> Measurement:
+        if run.run_id == runs[0].run_id:
+            raise StoreError("Its files lie on another machine.")
+        return here.measure(run, gaps)
+
+    args = (msgspec.structs.replace(here, measure=measure), Silent(), Stop())
+    result = collecting.collect(runs, *args, follow=True)
+    assert [run.run_id for run in result.closed] == [runs[1].run_id]
+    assert list(result.failed) == [runs[0].run_id]
+    # Its job stays: it has the logs.
+    assert cluster.removed == [runs[1].run_id]
+
+
+def cancel(
+    store: Store, run: Run, cluster: FakeCluster, reporter: Silent | None = None
+) -> Run | None:
+    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
+    wished = store.wish(run.run_id, wish)
+    return collecting.cancel(wished, context(store, cluster), reporter or Silent(), Stop())
+
+
+class Printed(FakeCluster):
+    """A cluster that says at once what a job has printed."""
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        return iter([LogLine(replica="master-0", at=15.0, text="x")])
+
+
+def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store) -> None:
+    (run,) = detached(store)
+    # Cancelled at once, its pods would be gone before their line was read.
+    cluster = Printed(at(Phase.RUNNING), line("x"), outlives=True)
+    closed = cancel(store, run, cluster)
+    assert closed is not None
+    assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "By hand.")
+    (log,) = store.log_files(run.run_id)
+    assert log.read_text().endswith(" x\n")
+    assert cluster.removed == [run.run_id]
+
+
+def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None:
+    (run,) = detached(store)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
+    closed = cancel(store, run, cluster)
+    assert closed is not None
+    assert closed.phase is Phase.SUCCEEDED
+    assert closed.measurement is not None
+
+
+def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Store) -> None:
+    class Unread(FakeCluster):
+        def printed(self, run: Run) -> Iterator[LogLine]:
+            raise Unreachable("The kubelet does not answer.")
+
+    (run,) = detached(store)
+    cluster, reporter = Unread(at(Phase.RUNNING), outlives=True), Silent()
+    closed = cancel(store, run, cluster, reporter)
+    assert closed is not None
+    assert closed.phase is Phase.CANCELLED
+    assert any("kubelet does not answer" in text for text in reporter.reported)
+
+
+def unread() -> JobEvent:
+    """The job has ended, and its logs cannot be read."""
+    cause, action = "The job stays: its logs cannot be read.", "Collect it."
+    return at(Phase.RUNNING, cause, LOGS_INCOMPLETE, action=action)
+
+
+def test_a_run_whose_logs_cannot_be_read_keeps_its_job_and_is_collected_later(
+    store: Store,
+) -> None:
+    runs = detached(store)
+    (run,) = runs
+    cluster = FakeCluster(line("x"), unread(), outlives=True)
+    taken = collect(store, cluster, runs)
+    assert (taken.closed, taken.going_on) == ([], [])
+    (wrong,) = taken.failed.values()
+    assert str(wrong) == "The job stays: its logs cannot be read. Collect it."
+    assert wrong.exit_code == Unreachable.exit_code
+    assert cluster.removed == []
+    assert cluster.released == [], "this store's mark stays on the job"
+    (left,) = collecting.open_runs(context(store, cluster))
+    assert (left.phase, left.history[-1].cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
+    again = FakeCluster(line("y"), at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, again, [left]).closed
+    assert closed.measurement is not None
+    assert again.marks[run.run_id]["master-0"].lines == 1
+    assert again.removed == [run.run_id]
+    (log,) = store.log_files(run.run_id)
+    assert [text.partition(" ")[2] for text in log.read_text().splitlines()] == ["x", "y"]
+
+
+def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
+    (run,) = detached(store)
+    now = [10.0]
+    stop = Stop()
+
+    class Mended(FakeCluster):
+        resumed = 0
+
+        def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+            self.resumed += 1
+            super().resume(run, marks)
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            now[0] += 60.0
+            if now[0] > 1000.0:
+                self.script = (line("y"), at(Phase.SUCCEEDED))
+            if self.removed:
+                stop("Enough.")
+            return super().wait(seconds)
+
+    cluster = Mended(line("x"), unread(), outlives=True)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: now[0])
+    result = served(lambda: collecting.open_runs(here), here, Silent(), stop)
+    assert [one.run_id for one in result.closed] == [run.run_id]
+    assert result.failed == {}
+    assert 2 <= cluster.resumed <= 5, "it is tried again, but not all the time"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
+    store: Store, ends: bool
+) -> None:
+    """It may have ended in time, and only be collected late."""
+
+    class Slow(FakeCluster):
+        now = 1000.0
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            self.now += 10.0
+            return super().wait(seconds) if self.now > 1050.0 else []
+
+    (run,) = detached(store, timeout_s=30.0)
+    run = store.move(run.run_id, Transition(phase=Phase.RUNNING, at=20.0, cause=""))
+    more = [at(Phase.SUCCEEDED)] if ends else []
+    cluster = Slow(ran("sha256:a"), *more, outlives=True)
+    here = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    reported = (here, Silent(), Stop())
+    (closed,) = collecting.collect([run], *reported, follow=True).closed
+    assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
+    assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
+
+
+def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
+    class Guarded(FakeCluster):
+        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+            assert wait
+            raise UsageError("No jobs are deleted on Fridays.")
+
+    (run,) = detached(store)
+    with pytest.raises(UsageError, match="on Fridays"):
+        cancel(store, run, Guarded(outlives=True))
+    assert store.run(run.run_id).wishes == (), "it is not asked again"
+    assert not store.run(run.run_id).phase.final
+    assert store.claims.claim(run.run_id), "somebody else may follow it"
+
+
+def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:
+    (run,) = detached(store)
+    gap = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
+    store.keep(run.run_id, GAPS, msgspec.json.encode([gap]).decode())
+    again = JobEvent(run_id="", gap=gap)
+    cluster = FakeCluster(line("x"), again, at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, cluster, [run]).closed
+    assert kept_gaps(store, run.run_id) == [gap, gap]
+    assert closed.measurement is not None
+    assert closed.measurement.records == 2  # the fake measures nothing but gaps
+
+
+def test_a_run_whose_files_are_elsewhere_is_collected_into_a_folder_here(store: Store) -> None:
+    (run,) = detached(store)
+    shutil.rmtree(store.folder(run.run_id))
+    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
+    (closed,) = collect(store, cluster, [store.run(run.run_id)]).closed
+    assert closed.measurement is not None
+    assert cluster.marks == {run.run_id: {}}, "the log is fetched from its start"
+    assert store.folder(run.run_id).joinpath("logs/master-0.log").read_text().endswith("x\n")
+
+
+def test_two_sets_of_one_name_become_further_repeats_for_who_collects_for_all(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
+    (mine,) = detached(store)
+    plan = msgspec.structs.replace(mine.plan, run_id="theirs")
+    here = context(store, FakeCluster(outlives=True))
+    noted: list[str] = []
+    jobs = [on_cluster(plan, Phase.RUNNING)]
+    foreign_jobs.record_all(jobs, here, noted.append)
+    assert "theirs" not in store.ids()
+    assert noted[0].startswith("warning: left out: The cluster has run theirs")
+    foreign_jobs.record_all(jobs, here, noted.append, renumber=True)
+    assert store.run("theirs").plan.repeat == mine.plan.repeat + 1

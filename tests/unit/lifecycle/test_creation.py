@@ -1,0 +1,434 @@
+"""What is known of a job's creation, and what follows for the run: joined, looked for, or ended."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.lifecycle import collecting, submitting
+from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.executor import Executor
+from k8sbench.lifecycle.submitting import Submitted
+from k8sbench.model import attempts, creation
+from k8sbench.model.creation import SETTLE_SECONDS, unknown_error
+from k8sbench.model.errors import Interrupted, NoRoom, Unreachable, UsageError
+from k8sbench.model.phase import RESTARTING, Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import FoundJob, JobEvent, Store
+from tests.tiers import ROOT
+from tests.unit.lifecycle.played import LOCATION, FakeCluster, Silent, at, context, planned_case
+from tests.unit.model.specs import a_request
+
+GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
+ENDED = at(Phase.SUCCEEDED)
+LOST_ANSWER = unknown_error("mine", "the API server gave no clear answer within 1m.")
+NOW = 1000.0
+
+
+class Refusing(FakeCluster):
+    """Refuses creations with the given errors, one each; None, and afterwards: it creates."""
+
+    def __init__(self, *script: JobEvent, refusals: Sequence[BaseException | None] = ()) -> None:
+        super().__init__(*script, outlives=True)
+        self.refusals = list(refusals)
+        self.tried: list[RunPlan] = []
+
+    def create(self, plan: RunPlan, *more: Any) -> None:
+        self.tried.append(plan)
+        wrong = self.refusals.pop(0) if self.refusals else None
+        if wrong is not None:
+            raise wrong
+        super().create(plan, *more)
+
+
+class Passing(Refusing):
+    """The same; the time passes while it is waited for."""
+
+    now = NOW
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += 40.0
+        return super().wait(seconds)
+
+
+def here(store: Store, cluster: FakeCluster, now: float = NOW) -> RunContext:
+    if isinstance(cluster, Passing):
+        return msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    return context(store, cluster, now=now)
+
+
+def submitted(
+    store: Store,
+    cluster: FakeCluster,
+    *,
+    detach: bool = False,
+    cases: int = 1,
+    parallel: int = 1,
+    run_id: str | None = "mine",
+    now: float = NOW,
+    stop: Stop | None = None,
+    reporter: Silent | None = None,
+    **asked: Any,
+) -> list[Submitted]:
+    options = a_request(set_name="night", run_id=run_id if cases == 1 else None, parallel=parallel)
+    submit = submitting.create_all if detach else submitting.submit
+    wanted = [planned_case("kubernetes", **asked)] * cases
+    return list(
+        submit(wanted, here(store, cluster, now), reporter or Silent(), stop or Stop(), options)
+    )
+
+
+def collected(
+    store: Store, cluster: FakeCluster, *, now: float, follow: bool = False
+) -> collecting.CollectResult:
+    return collecting.collect(
+        [store.run("mine")],
+        here(store, cluster, now),
+        Silent(),
+        Stop(),
+        follow=follow,
+    )
+
+
+def reported(run: Run) -> list[tuple[str, str | None]]:
+    return [(str(step.phase), step.cause_id) for step in run.history]
+
+
+def recorded(store: Store, at: float = NOW) -> Run:
+    """A run whose submit was killed before its job was created."""
+    plan = planned_case("kubernetes").plan("mine", "night", 1)
+    return store.record(plan, at=at, owner=None, location=LOCATION)
+
+
+# -- what is recorded -------------------------------------------------------------------------
+
+
+def test_a_confirmed_creation_is_on_record_also_of_a_run_that_nobody_follows(store: Store) -> None:
+    (one,) = submitted(store, FakeCluster(outlives=True), detach=True)
+    assert one.run.history[-1].cause == "Its job was created."
+    assert reported(store.run("mine")) == [("Created", None), ("Created", "job-created")]
+    (followed,) = submitted(store, FakeCluster(ENDED, outlives=True), run_id="other")
+    assert reported(followed.run)[-1] == ("Succeeded", None)
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_creation_without_an_answer_leaves_the_run_open_and_says_how_to_go_on(
+    store: Store, detach: bool
+) -> None:
+    (one,) = submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=detach)
+    assert (one.state, one.error, LOST_ANSWER.exit_code) == ("refused", LOST_ANSWER, 6)
+    latest = store.run("mine").history[-1]
+    assert (latest.phase, latest.cause_id) == (Phase.CREATED, "creation-unknown")
+    assert latest.cause.startswith("Whether the job mine exists is not known: the API server ")
+    assert latest.action == (
+        "Find out with: k8sbench collect mine; end it with: k8sbench cancel mine"
+    )
+    assert store.claims.claim("mine")
+
+
+def test_an_error_of_ours_while_the_job_is_created_does_not_say_that_there_is_none(
+    store: Store,
+) -> None:
+    with pytest.raises(ZeroDivisionError):
+        submitted(store, Refusing(refusals=[ZeroDivisionError()]))
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
+
+
+def test_the_page_says_what_each_state_of_a_creation_means() -> None:
+    page = (ROOT / "docs" / "diagnosis.md").read_text()
+    section = page.partition("## Creation\n")[2].partition("\n## ")[0]
+    ids = {creation.JOB_CREATED, creation.CREATION_UNKNOWN, creation.QUOTA_FULL}
+    ids |= {RESTARTING, creation.RESTART_WAITS, attempts.RESTART_REFUSED}
+    assert set(re.findall(r"^\| \w+ \| `(.+?)`", section, re.MULTILINE)) == {
+        *ids,
+        creation.NOT_CREATED,
+    }
+
+
+def test_a_job_that_is_over_before_its_creation_is_answered_is_not_deleted_until_then(
+    store: Store,
+) -> None:
+    ended, waits = threading.Event(), []
+
+    class Unanswered(FakeCluster):
+        answers_late = True
+
+        def create(self, *args: Any) -> None:
+            super().create(*args)
+            ended.wait(10.0)
+            waits.append(list(self.removed))
+
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if self.created and store.run("mine").phase is Phase.SUCCEEDED and seconds != 0.0:
+                ended.set()  # nothing is left to do but to wait
+            return super().wait(seconds)
+
+    (one,) = submitted(store, cluster := Unanswered(ENDED, outlives=True))
+    assert one.run.measurement is not None
+    assert (waits, cluster.removed) == ([[]], ["mine"])
+
+
+# -- looked for -------------------------------------------------------------------------------
+
+
+def test_a_job_whose_creation_was_not_answered_is_collected(store: Store) -> None:
+    submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=True)
+    cluster = FakeCluster(at(Phase.RUNNING), ENDED, outlives=True)
+    plan = store.run("mine").plan
+    cluster.found = [
+        FoundJob(run_id="mine", known_plan=plan, created_at=NOW, phase=Phase.SUCCEEDED)
+    ]
+    (run,) = collected(store, cluster, now=NOW).closed
+    assert run.measurement is not None
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_job_that_may_still_come_is_not_given_up(store: Store, killed: bool) -> None:
+    if killed:
+        recorded(store)
+    else:
+        submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=True)
+    first = collected(store, FakeCluster(GONE, outlives=True), now=NOW + 1.0)
+    assert [run.run_id for run in first.going_on] == ["mine"]
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
+    again = collected(store, FakeCluster(GONE, outlives=True), now=NOW + SETTLE_SECONDS)
+    assert bool(again.going_on) is killed  # then it counts from the first look
+    cluster = FakeCluster(GONE, outlives=True)
+    last = collected(store, cluster, now=NOW + SETTLE_SECONDS + 1.0)
+    if killed:
+        assert cluster.removed == ["mine"]  # its ConfigMap may be there
+    else:
+        last = again
+    (run,) = last.closed
+    assert reported(run)[-1] == ("Failed", "not-created")
+    assert run.history[-1].cause == "Its job was never created: the cluster has none of its name."
+
+
+def test_a_run_whose_submit_is_still_at_work_is_left_to_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(store)
+    monkeypatch.setattr(store.claims, "claim", lambda _: False)
+    result = collected(store, FakeCluster(outlives=True), now=NOW)
+    assert [run.run_id for run in result.followed] == ["mine"]
+    assert reported(store.run("mine")) == [("Created", None)]
+
+
+def test_a_follower_looks_for_the_job_until_it_comes(store: Store) -> None:
+    class Late(Passing):
+        def resume(self, run: Run, marks: Any) -> None:
+            self.script = (GONE,) if not self.marks else (at(Phase.RUNNING), ENDED)
+            super().resume(run, marks)
+
+    recorded(store)
+    (run,) = collected(store, Late(), now=NOW, follow=True).closed
+    assert [step.phase for step in run.history][-2:] == [Phase.RUNNING, Phase.SUCCEEDED]
+
+
+def test_a_follower_ends_a_run_whose_job_does_not_come(store: Store) -> None:
+    recorded(store)
+    (run,) = collected(store, Passing(GONE), now=NOW, follow=True).closed
+    assert reported(run)[1:] == [("Created", "creation-unknown"), ("Failed", "not-created")]
+
+
+def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
+    store: Store,
+) -> None:
+    class Late(Passing):
+        def resume(self, run: Run, marks: Any) -> None:
+            self.script = (GONE,) if not self.marks else (at(Phase.RUNNING),)
+            super().resume(run, marks)
+
+        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+            if self.script != (GONE,):
+                super().cancel(run_id, cause, cause_id, wait=wait)
+
+    cluster, wish = Late(), Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
+    recorded(store)
+    executor = Executor(here(store, cluster), Silent())
+    executor.take(store.wish("mine", wish))
+    (run,) = executor.to_the_end(Stop(), lambda: False)
+    assert (run.phase, run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
+    assert cluster.cancelled == [("Not wanted.", "cancelled")]
+
+
+def test_a_job_that_is_known_to_have_existed_is_lost_and_not_never_created(store: Store) -> None:
+    submitted(store, FakeCluster(outlives=True), detach=True)
+    (run,) = collected(store, FakeCluster(GONE, outlives=True), now=NOW).closed
+    assert reported(run)[-1] == ("Lost", "job-gone")
+
+
+# -- submitted again --------------------------------------------------------------------------
+
+
+def test_a_run_that_was_refused_is_submitted_again_with_what_is_asked_for_now(store: Store) -> None:
+    down = Unreachable("The training operator does not run.", "Have it started.")
+    (refused,) = submitted(store, Refusing(refusals=[down]), timeout_s=60.0)
+    assert refused.run.history[-1].cause == (
+        "Its job was not created: The training operator does not run."
+    )
+    assert reported(refused.run)[-1] == ("Failed", "not-created")
+    cluster = Refusing(ENDED)
+    (one,) = submitted(store, cluster, timeout_s=90.0)
+    assert [plan.timeout_s for plan in cluster.tried] == [90.0]
+    assert store.run("mine").plan.timeout_s == 90.0
+    assert reported(one.run) == [
+        ("Created", None), ("Failed", "not-created"), ("Created", None), ("Created", "job-created"),
+        ("Succeeded", None),
+    ]  # fmt: skip
+
+
+def test_a_run_that_was_refused_in_the_wrong_namespace_is_recorded_where_it_is(
+    store: Store,
+) -> None:
+    submitted(store, Refusing(refusals=[UsageError("No such namespace.")]), detach=True)
+    elsewhere = msgspec.structs.replace(LOCATION, namespace="right")
+    cluster = FakeCluster(outlives=True)
+    right = msgspec.structs.replace(here(store, cluster), location=elsewhere)
+    args = ([planned_case("kubernetes")], right, Silent(), Stop())
+    list(submitting.create_all(*args, a_request(set_name="night", run_id="mine")))
+    assert store.run("mine").location == elsewhere
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_submit_that_was_killed_before_the_job_is_done_again_as_it_was_planned(
+    store: Store, detach: bool
+) -> None:
+    plan = recorded(store).plan
+    cluster = Refusing(ENDED)
+    (one,) = submitted(store, cluster, detach=detach, now=NOW + 5.0, timeout_s=7.0)
+    assert cluster.tried == [plan]
+    assert ("Created", "job-created") in reported(one.run)
+
+
+def test_a_job_that_was_created_is_joined_and_never_created_again(store: Store) -> None:
+    submitted(store, FakeCluster(outlives=True), detach=True)
+    cluster = FakeCluster(at(Phase.RUNNING), ENDED, outlives=True)
+    (one,) = submitted(store, cluster)
+    assert (one.run.phase, cluster.created) == (Phase.SUCCEEDED, [])
+
+
+# -- several ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, parallel: int) -> None:
+    reporter = Silent()
+    cluster = Refusing(ENDED, refusals=[None, UsageError("The webhook refused it.", "Mend it.")])
+    outcomes = submitted(store, cluster, cases=5, parallel=parallel, reporter=reporter)
+    assert sorted(one.state for one in outcomes) == ["closed"] * 4 + ["refused"]
+    (refused,) = (one for one in outcomes if one.error is not None)
+    assert reported(refused.run)[-1] == ("Failed", "not-created")
+    assert refused.run.history[-1].action == "Mend it."
+    assert reporter.reported.count("Failed") == 1
+    assert store.claims.claim(refused.run.run_id)
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_what_every_job_would_meet_ends_the_creating_and_not_the_following(
+    store: Store, detach: bool
+) -> None:
+    reporter = Silent()
+    cluster = Refusing(ENDED, refusals=[None, Unreachable("The training operator does not run.")])
+    outcomes = submitted(store, cluster, cases=5, parallel=1, detach=detach, reporter=reporter)
+    made = "created" if detach else "closed"
+    assert [one.state for one in outcomes] == [made, "refused"]
+    assert "3 more are not started: The training operator does not run." in reporter.reported
+
+
+def test_a_detached_submit_goes_on_after_a_refusal(store: Store) -> None:
+    cluster = Refusing(refusals=[None, NoRoom("Quota few is full.")])
+    outcomes = submitted(store, cluster, cases=3, detach=True)
+    assert [one.state for one in outcomes] == ["created", "refused", "created"]
+    assert reported(outcomes[1].run)[-1] == ("Failed", "not-created")
+
+
+# -- quotas -----------------------------------------------------------------------------------
+
+FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")
+
+
+def test_a_run_waits_while_others_fill_a_quota(store: Store) -> None:
+    cluster = Passing(ENDED, refusals=[FULL, FULL, FULL])
+    reporter = Silent()
+    (one,) = submitted(store, cluster, reporter=reporter)
+    assert reported(one.run)[:3] == [
+        ("Created", None), ("Queued", "quota-full"), ("Created", "job-created"),
+    ]  # fmt: skip
+    assert one.run.phase is Phase.SUCCEEDED
+    assert one.run.history[1].cause == FULL.message
+    assert (len(cluster.tried), reporter.reported.count("Queued")) == (4, 1)
+
+
+def test_those_that_wait_for_a_quota_keep_no_thread_from_others(store: Store) -> None:
+    cluster = Passing(ENDED, refusals=[FULL] * 6)
+    outcomes = submitted(store, cluster, cases=8, parallel=8)
+    assert [one.state for one in outcomes] == ["closed"] * 8
+
+
+def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: Store) -> None:
+    stop = Stop()
+
+    class Stopped(Passing):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if store.run("mine").phase is Phase.QUEUED:
+                stop("Interrupted (Ctrl-C)")
+            return super().wait(seconds)
+
+    with pytest.raises(Interrupted, match="Its job was not created: ") as raised:
+        submitted(store, Stopped(refusals=[FULL] * 99), stop=stop)
+    assert raised.value.action == "Submit it again, under its name with --run-id mine."
+    assert reported(store.run("mine"))[-1] == ("Failed", "not-created")
+    (one,) = submitted(store, Refusing(ENDED))
+    assert one.run.phase is Phase.SUCCEEDED
+
+
+def test_a_run_that_waits_for_a_quota_and_is_cancelled_elsewhere_is_not_created(
+    store: Store,
+) -> None:
+    wish = Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
+
+    class Wished(Passing):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if store.run("mine").phase is Phase.QUEUED:
+                store.wish("mine", wish)
+            return super().wait(seconds)
+
+        def cancel(self, *_: Any, **__: Any) -> None:
+            """There is no job."""
+
+    cluster = Wished(ENDED, refusals=[FULL] * 3)
+    (one,) = submitted(store, cluster)
+    assert (one.run.phase, one.run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
+    assert cluster.created == []
+
+
+# -- stopped ----------------------------------------------------------------------------------
+
+
+def test_a_stop_while_a_job_is_being_created_leaves_the_run_open(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("k8sbench.lifecycle.executor.ANSWER_SECONDS", 0.01)
+    stop, answer = Stop(), threading.Event()
+
+    class Held(FakeCluster):
+        answers_late = True
+
+        def create(self, plan: RunPlan, *more: Any) -> None:
+            stop("Interrupted (Ctrl-C)")
+            answer.wait()
+
+    try:
+        with pytest.raises(Interrupted, match="Whether the job mine exists is not known") as raised:
+            submitted(store, Held(outlives=True), stop=stop)
+    finally:
+        answer.set()
+    assert "k8sbench collect mine" in raised.value.action
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")

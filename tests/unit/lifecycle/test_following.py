@@ -1,0 +1,286 @@
+"""What becomes of jobs that are followed: their time, their hopes, their logs and what is left."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from k8sbench.cli import exit_codes
+from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.artifacts import kept_gaps
+from k8sbench.lifecycle.context import Stop
+from k8sbench.model.errors import StoreError, Unreachable
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase
+from k8sbench.model.run import Run
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import Collected, JobEvent, Store
+from tests.unit.lifecycle.played import (
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+    ran,
+    runs_of,
+    submit,
+)
+from tests.unit.model.specs import a_request
+from tests.unit.store.examples import measurement
+
+GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
+
+
+def test_a_run_beyond_its_time_is_cancelled_and_says_so(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
+    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0)
+    assert run.phase is Phase.CANCELLED
+    assert run.history[-1].cause == "The run took longer than its --timeout of 30s."
+    assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
+
+
+def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> None:
+    waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
+    (run,) = submit(store, FakeCluster(waiting, outlives=True), timeout_s=30.0, now=51.0)
+    assert run.history[-1].cause == (
+        "The run took longer than its --timeout of 30s, Pulling (image-not-found): The image"
+        " cannot be pulled."
+    )
+
+
+def test_what_concerns_the_cluster_is_noted_once_however_many_runs_are_followed(
+    store: Store,
+) -> None:
+    class Silenced(FakeCluster):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            if len(self.going_on) == 3 and not noted:
+                noted.append("Silent.")
+                return [JobEvent(run_id="", note="Silent.")]
+            return super().wait(seconds) if noted else []
+
+    noted: list[str] = []
+    reporter = Silent()
+    cluster = Silenced(at(Phase.SUCCEEDED), outlives=True)
+    submit(store, cluster, cases=3, parallel=3, reporter=reporter)
+    assert reporter.reported.count("Silent.") == 1
+
+
+def test_the_time_of_a_run_that_waits_in_a_queue_does_not_count(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.QUEUED), at(Phase.SUCCEEDED), outlives=True)
+    (run,) = submit(store, cluster, timeout_s=30.0, now=1000.0)
+    assert run.phase is Phase.SUCCEEDED
+
+
+class Passing(FakeCluster):
+    """A cluster on which ten seconds pass with each event."""
+
+    now = 20.0
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += 10.0
+        return super().wait(seconds)
+
+
+def submit_while_time_passes(store: Store, cluster: Passing, reporter: Silent) -> Run:
+    there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    cases, options = [planned_case(timeout_s=30.0)], a_request(set_name="night")
+    (run,) = runs_of(submitting.submit(cases, there, reporter, Stop(), options))
+    return run
+
+
+def test_the_time_in_which_the_logs_of_a_job_that_is_over_are_read_does_not_count(
+    store: Store,
+) -> None:
+    over = at(Phase.RUNNING, "The job has succeeded.", LOGS_BEING_READ)
+    slow = [line("x")] * 5
+    cluster = Passing(at(Phase.RUNNING), over, *slow, at(Phase.SUCCEEDED), outlives=True)
+    assert submit_while_time_passes(store, cluster, Silent()).phase is Phase.SUCCEEDED
+    assert cluster.cancelled == []
+
+
+def test_a_run_whose_logs_cannot_be_read_is_left_and_keeps_its_job(store: Store) -> None:
+    left = at(Phase.RUNNING, "The job stays.", LOGS_INCOMPLETE, action="Collect it.")
+    cluster, reporter = Passing(at(Phase.RUNNING), line("x"), left, outlives=True), Silent()
+    run = submit_while_time_passes(store, cluster, reporter)
+    assert (run.phase, run.history[-1].cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
+    assert run.measurement is None
+    assert exit_codes.of_run(run) == Unreachable.exit_code
+    assert cluster.removed == []
+    assert store.claims.claim(run.run_id), "another process may collect it"
+
+
+def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said(
+    store: Store,
+) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
+    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, keep=True)
+    assert run.phase is Phase.FAILED
+    assert run.history[-1].cause_id == "timeout"
+    assert run.history[-1].action == "End it with: k8sbench delete seg-1"
+    assert cluster.cancelled == []
+    assert cluster.released == ["seg-1"]
+
+
+class Deaf(FakeCluster):
+    """A cluster that cannot be asked to end a job; meanwhile the time passes."""
+
+    def __init__(self) -> None:
+        super().__init__(at(Phase.RUNNING), outlives=True)
+        self.now = 51.0
+
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        self.cancelled.append((cause, cause_id))
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += 60.0
+        return super().wait(seconds)
+
+
+def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Store) -> None:
+    cluster = Deaf()
+    there = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+    args = (
+        [planned_case(timeout_s=30.0)],
+        there,
+        Silent(),
+        Stop(),
+        a_request(set_name="night"),
+    )
+    (run,) = runs_of(submitting.submit(*args))
+    final = run.history[-1]
+    assert (final.phase, final.cause_id) == (Phase.FAILED, "timeout")
+    assert final.cause == (
+        "The run took longer than its --timeout of 30s. For 10m its job could not be"
+        " cancelled; it may go on."
+    )
+    assert final.action == "End it with: k8sbench delete seg-1"
+    assert cluster.released == ["seg-1"]
+    assert len(cluster.cancelled) == 1
+
+
+def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
+    waiting = at(
+        Phase.PENDING,
+        "No node has the label.",
+        "no-such-node",
+        action="Name one.",
+        unrecoverable=True,
+    )
+    (run,) = submit(store, FakeCluster(waiting, outlives=True))
+    final = run.history[-1]
+    assert (final.phase, final.cause_id, final.action) == (
+        Phase.FAILED,
+        "no-such-node",
+        "Name one.",
+    )
+
+
+def test_with_wait_it_is_waited_for(store: Store) -> None:
+    waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", unrecoverable=True)
+    cluster = FakeCluster(waiting, at(Phase.SUCCEEDED), outlives=True)
+    (run,) = submit(store, cluster, wait=True)
+    assert run.phase is Phase.SUCCEEDED
+
+
+def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.FAILED), outlives=True)
+    submit(store, cluster, cases=2)
+    assert cluster.removed == ["seg-1", "seg-2"]
+    kept = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    submit(store, kept, run_id="kept", keep=True)
+    assert kept.removed == []
+
+
+def test_gaps_in_logs_are_kept_and_reach_the_measurement(store: Store) -> None:
+    gap = JobEvent(run_id="", gap=GAP)
+    (run,) = submit(store, FakeCluster(line("x"), gap, gap, at(Phase.SUCCEEDED), outlives=True))
+    assert kept_gaps(store, run.run_id) == [GAP, GAP]
+    assert run.measurement is not None
+    assert run.measurement.records == 2
+
+
+def test_the_image_that_all_replicas_ran_is_on_record(store: Store) -> None:
+    same = (ran("sha256:a"), ran("sha256:a", "worker-0"), at(Phase.SUCCEEDED))
+    (run,) = submit(store, FakeCluster(*same, outlives=True))
+    assert run.image_digest == "sha256:a"
+    assert store.run(run.run_id).image_digest == "sha256:a"
+
+
+def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
+    mixed = (ran("sha256:a"), ran("sha256:b", "worker-0"), at(Phase.SUCCEEDED))
+    (run,) = submit(store, FakeCluster(*mixed, outlives=True))
+    assert run.image_digest is None
+
+
+class Used(FakeCluster):
+    """A cluster whose jobs somebody else has a use for."""
+
+    def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> str:
+        super().remove(run_id)
+        return "k8sbench on lab-7 follows it, too. End it there."
+
+
+class Shared(FakeCluster):
+    """A cluster whose jobs other stores have marked: they can read what this one has."""
+
+    reported: Collected | None = None
+
+    def remove(
+        self,
+        run_id: str,
+        collected: Callable[[], Collected] | None = None,
+        *,
+        force: bool = False,
+    ) -> str | None:
+        assert collected is not None
+        self.reported = collected()
+        return None
+
+
+def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:
+    lines = (line("one"), line("two", "worker-0"))
+    cluster = Shared(*lines, at(Phase.SUCCEEDED), outlives=True)
+    submit(store, cluster)
+    logs = b"".join(path.read_bytes() for path in store.log_files("seg-1"))
+    assert [part.split()[-1] for part in logs.splitlines()] == [b"one", b"two"]
+    assert cluster.reported == Collected(
+        digest=hashlib.sha256(logs).hexdigest(),
+        throughput=measurement().rate,
+        unit="images/s",
+        verdict="valid",
+    )
+
+
+def test_of_a_run_that_failed_without_logs_there_is_nothing_to_read(store: Store) -> None:
+    cluster = Shared(at(Phase.FAILED), outlives=True)
+    submit(store, cluster)
+    assert cluster.reported == Collected(digest=None, throughput=None, unit=None, verdict=None)
+
+
+def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
+    reporter = Silent()
+    (run,) = submit(store, Used(at(Phase.SUCCEEDED), outlives=True), reporter=reporter)
+    assert run.measurement is not None
+    assert reporter.reported[-1] == (
+        "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
+    )
+
+
+@pytest.mark.parametrize("broken", ["move", "measured"])
+def test_where_an_end_cannot_be_recorded_it_is_said_that_the_job_is_still_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def full(*_: object, **__: object) -> Run:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(store, broken, full)
+    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    with pytest.raises(StoreError, match="full"):
+        submit(store, cluster, reporter=reporter)
+    assert reporter.reported[-1] == (
+        "What was created stays on the cluster. Resume it with: k8sbench collect seg-1 --follow"
+    )
+    assert cluster.removed == []

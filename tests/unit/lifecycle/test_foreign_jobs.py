@@ -1,0 +1,116 @@
+"""Jobs that only the cluster knows: found by name, listed, and looked at without a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sbench.lifecycle import bandwidth, foreign_jobs
+from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.ports import FoundJob, RunFilter, Store
+from tests.unit.lifecycle.played import LOCATION, FakeCluster, at, context
+from tests.unit.store.examples import NOW, plan
+
+
+def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes: Any) -> FoundJob:
+    return FoundJob(run_id=run_id, known_plan=plan(run_id, **changes), created_at=at, phase=phase)
+
+
+def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
+    jobs = [job("ours"), job("theirs"), job("nccl", benchmark=bandwidth.BENCHMARK)]
+    assert [one.plan.run_id for one in foreign_jobs.among(jobs, {"ours"})] == ["theirs"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (RunFilter(), ["a", "b", "c"]),
+        (RunFilter(benchmark="arcface"), ["b"]),
+        (RunFilter(framework="paddle"), []),
+        (RunFilter(set_name="weekly"), ["c"]),
+        (RunFilter(since=NOW + 1), ["b", "c"]),
+        (RunFilter(phase=Phase.SUCCEEDED), ["c"]),
+    ],
+)
+def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: list[str]) -> None:
+    jobs = [
+        job("a"),
+        job("b", at=NOW + 1, benchmark="arcface"),
+        job("c", at=NOW + 2, set_name="weekly", phase=Phase.SUCCEEDED),
+    ]
+    assert [one.plan.run_id for one in foreign_jobs.matching(jobs, wanted)] == found
+
+
+def test_one_is_found_by_its_id_or_a_beginning_that_no_other_has() -> None:
+    jobs = [job("night"), job("night-2"), job("other")]
+    for text, found in (("night", "night"), ("night-", "night-2"), ("o", "other")):
+        assert foreign_jobs.named(jobs, text, [], LOCATION).plan.run_id == found
+    with pytest.raises(UsageError, match="3 runs begin with 'n'"):
+        foreign_jobs.named([*jobs, job("nine")], "n", [], LOCATION)
+
+
+def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() -> None:
+    jobs = [job("segnet")]
+    with pytest.raises(NotFound) as caught:
+        foreign_jobs.named(jobs, "sgenet", ["segment"], LOCATION)
+    assert caught.value.message == (
+        "There is no run 'sgenet' in the store or in namespace bench of"
+        " https://cluster.example:6443."
+    )
+    assert caught.value.action == "Nearest: segnet, segment."
+    with pytest.raises(NotFound) as caught:
+        foreign_jobs.named([], "x", [], LOCATION)
+    assert caught.value.action == "There are no runs; see: k8sbench submit -h"
+
+
+def test_all_are_recorded_but_one_whose_number_is_taken_which_is_reported(store: Store) -> None:
+    store.record(plan("mine"), at=NOW, owner=None)
+    cluster = FakeCluster(outlives=True)
+    cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
+    reported: list[str] = []
+    here = context(store, cluster)
+    foreign_jobs.record_all(cluster.jobs(), here, reported.append)
+    assert set(store.ids()) == {"mine", "free"}
+    (said,) = reported
+    assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
+    assert "k8sbench collect theirs --store FOLDER" in said
+
+
+def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    bad = FoundJob(
+        run_id="bad",
+        known_plan=None,
+        unreadable="Its plan is cut.",
+        created_at=NOW,
+        phase=Phase.RUNNING,
+    )
+    cluster.found = [bad, job("theirs")]
+    reported: list[str] = []
+    foreign_jobs.record_all(cluster.jobs(), context(store, cluster), reported.append)
+    assert store.ids() == ["theirs"]
+    foreign_jobs.note_unreadable(cluster.found, reported.append)
+    action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
+    assert reported == [f"warning: left out: Its plan is cut. {action}"] * 2
+    assert foreign_jobs.matching([bad], RunFilter()) == []
+    assert foreign_jobs.among([bad], {"bad"}) == []
+
+
+def test_looked_at_it_is_a_run_in_the_state_that_its_job_is_in() -> None:
+    run = foreign_jobs.as_run(job("theirs"), LOCATION)
+    assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
+    reported = foreign_jobs.as_reported(
+        run, [at(Phase.PENDING, "No node.", "no-node", unrecoverable=True)]
+    )
+    assert reported.phase is Phase.PENDING
+    assert [step.phase for step in reported.history] == [Phase.CREATED, Phase.PENDING]
+    assert reported.history[-1].unrecoverable
+    assert foreign_jobs.as_reported(run, []) == run
+
+
+def test_listed_it_says_that_it_is_not_recorded() -> None:
+    row = foreign_jobs.listed(job("theirs", phase=Phase.SUCCEEDED), LOCATION)
+    assert (row.run_id, row.phase, row.on_cluster) == ("theirs", "Succeeded", "Succeeded")
+    assert (row.recorded, row.artifacts, row.verdict, row.ended_at) == (False, None, None, None)

@@ -1,0 +1,513 @@
+"""GPU metrics of runs: fetched after the row, beside other runs, and kept whatever happens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.metrics.trainer import TrainerSource
+from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.lifecycle import collecting, gathering, serving, submitting, watching
+from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
+from k8sbench.model.measurement import Measurement, SteadyPart
+from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, RunFilter, Store
+from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+from tests.unit.model.specs import a_request
+from tests.unit.store.examples import measurement
+
+START, END = 1000.0, 1200.0
+OWED = "They have not been fetched. Fetch them with: k8sbench collect seg-1"
+
+
+class Clock:
+    """A clock that is moved by hand, and by waiting."""
+
+    def __init__(self, now: float = END) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Source:
+    """Has what it is given; stands at our own port."""
+
+    def __init__(self, *values: float, settles_in: float = 0.0, **missing: str) -> None:
+        self.name: SourceName = "prometheus"
+        self.values, self.missing = values, missing
+        self.wait_s = settles_in
+        self.asked: list[SeriesQuery] = []
+        self.followed: list[str] = []
+        self.released: list[str] = []
+        self.gate: threading.Event | None = None
+        self.slow: threading.Event | None = None
+        self.then: Callable[[], object] = lambda: None
+
+    def follow(self, run: Run, nodes: Collection[str]) -> None:
+        self.followed += [f"{run.run_id} {node}" for node in nodes]
+
+    def release(self, run_id: str) -> None:
+        self.released.append(run_id)
+
+    def settles_in(self, wanted: SeriesQuery) -> float:
+        assert threading.current_thread() is not threading.main_thread()
+        if self.slow is not None:
+            assert self.slow.wait(20)
+        return self.wait_s
+
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
+        self.asked.append(wanted)
+        self.then()
+        if self.gate is not None:
+            assert self.gate.wait(20)
+        if self.missing:
+            return Fetched(source=self.name, missing={"*": self.missing["why"]})
+        at = tuple(START + 20 * i for i in range(10))
+        one = Series(
+            metric="power", gpu=Gpu(index="0"), source=self.name, at=at, values=self.values * 10
+        )
+        return Fetched(source=self.name, series=(one,), warnings=("a warning",))
+
+    def close(self) -> None:
+        pass
+
+
+def measured(**changes: Any) -> Measurement:
+    steady = SteadyPart(started_at=START, ended_at=END, gpu_uuids=("GPU-1",))
+    return measurement(**{"steady": steady, "missing": {"gpu_metrics": "not asked"}, **changes})
+
+
+class Bench:
+    """Runs cases on a played cluster, with sources."""
+
+    def __init__(self, store: Store, *sources: Source | TrainerSource, **changes: Any) -> None:
+        running = ReplicaState(replica="master-0", phase=Phase.RUNNING, node="node-1")
+        self.cluster = FakeCluster(
+            JobEvent(run_id="", replica=running),
+            at(Phase.RUNNING),
+            at(Phase.SUCCEEDED),
+            outlives=True,
+        )
+        self.clock, self.reporter, self.stop = Clock(), Silent(), Stop()
+        self.sources = sources
+        self.context: RunContext = msgspec.structs.replace(
+            context(store, self.cluster),
+            clock=self.clock,
+            measure=lambda *_: measured(**changes),
+            metric_sources=sources,
+        )
+        self.gathering = Gathering(self.context, self.reporter)
+        self.gathering.wait = self.wait
+        self.announced: list[float | None] = []
+
+    def submit(
+        self,
+        cases: int = 1,
+        device: str = "cuda",
+        parallel: int = 1,
+        run_id: str | None = None,
+    ) -> list[Run]:
+        case = planned_case("kubernetes")
+        case = msgspec.structs.replace(
+            case, draft=msgspec.structs.replace(case.draft, device=device, preset="full")
+        )
+        options = a_request(set_name="night", parallel=parallel, run_id=run_id)
+        done = submitting.submit(
+            *([case] * cases, self.context, self.reporter, self.stop, options, self.gathering)
+        )
+        return [one.run for one in done]
+
+    def wait(self, seconds: float) -> None:
+        """Wait for threads, and let time pass where there are none, or they are held up."""
+        if self.gathering._came.is_set():
+            return
+        played = [one for one in self.sources if isinstance(one, Source)]
+        gates = [gate for one in played for gate in (one.gate, one.slow) if gate]
+        working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
+        if all(gate.is_set() for gate in gates) and working:
+            for one in working:
+                one.join(20)
+        else:
+            self.clock.now += seconds
+
+    def finish(self) -> None:
+        self.gathering.to_the_end(self.stop, self.announced.append)
+
+
+def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Store) -> None:
+    source = Source(250.0)
+    bench = Bench(store, source)
+    bench.submit()
+    assert source.followed == ["seg-1 node-1"]
+    assert source.released[:1] == ["seg-1"]
+    bench.finish()
+    (wanted,) = source.asked
+    assert wanted == SeriesQuery(
+        run_id="seg-1",
+        namespace="bench",
+        nodes={"seg-1-master-0": "node-1"},
+        uuids=("GPU-1",),
+        start=START,
+        end=END,
+    )
+    kept = store.run("seg-1")
+    assert kept == bench.gathering.completed["seg-1"]
+    assert kept.measurement is not None
+    assert kept.measurement.gpu_metrics is not None
+    assert kept.measurement.gpu_metrics.figures["power"].value == 250
+    lines = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Series).values for line in lines] == [(250.0,) * 10]
+    said = msgspec.json.decode((store.folder("seg-1") / gathering.FETCHED).read_bytes())
+    assert said[0]["warnings"] == ["a warning"]
+
+
+def test_a_row_comes_before_figures_that_are_still_to_come(store: Store) -> None:
+    source = Source(250.0, settles_in=60.0)
+    bench = Bench(store, source)
+    (run,) = bench.submit()
+    assert run.measurement == measured(missing={"gpu_metrics": OWED})
+    assert not source.asked
+    bench.finish()
+    assert bench.announced == [60.0]
+    assert bench.clock.now >= END + 60
+    assert set(bench.gathering.completed) == {"seg-1"}
+
+
+def test_a_row_does_not_wait_for_a_source_to_say_when(store: Store) -> None:
+    bench = Bench(store, source := Source(250.0, settles_in=60.0))
+    source.slow = threading.Event()
+    bench.submit()
+
+    def announce(seconds: float | None) -> None:
+        bench.announced.append(seconds)
+        assert source.slow is not None
+        source.slow.set()
+        source.slow = None
+
+    bench.gathering.to_the_end(bench.stop, announce)
+    assert bench.announced == [None]
+    assert set(bench.gathering.completed) == {"seg-1"}
+
+
+class Held:
+    """The claims of a process, as another one that uses the store finds them."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+        self.is_owner = True
+
+    def claim(self, run_id: str) -> bool:
+        if self.is_owner:
+            self.held.add(run_id)
+        return self.is_owner or run_id not in self.held
+
+    def release(self, run_id: str) -> None:
+        if self.is_owner:
+            self.held.discard(run_id)
+
+    def check(self, run_id: str, db: object = None) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_who_watches_the_record_alone_waits_for_the_figures_while_they_are_fetched(
+    store: SqlStore,
+) -> None:
+    store.claims = held = Held()  # type: ignore[assignment]
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    (run,) = bench.submit()
+    looks = 0
+
+    def look(at: int = -1, then: Callable[[], object] = Held, stop: Stop | None = None) -> Run:
+        nonlocal looks
+        looks = 0
+
+        def sleep(_: float) -> None:
+            nonlocal looks
+            looks += 1
+            if looks == at:
+                held.is_owner = True
+                then()
+            held.is_owner = False
+
+        held.is_owner = False
+        return watching.watch_gpu_metrics(
+            store, run, stop or Stop(), left=lambda: 5 - looks, sleep=sleep
+        )
+
+    assert (look(), looks) == (run, 5)
+    stopped = Stop()
+    stopped("Ctrl-C")
+    assert (look(stop=stopped), looks) == (run, 0)
+    kept = set(held.held)
+    assert (look(at=2, then=held.held.clear), looks) == (run, 2), "who fetched them was killed"
+    assert (look(), looks) == (run, 0)
+    held.held |= kept
+    found = look(at=3, then=bench.finish)
+    assert looks == 3
+    assert found == bench.gathering.completed["seg-1"]
+    assert found.measurement is not None
+    assert found.measurement.gpu_metrics is not None
+    assert not held.held
+
+
+def test_who_fetches_them_is_seen_as_soon_as_they_are_owed_and_no_longer(store: SqlStore) -> None:
+    store.claims = held = Held()  # type: ignore[assignment]
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    seen: list[bool] = []
+    measured_before = store.measured
+
+    def measured(run_id: str, measurement: Measurement) -> Run:
+        held.is_owner = False
+        seen.append(gathering.is_attended(store, run_id))
+        held.is_owner = True
+        return measured_before(run_id, measurement)
+
+    store.measured = measured  # type: ignore[method-assign]
+    bench.submit()
+    assert seen == [True]
+    bench.stop("Ctrl-C")
+    bench.finish()
+    held.is_owner = False
+    assert not gathering.is_attended(store, "seg-1")
+
+
+def test_figures_that_are_there_at_once_are_not_announced(store: Store) -> None:
+    bench = Bench(store, Source(250.0))
+    bench.submit()
+    bench.finish()
+    assert bench.announced == []
+    assert set(bench.gathering.completed) == {"seg-1"}
+
+
+@pytest.mark.parametrize("without", ["sources", "gpus", "times"])
+def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, without: str) -> None:
+    source = Source(250.0, settles_in=60.0)
+    changes = {"steady": None} if without == "times" else {}
+    bench = Bench(store, *([] if without == "sources" else [source]), **changes)
+    bench.submit(device="cpu" if without == "gpus" else "cuda")
+    bench.finish()
+    assert bench.clock.now == END
+    assert not source.asked
+    assert bool(source.followed) == (without == "times")
+    assert bench.announced == []
+    assert not (store.folder("seg-1") / "gpu").exists()
+
+
+def test_several_runs_do_not_wait_one_after_the_other(store: Store) -> None:
+    source = Source(250.0, settles_in=60.0)
+    bench = Bench(store, source)
+    bench.submit(cases=6, parallel=6)
+    bench.finish()
+    assert len(bench.gathering.completed) == 6
+    assert bench.clock.now < END + 90
+    assert bench.announced == [60.0]
+
+
+def test_runs_are_fetched_while_others_go_on(store: Store) -> None:
+    source = Source(250.0)
+    bench = Bench(store, source)
+    source.gate = threading.Event()
+    bench.submit(cases=2)
+    while not source.asked:
+        bench.gathering.step()
+    # The second was followed while the first one's fetch hung.
+    assert [wanted.run_id for wanted in source.asked][:1] == ["seg-1"]
+    assert not bench.gathering.completed
+    source.gate.set()
+    bench.finish()
+    assert set(bench.gathering.completed) == {"seg-1", "seg-2"}
+
+
+def test_no_more_runs_are_fetched_at_a_time_than_allowed(store: Store) -> None:
+    source = Source(250.0)
+    source.gate = threading.Event()
+    bench = Bench(store, source)
+    bench.submit(cases=gathering.FETCHES + 3, parallel=9)
+    while len(source.asked) < gathering.FETCHES:
+        bench.gathering.step()
+    bench.gathering.step()
+    working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
+    assert len(working) == gathering.FETCHES
+    source.gate.set()
+    bench.finish()
+    assert len(bench.gathering.completed) == gathering.FETCHES + 3
+
+
+def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.submit()
+    bench.stop("Interrupted (Ctrl-C)")
+    bench.finish()
+    kept = store.run("seg-1")
+    assert kept.measurement == measured(missing={"gpu_metrics": OWED})
+    assert bench.reporter.reported[-1] == (
+        "Interrupted (Ctrl-C): the GPU metrics of seg-1 were not fetched; the figures stand without"
+        " them. Fetch them with: k8sbench collect seg-1"
+    )
+    later = Bench(store, source := Source(260.0))
+    result = collecting.collect(
+        [kept],
+        later.context,
+        later.reporter,
+        later.stop,
+        follow=False,
+        gathering=later.gathering,
+    )
+    later.finish()
+    assert [run.run_id for run in result.closed] == ["seg-1"]
+    # What only the process that followed it knew is on record.
+    assert source.asked[0].nodes == {"seg-1-master-0": "node-1"}
+    completed = store.run("seg-1").measurement
+    assert completed is not None
+    assert completed.gpu_metrics is not None
+    again = Bench(store, source := Source(270.0))
+    collecting.collect(
+        *([store.run("seg-1")], again.context, again.reporter, again.stop),
+        follow=False,
+        gathering=again.gathering,
+    )
+    again.finish()
+    assert not source.asked
+
+
+def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.submit(cases=2)
+    bench.stop("Interrupted (Ctrl-C)")
+    bench.finish()
+    bench.clock.now = max(run.created_at for run in store.runs(RunFilter()))
+    assert [run.run_id for run in collecting.owed_runs(bench.context)] == ["seg-1", "seg-2"]
+    assert collecting.open_runs(bench.context) == []
+    # A collector that is started takes them up as well.
+    later = Bench(store, Source(260.0))
+    later.clock.now = bench.clock.now
+    with serving.Serving(list, later.context, later.reporter) as place:
+        while any(map(gathering.is_owed, store.runs(RunFilter()))):
+            place.step(0.01)
+    kept = [store.run(name).measurement for name in ("seg-1", "seg-2")]
+    assert all(one is not None and one.gpu_metrics is not None for one in kept)
+    assert collecting.owed_runs(later.context) == []
+
+
+def test_what_sources_no_longer_have_is_not_owed(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    (run,) = bench.submit()
+    bench.clock.now = run.created_at + collecting.OWED_SECONDS - 1
+    assert collecting.owed_runs(bench.context) == [run]
+    bench.clock.now += 2
+    assert collecting.owed_runs(bench.context) == []
+
+
+def test_a_source_that_hangs_is_given_up(store: Store) -> None:
+    source = Source(250.0)
+    source.gate = threading.Event()
+    bench = Bench(store, source)
+    bench.submit()
+    bench.finish()
+    assert bench.clock.now < END + gathering.GIVE_UP_SECONDS + 5
+    assert bench.announced == [None]
+    assert bench.reporter.reported[-1].endswith("in 1m: a source does not answer.")
+    assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})
+    source.gate.set()
+
+
+def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
+    class Broken(Source):
+        def fetch(self, wanted: SeriesQuery) -> Fetched:
+            raise ValueError("no")
+
+    bench = Bench(store, Broken())
+    bench.submit()
+    bench.finish()
+    kept = store.run("seg-1").measurement
+    assert kept is not None
+    assert kept.missing["gpu_metrics"] == "The source failed: ValueError: no"
+    assert kept.throughput == measured().throughput
+
+
+def test_what_a_source_says_is_missing_is_in_the_measurement(store: Store) -> None:
+    bench = Bench(store, Source(why="It answers 503."))
+    bench.submit()
+    bench.finish()
+    kept = store.run("seg-1").measurement
+    assert kept is not None
+    assert (kept.gpu_metrics, kept.missing["gpu_metrics"]) == (None, "It answers 503.")
+
+
+def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
+    class Idle(Source):
+        def fetch(self, wanted: SeriesQuery) -> Fetched:
+            found = super().fetch(wanted)
+            (one,) = found.series
+            idle = msgspec.structs.replace(one, metric="gpu_utilization", values=(0.0,) * 10)
+            return msgspec.structs.replace(found, series=(idle,))
+
+    for accept, verdict in (((), "rejected"), (("metrics-at-odds",), "valid")):
+        bench = Bench(store, Idle(1.0))
+        bench.context = msgspec.structs.replace(bench.context, accept=accept)
+        bench.gathering = Gathering(bench.context, bench.reporter)
+        bench.gathering.wait = bench.wait
+        (run,) = bench.submit(run_id=verdict)
+        bench.finish()
+        kept = store.run(run.run_id).measurement
+        assert kept is not None
+        assert kept.verdict == verdict
+        assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
+
+
+def test_rebuilding_the_store_restores_figures_and_series(store: Any) -> None:
+    bench = Bench(store, Source(250.0))
+    bench.submit()
+    bench.finish()
+    before, root = store.run("seg-1"), store.root
+    series = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes()
+    store.close()
+    (root / "k8sbench.db").unlink()
+    report = upkeep.rebuild(str(root))
+    assert report.findings == ()
+    with open_store(str(root)) as rebuilt:
+        assert rebuilt.run("seg-1").measurement == before.measurement
+        assert (rebuilt.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes() == series
+
+
+def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.clock.now = END - 3600
+    bench.submit()
+    bench.finish()
+    assert bench.announced == [60.0]
+
+
+def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_path: Path) -> None:
+    """The logs alone, without any other source: nothing is waited for."""
+    about = {"event": "environment", "rank": 0, "gpu_model": "V100", "gpu_uuid": "1"}
+    at = [START + 1 + second for second in range(198)]
+    samples = {"event": "gpu", "rank": 0, "every": 1.0, "at": at, "power": [250.0] * 198}
+    log = tmp_path / "master-0.log"
+    log.write_text("".join(f"K8SBENCH {json.dumps(each)}\n" for each in (about, samples)))
+    bench = Bench(store, TrainerSource(lambda _: [log]))
+    bench.submit()
+    bench.finish()
+    assert bench.announced == []
+    measurement = store.run("seg-1").measurement
+    assert measurement is not None
+    assert measurement.gpu_metrics is not None
+    figure = measurement.gpu_metrics.figures["power"]
+    assert (round(figure.value, 6), figure.source, figure.samples) == (250.0, "trainer", 198)
+    kept = (store.folder("seg-1") / "gpu" / "trainer.jsonl").read_bytes()
+    (one,) = [msgspec.json.decode(line, type=Series) for line in kept.splitlines()]
+    assert (one.metric, one.gpu.model, len(one.at)) == ("power", "V100", 198)

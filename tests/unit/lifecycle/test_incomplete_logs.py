@@ -1,0 +1,132 @@
+"""Lines that the cluster no longer had, and what they mean for the figures."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from k8sbench.lifecycle import measuring
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.run import Run
+from k8sbench.model.sample import LogGap
+from tests.unit.measure.support import Lines, ids, lines_of, mmseg
+from tests.unit.measure.test_own_runs import PLAN
+
+START = 1772445600.0
+"""2026-03-02T10:00:00Z, when the fixtures' run began; its window is from 10 to 14 s after."""
+WHY = "Its node had put it away."
+
+
+def gap(after: float | None, before: float | None, replica: str = "master-0") -> LogGap:
+    """A gap between two moments, in seconds after the run began."""
+    at = [None if moment is None else START + moment for moment in (after, before)]
+    return LogGap(replica=replica, after=at[0], before=at[1], why=WHY)
+
+
+def measured(*gaps: LogGap, accept: tuple[str, ...] = ()) -> Measurement:
+    run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
+    logs = [
+        Lines(lines_of("k8sbench_master.log"), "logs/master-0.log"),
+        Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log"),
+    ]
+    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+
+
+def test_complete_logs_carry_no_reason() -> None:
+    assert ids(measured()) == []
+
+
+@pytest.mark.parametrize(("after", "before"), [(None, 5), (2, 4), (19, 30), (20, None)])
+def test_a_gap_outside_the_window_is_a_warning(after: float | None, before: float | None) -> None:
+    found = measured(gap(after, before))
+    assert (found.verdict, ids(found, "warn")) == ("valid", ["incomplete-log"])
+    assert found.throughput is not None
+
+
+@pytest.mark.parametrize(
+    ("after", "before"),
+    [
+        *((None, None), (None, 5.1), (None, 12), (10.5, 11.5)),
+        *((9, 20), (13.5, None), (16, None), (18.9, 30)),
+    ],
+)
+def test_a_gap_that_may_hold_lines_of_the_window_rejects(
+    after: float | None, before: float | None
+) -> None:
+    """What is printed in the window may be written up to five seconds after it."""
+    found = measured(gap(after, before))
+    assert (found.verdict, ids(found, "reject")) == ("rejected", ["incomplete-log"])
+    assert found.throughput is None
+    assert found.unverified is not None
+    assert found.missing["throughput"] == "Rejected; the figures are under unverified."
+
+
+def test_it_says_what_is_missing_and_why() -> None:
+    (reason,) = measured(gap(10.5, 11.5), gap(2, 4, "worker-0")).reasons
+    assert reason.sentence == (
+        "The log of master-0 lacks lines between 10:00:10 UTC and 10:00:11 UTC: "
+        "Its node had put it away. And 1 more gap."
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "what"),
+    [
+        (10.5, 11.5, "lines between 10:00:10 UTC and 10:00:11 UTC"),
+        (None, 11.5, "the lines before 10:00:11 UTC"),
+        (10.5, None, "what came after 10:00:10 UTC"),
+        (None, None, "everything"),
+    ],
+)
+def test_it_says_which_lines_are_missing(
+    after: float | None, before: float | None, what: str
+) -> None:
+    (reason,) = measured(gap(after, before)).reasons
+    assert reason.sentence == f"The log of master-0 lacks {what}: {WHY}"
+
+
+def test_of_several_gaps_one_that_matters_is_named() -> None:
+    (reason,) = measured(gap(2, 4), gap(10.5, 11.5), gap(10.5, 12, "worker-0")).reasons
+    assert "10:00:10 UTC and 10:00:11 UTC" in reason.sentence
+    assert reason.sentence.endswith("And 2 more gaps.")
+
+
+def test_the_lines_on_either_side_are_its_evidence() -> None:
+    (reason,) = measured(gap(10.5, 11.0)).reasons
+    assert [(place.file, place.line) for place in reason.evidence] == [
+        ("logs/master-0.log", 12),
+        ("logs/master-0.log", 13),
+    ]
+    assert '"step": 5' in reason.evidence[0].text
+
+
+def test_another_ranks_log_is_not_what_the_figures_are_from() -> None:
+    found = measured(gap(10.5, 11.5, "worker-0"))
+    assert (found.verdict, ids(found, "warn")) == ("valid", ["incomplete-log"])
+
+
+def test_it_can_be_accepted_by_name() -> None:
+    found = measured(gap(10.5, 11.5), accept=("incomplete-log",))
+    assert found.verdict == "valid"
+    assert found.throughput is not None
+    assert [reason.accepted for reason in found.reasons] == [True]
+
+
+def test_what_is_rejected_already_stays_so() -> None:
+    run = Run(plan=PLAN, created_at=START, owner=None, history=(), artifacts="file:///x")
+    found = measuring.measure_run(run, [], gaps=[gap(None, None)])
+    assert set(ids(found, "reject")) == {"nothing-measured", "incomplete-log"}
+    assert found.impl == PLAN.impl
+
+
+def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
+    run = Run(
+        plan=msgspec.structs.replace(PLAN, trainer=None, impl="upstream"),
+        created_at=START,
+        owner=None,
+        history=(),
+        artifacts="file:///x",
+    )
+    lines = [mmseg(number, at=number * 0.5) for number in range(1, 40)]
+    found = measuring.measure_run(run, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
+    assert "incomplete-log" in ids(found, "reject")

@@ -1,0 +1,498 @@
+"""A run whose attempt ends in a way that may be better next time: its job is created again.
+
+Whatever happens in between, two attempts are never on the cluster at once, and no line of any
+attempt is lost or doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.lifecycle import collecting, submitting
+from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.model import attempts
+from k8sbench.model.creation import unknown_error
+from k8sbench.model.errors import (
+    BenchError,
+    EarlierAttempt,
+    Interrupted,
+    NoRoom,
+    Unreachable,
+    UsageError,
+)
+from k8sbench.model.kube import attempt_of
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import FoundJob, JobEvent, LogMark, Manifest, Store
+from tests.unit.lifecycle.played import (
+    LOCATION,
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+)
+from tests.unit.model.specs import a_request
+
+KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
+FAILED = at(Phase.FAILED, KILLED, "replica-failed")
+ENDED = at(Phase.SUCCEEDED)
+CANCEL = Wish(kind="cancel", at=30.0, cause="Cancelled.", cause_id="cancelled")
+POD = "pod mine-worker-1 on node n1 of the attempt before is not gone."
+LEFT = EarlierAttempt(POD, "The run continues when it is gone.")
+AWAY = Unreachable("The API server does not answer.")
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: whatever follows is done by another one."""
+
+
+class Restarted(FakeCluster):
+    """Plays one script for each attempt, and has one job at most.
+
+    ``faults`` are raised by name of the call, one each: before it does anything (``clear``,
+    ``create``), or when it has (``cleared``, ``created``).
+    """
+
+    def __init__(
+        self,
+        *scripts: Sequence[JobEvent | BaseException],
+        outlives: bool = True,
+        faults: Mapping[str, Sequence[BaseException | None]] = {},
+    ) -> None:
+        super().__init__(outlives=outlives)
+        self.scripts = scripts
+        self.there: int | None = None
+        """The attempt whose job is on the cluster."""
+        self.attempts: list[int] = []
+        """Those that were created, once for each job."""
+        self.faults = {name: list(wrong) for name, wrong in faults.items()}
+        self.now = 20.0
+        self.see: Callable[[str], None] = lambda _: None
+
+    def _meet(self, call: str) -> None:
+        self.see(call)
+        left = self.faults.get(call) or [None]
+        if (wrong := left.pop(0)) is not None:
+            raise wrong
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+        attempt = attempt_of(manifests[-1])
+        self._meet("create")
+        assert self.there in {None, attempt}, "two attempts would run at once"
+        if self.there is None:
+            self.there = attempt
+            self.attempts.append(attempt)
+        self._meet("created")
+        self.script = tuple(self.scripts[attempt - 1])
+        super().create(plan, manifests, folder)
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        self._meet("clear")
+        if self.there is not None and self.there < attempt:
+            self.there = None
+        self._meet("cleared")
+
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        assert self.there is not None
+        self.script = tuple(self.scripts[self.there - 1])
+        super().resume(run, marks)
+
+    def jobs(self, run_ids: object = None) -> Sequence[FoundJob]:
+        if self.there is None:
+            return ()
+        plan = case().plan("mine", "night", 1)
+        final = self.scripts[self.there - 1][-1:] == [FAILED]
+        return [
+            FoundJob(
+                run_id="mine",
+                known_plan=plan,
+                created_at=15.0,
+                phase=Phase.FAILED if final else Phase.RUNNING,
+                attempt=self.there,
+            )
+        ]
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        self.now += 40.0
+        return super().wait(seconds)
+
+
+def case(max_restarts: int = 3, **asked: object) -> PlannedCase:
+    planned = planned_case("kubernetes", **asked)
+    draft = msgspec.structs.replace(planned.draft, max_restarts=max_restarts)
+    return msgspec.structs.replace(planned, draft=draft)
+
+
+def here(store: Store, cluster: Restarted) -> RunContext:
+    return msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
+
+
+def submit(
+    store: Store,
+    cluster: Restarted,
+    *,
+    max_restarts: int = 3,
+    keep: bool = False,
+    reporter: Silent | None = None,
+    stop: Stop | None = None,
+    **asked: object,
+) -> Run:
+    wanted = a_request(set_name="night", run_id="mine", keep=keep)
+    planned = case(max_restarts, **asked)
+    there = here(store, cluster)
+    list(submitting.submit([planned], there, reporter or Silent(), stop or Stop(), wanted))
+    return store.run("mine")
+
+
+def collect(store: Store, cluster: Restarted, *, follow: bool = True) -> collecting.CollectResult:
+    there = here(store, cluster)
+    run = store.run("mine")
+    return collecting.collect([run], there, Silent(), Stop(), follow=follow)
+
+
+def causes(run: Run) -> list[str | None]:
+    return [step.cause_id for step in run.history]
+
+
+def texts(store: Store, replica: str = "master-0") -> list[str]:
+    (path,) = [path for path in store.log_files("mine") if path.stem == replica]
+    return [one.partition(" ")[2] for one in path.read_text().splitlines()]
+
+
+# -- which ends are restarted -------------------------------------------------------------------
+
+
+def test_a_run_goes_on_with_its_next_attempt_and_its_logs_follow_each_other(store: Store) -> None:
+    cluster, reporter = Restarted([line("one"), FAILED], [line("two"), ENDED]), Silent()
+    run = submit(store, cluster, reporter=reporter)
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
+    assert causes(run) == [None, "job-created", "restarting", "job-created", None]
+    assert run.history[2].cause == f"Attempt 2 of 4: {KILLED}"
+    assert texts(store) == ["one", "two"]
+    assert reporter.reported == ["planned", "Created", "Succeeded", "ended"]
+    assert run.measurement is not None
+    assert cluster.removed == ["mine"], "what is deleted between attempts is not the run's end"
+
+
+def test_that_another_attempt_comes_is_on_record_before_anything_is_deleted(store: Store) -> None:
+    cluster = Restarted([FAILED], [ENDED])
+    seen: list[tuple[str, str | None]] = []
+    cluster.see = lambda call: seen.append((call, store.run("mine").history[-1].cause_id))
+    submit(store, cluster)
+    assert ("clear", "restarting") in seen
+
+
+def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_last(
+    store: Store,
+) -> None:
+    cluster = Restarted([FAILED], [FAILED], [FAILED], [ENDED])
+    run = submit(store, cluster, max_restarts=2)
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 2, [1, 2, 3])
+    assert run.history[-1].cause == f"Attempt 3 of 3 ended: {KILLED}"
+    assert run.history[-1].cause_id == "replica-failed"
+
+
+@pytest.mark.parametrize("cause_id", [name for name, cause in CAUSES.items() if cause.again])
+def test_such_an_end_is_followed_by_another_attempt(store: Store, cause_id: str) -> None:
+    run = submit(store, Restarted([at(Phase.FAILED, KILLED, cause_id)], [ENDED]))
+    assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(at(Phase.FAILED, "It ended.", one) for one in CAUSES if not CAUSES[one].again),
+        at(Phase.CANCELLED, "Cancelled elsewhere.", "cancelled"),
+        at(Phase.LOST, "Deleted by someone.", "job-deleted"),
+        at(Phase.LOST, "Gone.", "replica-failed"),
+    ],
+)
+def test_any_other_end_is_the_run_s(store: Store, end: JobEvent) -> None:
+    run = submit(store, Restarted([end]))
+    assert run.history[-1] == end.transition
+    assert run.restarts == 0
+
+
+def test_nothing_is_restarted_that_was_not_asked_for_or_is_to_be_kept(store: Store) -> None:
+    assert submit(store, Restarted([FAILED]), max_restarts=0).restarts == 0
+
+
+def test_nothing_is_restarted_whose_pods_are_to_be_kept(store: Store) -> None:
+    assert submit(store, Restarted([FAILED]), keep=True).phase is Phase.FAILED
+
+
+def test_logs_that_cannot_be_read_are_not_left_behind_for_another_attempt(store: Store) -> None:
+    incomplete = at(Phase.RUNNING, "Logs cannot be read.", "logs-incomplete")
+    run = submit(store, Restarted([incomplete]))
+    assert (run.history[-1].cause_id, run.restarts) == ("logs-incomplete", 0)
+
+
+def test_the_time_counts_from_the_start_of_the_first_attempt(store: Store) -> None:
+    """A job that has failed long after the run's time was up, with nobody who followed it."""
+    plan = case(timeout_s=30.0).plan("mine", "night", 1)
+    store.record(plan, at=10.0, owner=None, location=LOCATION)
+    began = at(Phase.RUNNING).transition
+    assert began is not None
+    store.move("mine", began)
+    cluster = Restarted([FAILED])
+    cluster.there, cluster.now = 1, 1000.0
+    collect(store, cluster)
+    run = store.run("mine")
+    assert (run.restarts, run.history[-1].cause) == (0, KILLED)
+
+
+def test_a_run_that_is_to_be_cancelled_is_not_restarted(store: Store) -> None:
+    class Wished(Restarted):
+        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+            store.wish("mine", CANCEL)  # by another process, which has not reached the cluster
+            return super().wait(seconds)
+
+    run = submit(store, Wished([FAILED]))
+    assert (run.phase, run.restarts) == (Phase.FAILED, 0)
+
+
+# -- a kill at any moment -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["clear", "cleared", "create", "created"])
+@pytest.mark.parametrize("follow", [True, False])
+def test_who_collects_a_run_whose_process_was_killed_while_it_restarted_goes_on(
+    store: Store, moment: str, follow: bool
+) -> None:
+    skip = [None] if moment in {"create", "created"} else []  # of the first attempt
+    faults = {moment: [*skip, Killed()]}
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
+    with pytest.raises(Killed):
+        submit(store, cluster)
+    assert attempts.is_restarting(store.run("mine"))
+    cluster.going_on.clear()
+    first = collect(store, cluster, follow=follow)
+    run = store.run("mine")
+    if follow:
+        assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
+        assert texts(store) == ["one", "two"]
+        assert cluster.attempts == [1, 2]
+    elif moment == "created":
+        assert [one.run_id for one in first.going_on] == ["mine"]
+    else:
+        assert [one.run_id for one in first.going_on] == ["mine"]
+        assert (run.history[-1].cause_id, cluster.there) == ("job-created", 2)
+        assert store.claims.claim("mine")
+
+
+def test_lines_of_an_attempt_are_read_on_from_its_own_mark(store: Store) -> None:
+    """Its pods have the names of those before, and their logs begin anew."""
+    faults = {"cleared": [Killed()]}
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
+    with pytest.raises(Killed):
+        submit(store, cluster)
+    assert store.log_marks("mine") == {}
+    cluster.scripts = ([], [])
+    collect(store, cluster, follow=False)
+    assert store.log_marks("mine") == {}, "nothing of the second attempt is archived"
+    cluster.scripts = ([], [line("two"), line("three"), ENDED])
+    collect(store, cluster)
+    assert cluster.marks["mine"] == {}
+    assert store.log_marks("mine")["master-0"].lines == 2
+
+
+@pytest.mark.parametrize("has_job", [True, False])
+def test_a_run_that_is_cancelled_between_two_attempts_gets_no_other(
+    store: Store, has_job: bool
+) -> None:
+    moment = "created" if has_job else "cleared"
+    faults = {moment: [None, Killed()] if has_job else [Killed()]}
+    cluster = Restarted([FAILED], [], faults=faults)
+    with pytest.raises(Killed):
+        submit(store, cluster)
+    run = store.wish("mine", CANCEL)
+    closed = collecting.cancel(run, here(store, cluster), Silent(), Stop())
+    assert closed is not None
+    assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "Cancelled.")
+    assert cluster.cancelled == ([("Cancelled.", "cancelled")] if has_job else [])
+    assert cluster.attempts == ([1, 2] if has_job else [1])
+    assert cluster.removed == ["mine"]
+
+
+def test_a_stop_between_two_attempts_leaves_the_run_to_whoever_follows_it_next(
+    store: Store,
+) -> None:
+    stop = Stop()
+    cluster = Restarted([FAILED], [ENDED], faults={"clear": [LEFT] * 100})
+    cluster.see = lambda call: stop("Ctrl-C") if call == "clear" else None
+    with pytest.raises(Interrupted) as raised:
+        submit(store, cluster, stop=stop)
+    assert "Attempt 2 of 4" in raised.value.message
+    assert "k8sbench watch mine" in raised.value.action
+    assert not store.run("mine").phase.final
+    cluster.faults.clear()
+    cluster.see = lambda _: None
+    assert submit(store, cluster).phase is Phase.SUCCEEDED, "--run-id joins it"
+    assert cluster.attempts == [1, 2]
+
+
+# -- what may keep an attempt from being created --------------------------------------------------
+
+
+def test_pods_that_do_not_go_are_named_and_the_next_attempt_waits_for_them(store: Store) -> None:
+    reporter = Silent()
+    cluster = Restarted([FAILED], [ENDED], faults={"clear": [LEFT, LEFT]})
+    run = submit(store, cluster, reporter=reporter)
+    assert run.phase is Phase.SUCCEEDED
+    (waiting,) = [step for step in run.history if step.cause_id == "restart-waits"]
+    assert waiting.cause == f"Attempt 2 of 4 is not created yet: {POD}"
+    assert waiting.action == "The run continues when it is gone."
+    assert reporter.reported.count("Created") == 2, "it is said once"
+
+
+def test_they_are_waited_for_as_long_as_the_run_may_take(store: Store) -> None:
+    cluster = Restarted([at(Phase.RUNNING), FAILED], faults={"clear": [LEFT] * 100})
+    run = submit(store, cluster, timeout_s=600.0)
+    assert run.history[-1].cause_id == "timeout"
+    assert POD.removesuffix(".") in run.history[-1].cause
+    assert (cluster.attempts, cluster.cancelled) == ([1], [])
+    assert cluster.removed == ["mine"]
+
+
+@pytest.mark.parametrize("call", ["clear", "create"])
+def test_a_cluster_that_does_not_answer_is_asked_again(store: Store, call: str) -> None:
+    skip = [None] if call == "create" else []
+    cluster = Restarted([FAILED], [ENDED], faults={call: [*skip, AWAY, AWAY]})
+    assert submit(store, cluster).phase is Phase.SUCCEEDED
+    assert cluster.attempts == [1, 2]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_attempt_waits_for_room_in_a_quota_whoever_follows_it(
+    store: Store, is_killed: bool
+) -> None:
+    full = NoRoom("quota small has no room for it.")
+    faults = {"create": [None, full, Killed() if is_killed else full]}
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
+    if is_killed:
+        with pytest.raises(Killed):
+            submit(store, cluster)
+        cluster.going_on.clear()
+        collect(store, cluster)
+    else:
+        submit(store, cluster)
+    run = store.run("mine")
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
+    assert [step.cause_id for step in run.history].count("quota-full") == 1
+    assert texts(store) == ["one", "two"]
+
+
+def test_an_attempt_whose_answer_is_lost_is_found(store: Store) -> None:
+    lost = unknown_error("mine", "the API server gave no clear answer.")
+    cluster = Restarted([FAILED], [line("two"), ENDED], faults={"created": [None, lost]})
+    run = submit(store, cluster)
+    assert (run.phase, cluster.attempts, texts(store)) == (Phase.SUCCEEDED, [1, 2], ["two"])
+
+
+def test_an_attempt_that_is_refused_ends_the_run_with_the_reason(store: Store) -> None:
+    refused = UsageError("pods are forbidden here.", "Ask who runs it.")
+    run = submit(store, Restarted([FAILED], faults={"create": [None, refused]}))
+    final = run.history[-1]
+    assert (final.phase, final.cause_id) == (Phase.FAILED, "restart-refused")
+    assert final.cause == "Attempt 2 of 4 was not created: pods are forbidden here."
+    assert final.action == "Ask who runs it."
+
+
+def test_nothing_is_deleted_where_the_next_attempt_cannot_be_made_here(store: Store) -> None:
+    def unknown(_: Run) -> Sequence[Manifest]:
+        raise UsageError("Run mine was planned with other trainers.")
+
+    cluster = Restarted([FAILED])
+    there = msgspec.structs.replace(here(store, cluster), manifests=unknown)
+    options = a_request(set_name="night", run_id="mine")
+    list(submitting.submit([case()], there, Silent(), Stop(), options))
+    final = store.run("mine").history[-1]
+    assert final.cause_id == "replica-failed"
+    assert final.cause == (
+        f"{KILLED} Attempt 2 of 4 is not created: Run mine was planned with other trainers."
+    )
+    assert cluster.there == 1
+
+
+def test_an_internal_error_is_not_taken_for_an_answer(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError):
+        submit(store, Restarted([FAILED], faults={"clear": [ZeroDivisionError()]}))
+    assert attempts.is_restarting(store.run("mine"))
+
+
+# -- other stores, and this machine ---------------------------------------------------------------
+
+
+def test_a_job_that_another_store_restarted_is_recorded_as_the_attempt_that_it_is(
+    store: Store,
+) -> None:
+    cluster = Restarted([], [line("two"), FAILED], [ENDED])
+    cluster.there = 2
+    (job,) = cluster.jobs()
+    run = collecting.recorded(job, here(store, cluster))
+    assert (run.restarts, attempts.is_restarting(run)) == (1, False)
+    collect(store, cluster)
+    assert store.run("mine").history[-1].phase is Phase.SUCCEEDED
+    assert cluster.attempts == [3]
+    assert store.run("mine").restarts == 2
+
+
+def test_an_attempt_that_another_store_begins_meanwhile_is_read_from_its_first_line(
+    store: Store,
+) -> None:
+    begun = attempts.elsewhere(case().draft, 1, 20.0)
+    told = JobEvent(run_id="", transition=begun)
+    cluster = Restarted([line("one"), told, at(Phase.RUNNING), Killed()])
+    with pytest.raises(Killed):
+        submit(store, cluster)
+    run = store.run("mine")
+    assert (run.restarts, attempts.is_restarting(run)) == (1, False)
+    assert store.log_marks("mine") == {}
+    assert cluster.attempts == [1]
+
+
+def test_an_attempt_that_another_store_began_after_a_kill_is_read_from_its_first_line(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: str) -> None:
+        raise Killed
+
+    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED])
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "begin_attempt", killed)
+        with pytest.raises(Killed):
+            submit(store, cluster)
+    cluster.there = 2
+    cluster.going_on.clear()
+    collect(store, cluster)
+    assert cluster.marks["mine"] == {}
+    assert texts(store) == ["one", "two"]
+
+
+def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> None:
+    planned = msgspec.structs.replace(case(1))
+    local = msgspec.structs.replace(
+        planned, draft=msgspec.structs.replace(planned.draft, backend="local")
+    )
+    cluster = Restarted([line("one"), FAILED], [line("two"), FAILED], outlives=False)
+    options = a_request(set_name="night", run_id="mine")
+    list(submitting.submit([local], here(store, cluster), Silent(), Stop(), options))
+    run = store.run("mine")
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 1, [1, 2])
+    assert run.history[-1].cause == f"Attempt 2 of 2 ended: {KILLED}"
+    assert texts(store) == ["one", "two"]
+
+
+def test_a_local_run_whose_next_attempt_cannot_be_started_fails(store: Store) -> None:
+    wrong = BenchError("There are no free ports.")
+    cluster = Restarted([FAILED], outlives=False, faults={"create": [None, wrong]})
+    run = submit(store, cluster)
+    assert (run.phase, run.history[-1].cause_id) == (Phase.FAILED, "restart-refused")

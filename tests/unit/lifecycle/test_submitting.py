@@ -1,0 +1,437 @@
+"""Runs from plan to record: what is kept whatever happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.context import PlannedCase, Stop
+from k8sbench.model import creation
+from k8sbench.model.errors import Interrupted, StoreError, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import make_plan
+from k8sbench.ports import FoundJob, Manifest, RunFilter, Store
+from tests.unit.lifecycle.played import (
+    LOCATION,
+    FakeCluster,
+    Silent,
+    at,
+    context,
+    line,
+    planned_case,
+    runs_of,
+    submit,
+)
+from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
+from tests.unit.store.examples import OWNER
+
+
+def test_a_run_is_recorded_before_it_starts_and_measured_after_it_ends(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), line("hello"), at(Phase.SUCCEEDED))
+    cluster.recorded_first = store
+    (run,) = submit(store, cluster)
+    assert run.run_id == "seg-1"
+    assert [step.phase for step in run.history] == ["Created", "Running", "Succeeded"]
+    assert run.measurement is not None
+    assert store.run("seg-1") == run
+
+
+def test_every_line_is_on_disk_before_the_run_is_called_final(store: Store) -> None:
+    submit(store, FakeCluster(line("first"), line("last", "worker-0"), at(Phase.SUCCEEDED)))
+    texts = {path.name: path.read_text() for path in store.log_files("seg-1")}
+    assert texts["master-0.log"].endswith("Z first\n")
+    assert texts["worker-0.log"].endswith("Z last\n")
+
+
+def test_a_failed_job_is_recorded_with_its_cause_and_not_measured(store: Store) -> None:
+    (run,) = submit(store, FakeCluster(at(Phase.FAILED, "worker-1 exited with code 1")))
+    assert run.phase is Phase.FAILED
+    assert run.history[-1].cause == "worker-1 exited with code 1"
+    assert run.measurement is None
+
+
+def test_repeats_are_numbered_within_set_and_case(store: Store) -> None:
+    first, second = submit(store, FakeCluster(at(Phase.SUCCEEDED)), cases=2)
+    (other,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="other", replicas=2)
+    assert [r.plan.repeat for r in (first, second, other)] == [1, 2, 1]
+    assert first.case_key == second.case_key != other.case_key
+
+
+def test_a_repeat_number_that_another_process_takes_first_is_drawn_again(store: Store) -> None:
+    rival = make_plan(
+        spec(),
+        SOURCE,
+        a_request(),
+        LAPTOP,
+        run_id="rival-1",
+        set_name="night",
+        repeat=1,
+        trainers_digest="t",
+    )
+
+    class Raced:
+        """The store, with a rival that records between our question and our record."""
+
+        def __init__(self) -> None:
+            self.raced = False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        def next_repeat(self, set_name: str, key: str) -> int:
+            number = store.next_repeat(set_name, key)
+            if not self.raced:
+                self.raced = True
+                store.record(rival, at=1.0, owner=None)
+            return number
+
+    (run,) = submit(Raced(), FakeCluster(at(Phase.SUCCEEDED)))
+    assert run.plan.repeat == 2
+    assert {r.run_id for r in store.runs(RunFilter())} == {"rival-1", "seg-1"}
+
+
+def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
+    with pytest.raises(StoreError, match="No space left"):
+        submit(store, FakeCluster(at(Phase.RUNNING), StoreError("No space left on the disk.")))
+    run = store.run("seg-1")
+    assert run.phase is Phase.FAILED
+    assert "No space left" in run.history[-1].cause
+
+
+def test_a_job_on_a_cluster_outlives_a_k8sbench_that_breaks(store: Store) -> None:
+    trouble = StoreError("No space left on the disk.")
+    reporter = Silent()
+    with pytest.raises(StoreError, match="No space left"):
+        submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True), reporter=reporter)
+    assert store.run("seg-1").phase is Phase.RUNNING
+    assert reporter.reported[-1].endswith("k8sbench collect seg-1 --follow")
+
+
+def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
+    class Refusing(FakeCluster):
+        def create(self, *_: Any) -> None:
+            raise UsageError("The webhook refused it.", "Mend it.")
+
+    submit(store, Refusing(outlives=True))
+    assert store.run("seg-1").phase is Phase.FAILED
+    assert store.run("seg-1").history[-1].action == "Mend it."
+
+
+def test_so_many_jobs_as_asked_for_run_at_a_time(store: Store) -> None:
+    cluster = FakeCluster(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
+    assert len(submit(store, cluster, cases=7, parallel=3)) == 7
+    assert cluster.most_at_once == 3
+
+
+def test_the_next_run_starts_when_the_one_before_is_measured(store: Store) -> None:
+    class Asking(FakeCluster):
+        def create(self, plan: RunPlan, *more: Any) -> None:
+            assert all(store.run(run_id).measurement for run_id in self.created)
+            super().create(plan, *more)
+
+    assert len(submit(store, Asking(at(Phase.SUCCEEDED)), cases=3)) == 3
+
+
+def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
+    def refuse(_: RunPlan) -> tuple[Manifest, ...]:
+        raise UsageError("shm is above the memory limit.")
+
+    sound = planned_case()
+    broken = PlannedCase(draft=sound.draft, manifests=refuse, text=sound.text)
+    with pytest.raises(UsageError):
+        list(
+            submitting.submit(
+                [broken],
+                context(store, FakeCluster()),
+                Silent(),
+                Stop(),
+                a_request(set_name="night"),
+            )
+        )
+    assert store.runs(RunFilter()) == []
+
+
+def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -> None:
+    stop = Stop()
+
+    class Stopped(FakeCluster):
+        def wait(self, seconds: float | None) -> Any:
+            stop("Interrupted (Ctrl-C)")
+            return super().wait(seconds)
+
+    cluster = Stopped(at(Phase.RUNNING), at(Phase.RUNNING, "more"), at(Phase.SUCCEEDED))
+    with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\. 2 more") as raised:
+        submit(store, cluster, stop=stop, cases=3)
+    assert "--resume night" in raised.value.action
+    assert store.run("seg-1").phase is Phase.CANCELLED
+    assert cluster.cancelled == [("Interrupted (Ctrl-C)", "interrupted")]
+    assert cluster.created == ["seg-1"]
+
+
+def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: Store) -> None:
+    stop = Stop()
+
+    class Stopped(FakeCluster):
+        def wait(self, seconds: float | None) -> Any:
+            stop("Interrupted (Ctrl-C)")
+            return super().wait(seconds)
+
+    cluster = Stopped(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
+    with pytest.raises(Interrupted, match="detached from seg-1; its job goes on") as raised:
+        submit(store, cluster, stop=stop)
+    assert "k8sbench watch seg-1" in raised.value.action
+    assert store.run("seg-1").phase is Phase.RUNNING
+    assert cluster.cancelled == []
+    assert store.claims.claim("seg-1")
+
+
+@pytest.mark.parametrize("outlives", [False, True])
+def test_a_stop_just_after_the_last_run_is_over_leaves_its_row(
+    store: Store, outlives: bool
+) -> None:
+    stop = Stop()
+
+    class Stopped(FakeCluster):
+        def wait(self, seconds: float | None) -> Any:
+            found = super().wait(seconds)
+            if self.created and not self.going_on:
+                stop("Interrupted (Ctrl-C)")
+            return found
+
+    (run,) = submit(store, Stopped(at(Phase.SUCCEEDED), outlives=outlives), stop=stop)
+    assert run.phase is Phase.SUCCEEDED
+    assert run.measurement is not None
+    assert store.run("seg-1") == run
+
+
+def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
+    stop = Stop()
+
+    class Stopped(FakeCluster):
+        def wait(self, seconds: float | None) -> Any:
+            stop("Interrupted (Ctrl-C)")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        submit(store, Stopped(at(Phase.SUCCEEDED)), stop=stop)
+    last = store.run("seg-1").history[-1]
+    assert (last.phase, last.cause_id) == (Phase.CANCELLED, "interrupted")
+    assert last.cause.startswith("Interrupted (Ctrl-C)")
+
+
+def test_a_stop_before_anything_was_started_says_so(store: Store) -> None:
+    stop = Stop()
+    stop("Interrupted (Ctrl-C)")
+    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): nothing was started\.") as raised:
+        submit(store, FakeCluster(at(Phase.SUCCEEDED)), stop=stop)
+    assert "--resume" not in raised.value.action
+
+
+def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
+    store: Store,
+) -> None:
+    stop, cluster = Stop(), FakeCluster(outlives=True)
+    options = a_request(set_name="night")
+    creating = submitting.create_all(
+        [planned_case("kubernetes")] * 3, context(store, cluster), Silent(), stop, options
+    )
+    assert next(creating).run.run_id == "seg-1"
+    stop("Interrupted (Ctrl-C)")
+    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as raised:
+        next(creating)
+    assert raised.value.action.startswith("Go on with the set, and what is missing of it")
+    assert "--resume night" in raised.value.action
+    assert cluster.created == ["seg-1"]
+
+
+def test_a_run_id_that_exists_joins_its_run_instead_of_making_a_second_job(store: Store) -> None:
+    first = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="mine")
+    again = FakeCluster(at(Phase.SUCCEEDED))
+    assert submit(store, again, run_id="mine") == first
+    assert again.created == []
+
+
+def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: Store) -> None:
+    plan = planned_case("kubernetes").plan("mine", "elsewhere", 3)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    cluster.found = [
+        FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
+    ]
+    options = a_request(set_name="mine", run_id="mine")
+    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
+    (run,) = runs_of(submitting.submit(*args))
+    assert (run.plan, run.phase) == (plan, Phase.SUCCEEDED)
+    assert cluster.created == []
+
+
+def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: Store) -> None:
+    plan = planned_case("kubernetes").plan("mine", "mine", 1)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+
+    def jobs(run_ids: Collection[str] | None = None) -> list[FoundJob]:
+        # Asked for what the store does not know.
+        store.record(plan, at=1.0, owner=None)
+        store.move(plan.run_id, creation.created(2.0))
+        return []
+
+    cluster.jobs = jobs  # type: ignore[method-assign]
+    options = a_request(set_name="mine", run_id="mine")
+    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
+    (run,) = runs_of(submitting.submit(*args))
+    assert (run.run_id, run.phase) == ("mine", Phase.SUCCEEDED)
+    assert cluster.created == []
+
+
+def test_a_run_is_claimed_before_anyone_can_see_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    for owner, name in ((store.claims, "claim"), (store, "record")):
+        made = getattr(owner, name)
+
+        def called(*args: Any, name: str = name, made: Any = made, **more: Any) -> Any:
+            asked.append(name)
+            return made(*args, **more)
+
+        monkeypatch.setattr(owner, name, called)
+    submit(store, FakeCluster(at(Phase.SUCCEEDED)))
+    assert asked == ["claim", "record"]
+
+
+def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    plan = planned_case("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
+    cluster.found = [
+        FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
+    ]
+    options = a_request(set_name="mine", run_id="mine")
+    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
+    with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
+        list(submitting.submit(*args))
+    assert store.ids() == []
+
+
+def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
+    submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="mine")
+    with pytest.raises(UsageError, match="another case"):
+        submit(store, FakeCluster(), run_id="mine", replicas=2)
+
+
+def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
+    cluster = FakeCluster(outlives=True)
+    here = context(store, cluster)
+    options = a_request(set_name="night", run_id="mine")
+    args = (Silent(), Stop(), options)
+    (run,) = runs_of(submitting.create_all([planned_case("kubernetes")], here, *args))
+    there = msgspec.structs.replace(LOCATION, namespace="other")
+    elsewhere = msgspec.structs.replace(here, location=there)
+    with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
+        list(submitting.submit([planned_case("kubernetes")], elsewhere, Silent(), Stop(), options))
+    assert store.run("mine") == run
+
+
+def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
+    (run,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)))
+    submit(store, FakeCluster(at(Phase.FAILED)), run_id="failed")
+    key = case_key(run.plan)
+    here = context(store, FakeCluster())
+    assert submitting.repeats(here, "night")[key].finished == (run,)
+    assert submitting.repeats(here, "night")[key].open == ()
+    assert submitting.repeats(here, "day") == {}
+
+
+def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: Store) -> None:
+    options = a_request(set_name="night")
+    killed = context(store, FakeCluster(outlives=True))
+    case = planned_case("kubernetes")
+    # One whose job goes on, and one that was recorded and killed before its job was created.
+    list(submitting.create_all([case], killed, Silent(), Stop(), options))
+    store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
+    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
+    here = context(store, cluster)
+    (found,) = submitting.repeats(here, "night").values()
+    assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
+    again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
+    done = list(submitting.submit(again, here, Silent(), Stop(), options))
+    assert [(one.run.run_id, one.run.phase) for one in done] == [
+        ("seg-1", Phase.SUCCEEDED),
+        ("recorded", Phase.SUCCEEDED),
+    ]
+    assert cluster.created == ["recorded"]
+    assert len(submitting.repeats(here, "night")[case_key(case.draft)].finished) == 2
+
+
+def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -> None:
+    case = planned_case("local")
+    store.record(case.plan("killed", "night", 1), at=11.0, owner=OWNER)
+    going = context(store, FakeCluster())
+    (found,) = submitting.repeats(going, "night").values()
+    assert [run.run_id for run in found.open] == ["killed"]
+    dead = msgspec.structs.replace(going, alive=lambda _: False)
+    assert submitting.repeats(dead, "night") == {case_key(case.draft): submitting.Repeats()}
+    assert store.run("killed").phase is Phase.LOST
+
+
+def test_a_case_that_cannot_be_started_here_stops_no_other(store: Store) -> None:
+    class Choosy(FakeCluster):
+        def create(self, plan: RunPlan, *asked: Any) -> None:
+            if plan.repeat == 2:
+                raise UsageError("The program is not there.")
+            super().create(plan, *asked)
+
+    here = context(store, Choosy(at(Phase.SUCCEEDED)))
+    options = a_request(set_name="night")
+    done = list(submitting.submit([planned_case()] * 3, here, Silent(), Stop(), options))
+    ends = {one.run.plan.repeat: (one.state, one.run.phase) for one in done}
+    assert ends == {
+        1: ("closed", Phase.SUCCEEDED),
+        2: ("refused", Phase.FAILED),
+        3: ("closed", Phase.SUCCEEDED),
+    }
+
+
+def test_a_failed_case_stops_no_other(store: Store) -> None:
+    ends = [at(Phase.SUCCEEDED), at(Phase.FAILED), at(Phase.SUCCEEDED)]
+
+    class Mixed(FakeCluster):
+        def create(self, *asked: Any) -> None:
+            self.script = (ends.pop(0),)
+            super().create(*asked)
+
+    runs = submit(store, Mixed(), cases=3)
+    assert [run.phase for run in runs] == [Phase.SUCCEEDED, Phase.FAILED, Phase.SUCCEEDED]
+
+
+def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(outlives=True)
+    here, options = context(store, cluster), a_request(set_name="night", run_id="mine")
+    args = ([planned_case("kubernetes")], here, Silent(), Stop(), options)
+    (created,) = submitting.create_all(*args)
+    monkeypatch.setattr(store.claims, "claim", lambda run_id: False)
+    for again in (submitting.submit, submitting.create_all):
+        (joined,) = again(*args)
+        assert (joined.run, joined.state) == (created.run, "followed-elsewhere")
+    assert cluster.created == ["mine"]
+
+
+def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> None:
+    draft = planned_case().draft
+    words = (*draft.command, f"{draft.run_id}-master-0:29500")
+    case = msgspec.structs.replace(
+        planned_case(),
+        draft=msgspec.structs.replace(
+            draft, command=words, env={"HOST": f"{draft.run_id}-worker-1"}
+        ),
+    )
+    one, two = case.plan("one", "night", 1), case.plan("two", "night", 2)
+    assert (one.command[-1], two.command[-1]) == ("one-master-0:29500", "two-master-0:29500")
+    assert (one.env, two.env) == ({"HOST": "one-worker-1"}, {"HOST": "two-worker-1"})
+    assert case_key(one) == case_key(two) == case_key(case.draft)
