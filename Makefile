@@ -139,7 +139,7 @@ HARNESS_TESTS := tests/harness/tests
 # Tests of one file may share what they look at, such as the processes of this machine.
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
 # What is marked with a tier needs more than Python packages (tests/README.md).
-UNIT := tests/unit -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
+UNIT := tests/unit tests/simulation -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
 
 unit: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT)
@@ -158,6 +158,7 @@ soak: harness-tests
 	$(PYTEST) $(TWO) tests/trainers/soak_*.py
 	$(PYTEST) $(BY_FILE) tests/cluster/soak_*.py tests/node/soak_*.py
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
+	$(VENV)/bin/python -m tests.simulation 0 100000
 
 mutants: $(SMALL_STAMP)
 	$(VENV)/bin/python -m tests.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1)

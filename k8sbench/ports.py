@@ -354,6 +354,9 @@ class Store(Protocol):
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact (``manifest.yaml``) whole, or not at all."""
 
+    def kept(self, run_id: str, name: str) -> bytes | None:
+        """Read one artifact; None where the run has none of the name."""
+
     def archive(self, run_id: str) -> LogArchive:
         """Open the run's log files for appending."""
 

@@ -29,10 +29,11 @@ def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
 
 
 def _kept(store: Store, run_id: str, name: str, kind: type[list[T]]) -> list[T]:
-    path = store.folder(run_id) / name
-    if not path.exists():
+    content = store.kept(run_id, name)
+    if content is None:
         return []
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
+        path = store.folder(run_id) / name
         raise BenchError(f"{path} cannot be read: {error}.") from error

@@ -17,7 +17,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -283,7 +283,8 @@ class Executor:
 
     def _close_what_is_over(self) -> list[Run]:
         """Close the runs whose logs are on disk already: their figures are a moment away."""
-        wait([one.request.answer for one in self._over if one.request], ANSWER_SECONDS)
+        sent = [followed.request.answer for followed in self._over if followed.request]
+        self._pool.join(sent, ANSWER_SECONDS)
         self._take_answers()
         while (followed := self._ready()) is not None:
             with self._guarded(followed):
@@ -324,8 +325,8 @@ class Executor:
         self._wait_for("delete")
 
     def _wait_for(self, kind: str, seconds: float | None = None) -> None:
-        requests_sent = [one.request for one in self._asked.values() if one.request is not None]
-        wait([one.answer for one in requests_sent if one.kind == kind], seconds)
+        sent = [followed.request for followed in self._asked.values() if followed.request]
+        self._pool.join([request.answer for request in sent if request.kind == kind], seconds)
 
     def _unfollowed(self) -> int:
         """Count the runs that the cluster does not follow: their jobs are waited for."""
@@ -513,8 +514,12 @@ class Executor:
         call: Callable[[], Any],
         take: Callable[[FollowedRun, Future[Any]], None],
     ) -> None:
-        """Have a request sent by another thread, and its answer taken by this one."""
-        followed.see(effect=Busy())
+        """Have a request sent by another thread, and its answer taken by this one.
+
+        What a job has printed is read beside whatever else is done.
+        """
+        if kind != "printed":
+            followed.see(effect=Busy())
         answer = self._pool.start(call, kind)
         followed.request = Request(kind=kind, answer=answer, take=partial(take, followed))
         self._asked[followed.run_id] = followed
@@ -609,12 +614,20 @@ class Executor:
             self._ask(followed, "printed", call, self._take_printed)
         self._leave_created(followed)
 
-    def _take_printed(self, followed: FollowedRun, answer: Future[requests.Printed]) -> None:
-        printed = answer.result()
-        followed.printed = printed.until
-        if printed.note is not None:
-            self._reporter.note(printed.note)
+    def _take_printed(self, followed: FollowedRun, answer: Future[Mapping[str, float]]) -> None:
+        error = answer.exception()
+        if error is None:
+            followed.printed = answer.result()
+        elif not isinstance(error, BenchError) or error.cause_id in requests.NO_ANSWER:
+            raise error
+        else:
+            followed.printed = None
+            self._note_unread(followed, str(error))
         followed.see_what_is_read()
+
+    def _note_unread(self, followed: FollowedRun, why: str) -> None:
+        run_id = followed.run_id
+        self._reporter.note(f"warning: what {run_id} has printed cannot all be read: {why}")
 
     # -- a job is ended -------------------------------------------------------------------------
 
@@ -622,6 +635,9 @@ class Executor:
         """Ask for the end of a job; where the cluster refuses it, the job goes on."""
         run_id, now = followed.run_id, self._context.clock()
         ask = partial(self._context.cluster.cancel, run_id, cancel.cause, cancel.cause_id)
+        if followed.request is not None:  # it is still being read
+            seconds = times.duration(requests.READ_SECONDS)
+            self._note_unread(followed, f"that takes longer than {seconds}.")
         if cancel.is_asked_for and self._survives:
             self._ask(followed, "cancel", partial(ask, wait=True), self._take_cancelled)
             return
@@ -806,7 +822,10 @@ class Executor:
         self._context.store.claims.release(followed.run_id)
 
     def _forget(self, run_id: str) -> None:
-        del self._runs[run_id]
+        followed = self._runs.pop(run_id)
+        if followed.request is not None and followed.request.kind == "printed":
+            followed.request = None  # nobody needs the answer any more
+            del self._asked[run_id]
         self._to_create.pop(run_id, None)
         self._lacking.pop(run_id, None)
 

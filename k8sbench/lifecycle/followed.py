@@ -76,7 +76,7 @@ class FollowedRun(msgspec.Struct, kw_only=True, eq=False):
 
     def see_what_is_read(self) -> None:
         """Take in whether all is archived that is to be before the job is cancelled."""
-        if self.view.is_read or isinstance(self.request, Request):
+        if self.view.is_read or self.request is not None:
             return
         if self.printed is None:
             is_read = isinstance(self.view.job, Reported)

@@ -296,10 +296,10 @@ def kept_series(folder: Path) -> dict[str, list[Series]]:
 
 
 def _kept(store: Store, run_id: str) -> SeriesQuery | None:
-    path = store.folder(run_id) / WANTED
+    content = store.kept(run_id, WANTED)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=SeriesQuery)
-    except (OSError, msgspec.MsgspecError):
+        return (content and msgspec.json.decode(content, type=SeriesQuery)) or None
+    except msgspec.MsgspecError:
         return None
 
 

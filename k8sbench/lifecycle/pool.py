@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +18,9 @@ class Pool(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Wait until a call is done, or so long."""
+
+    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
+        """Wait until all of these calls are done, or so long."""
 
 
 class Threads:
@@ -37,6 +40,10 @@ class Threads:
         self._done.wait(seconds)
         self._done.clear()
 
+    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
+        """Wait until all of these calls are done, or so long."""
+        wait(calls, seconds)
+
 
 class Inline:
     """Makes each call at once: what starts processes must be the thread that they live with."""
@@ -53,6 +60,9 @@ class Inline:
     def wait(self, seconds: float) -> None:
         """Wait so long: nothing goes on beside."""
         threading.Event().wait(seconds)
+
+    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
+        """Do nothing: all calls are done."""
 
 
 def in_thread(call: Callable[[], T], name: str) -> Future[T]:

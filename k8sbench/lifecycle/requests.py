@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model import creation, times
+from k8sbench.model import creation
 from k8sbench.model.errors import (
     BenchError,
     CreationUnknown,
@@ -88,39 +85,13 @@ def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> 
 # -- ending ---------------------------------------------------------------------------------------
 
 
-class Printed(msgspec.Struct, frozen=True):
-    """What the replicas of a job have printed when it is to be cancelled."""
+def printed(run: Run, context: RunContext) -> Mapping[str, float]:
+    """Return when each replica of a job has printed its latest line, Unix seconds.
 
-    until: Mapping[str, float] | None
-    """By replica: when its latest line was printed, Unix seconds; None: that cannot be known."""
-    note: str | None = None
-    """Why it cannot."""
-
-
-def printed(run: Run, context: RunContext) -> Printed:
-    """Read until when the replicas of a job have printed, in :data:`READ_SECONDS` at most.
-
-    Raises :class:`BenchError` if the cluster cannot be reached at all.
+    Raises :class:`BenchError` where that cannot be read. A server that serves a log may be silent
+    for as long as it likes.
     """
-    until: dict[str, float] = {}
-    errors: list[BenchError] = []
-
-    def read() -> None:
-        try:
-            until.update((line.replica, line.at) for line in context.cluster.printed(run))
-        except BenchError as error:
-            errors.append(error)
-
-    # A server that serves a log may be silent for as long as it likes.
-    reader = threading.Thread(target=read, name="printed", daemon=True)
-    reader.start()
-    reader.join(READ_SECONDS)
-    if not reader.is_alive() and not errors:
-        return Printed(until)
-    if errors and errors[0].cause_id in NO_ANSWER:
-        raise errors[0]
-    why = errors[0] if errors else f"that takes longer than {times.duration(READ_SECONDS)}."
-    return Printed(None, f"warning: what {run.run_id} has printed cannot all be read: {why}")
+    return {line.replica: line.at for line in context.cluster.printed(run)}
 
 
 def is_refused(error: BenchError) -> bool:

@@ -354,6 +354,10 @@ class SqlStore:
         """Write one artifact whole, or not at all."""
         RunFolder(self.folder(run_id)).write(name, text.encode("utf-8", "backslashreplace"))
 
+    def kept(self, run_id: str, name: str) -> bytes | None:
+        """Read one artifact; None where the run has none of the name."""
+        return disk.read(self.folder(run_id) / name)
+
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
         check = partial(self.claims.check, run_id)

@@ -1,0 +1,527 @@
+"""A namespace of a cluster, and the port ``Cluster`` as one process has it.
+
+A job's life is drawn when it is created: its phases, what its replicas print and when, and how it
+ends. What a process sees of it comes late, doubled or not at all, as its faults say; by the rules
+of the port each line comes once and in order, and a job's end after everything that could be read.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from k8sbench.model import attempts, creation
+from k8sbench.model.errors import (
+    BenchError,
+    EarlierAttempt,
+    NoRoom,
+    Unreachable,
+    UsageError,
+)
+from k8sbench.model.kube import attempt_of
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import Collected, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from tests.simulation.store import Disk
+from tests.simulation.world import Process, Violation, World
+
+REPLICAS = ("master-0", "worker-0")
+RETRIED = "replica-failed"
+"""Cause id of an end after which another attempt may be better."""
+PATIENCE = 120.0
+"""After a job's end, for logs that cannot be read."""
+GRACE = 5.0
+"""Between the deletion of a job and its end."""
+
+
+class Job(msgspec.Struct, kw_only=True, eq=False):
+    """A job on the API server."""
+
+    plan: RunPlan
+    uid: int
+    attempt: int
+    by: str
+    """Name of the store whose process created it."""
+    created_at: float
+    steps: list[Transition]
+    lines: dict[str, list[LogLine]]
+    end: Transition
+    lost: set[str] = set()
+    """Texts of lines that nobody could have any more."""
+    cancel: tuple[str, str] | None = None
+    gone_at: float | None = None
+    """When the object is gone, Unix seconds."""
+    users: set[str] = set()
+    """Stores that need it."""
+
+    @property
+    def run_id(self) -> str:
+        return self.plan.run_id
+
+    def is_over(self, now: float) -> bool:
+        return now >= self.end.at
+
+    def printed(self, now: float) -> list[LogLine]:
+        lines = [line for of_replica in self.lines.values() for line in of_replica]
+        return [
+            line
+            for line in lines
+            if line.at <= min(now, self.end.at) and f"{line.replica} {line.text}" not in self.lost
+        ]
+
+
+class Namespace:
+    """What the API server has."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.jobs: dict[str, Job] = {}
+        self.gone: dict[tuple[str, int], Job] = {}
+        """By run and attempt."""
+        self.disks: list[Disk] = []
+        self.away_until = 0.0
+        self.rooms = world.dice.choice([2, 3, 8])
+        self._uids = 0
+
+    def job(self, run_id: str) -> Job | None:
+        """Return the job of a name; one whose time has come is gone."""
+        job = self.jobs.get(run_id)
+        if job is not None and job.gone_at is not None and self.world.now >= job.gone_at:
+            self.remove(job)
+            return None
+        return job
+
+    def remove(self, job: Job) -> None:
+        del self.jobs[job.run_id]
+        self.gone[job.run_id, job.attempt] = job
+        self.world.note(f"job {job.run_id} (attempt {job.attempt}) is gone")
+
+    def new(self, plan: RunPlan, attempt: int, by: str) -> Job:
+        """Create a job: all of its life is drawn here."""
+        world, dice = self.world, self.world.dice
+        now = world.now
+        self._uids += 1
+        steps, at = [], now
+        phases = [Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING]
+        for phase in phases:
+            at += dice.random() * 3.0
+            steps.append(Transition(phase=phase, at=at, cause=f"It is {phase}."))
+        began = at
+        lines: dict[str, list[LogLine]] = {}
+        ends = began + 10.0 + dice.random() * 60.0
+        for replica in REPLICAS[: dice.choice([1, 2])]:
+            count = dice.randrange(3, 12)
+            times = sorted(round(began + dice.random() * (ends - began), 1) for _ in range(count))
+            lines[replica] = [
+                LogLine(replica=replica, at=time, text=f"{attempt} {number}")
+                for number, time in enumerate(times)
+            ]
+        if world.happens("preempted"):
+            back = began + (ends - began) * dice.random()
+            for after, phase in ((0.0, Phase.QUEUED), (3.0, Phase.RUNNING)):
+                steps.append(Transition(phase=phase, at=back + after, cause="It was preempted."))
+        if world.happens("retried"):
+            end = Transition(phase=Phase.FAILED, at=ends, cause="It was killed.", cause_id=RETRIED)
+        elif dice.random() < 0.15:
+            end = Transition(phase=Phase.FAILED, at=ends, cause="It failed.", cause_id="own")
+        else:
+            end = Transition(phase=Phase.SUCCEEDED, at=ends, cause="It is done.")
+        job = Job(
+            plan=plan,
+            uid=self._uids,
+            attempt=attempt,
+            by=by,
+            created_at=now,
+            steps=[step for step in steps if step.at < ends],
+            lines=lines,
+            end=end,
+            lost=set(),
+            users={by},
+        )
+        if world.happens("lost_lines"):
+            replica = dice.choice(list(lines))
+            some = lines[replica][: dice.randrange(1, len(lines[replica]))]
+            job.lost.update(f"{replica} {line.text}" for line in some[-2:])
+        if world.happens("expires"):
+            job.gone_at = ends + dice.random() * 30.0
+        self.jobs[plan.run_id] = job
+        world.note(f"job {plan.run_id} (attempt {attempt}) is created, ends at {ends:.0f}")
+        return job
+
+    # -- what must hold -------------------------------------------------------------------------
+
+    def of_attempt(self, run_id: str, attempt: int) -> Job | None:
+        job = self.jobs.get(run_id)
+        if job is not None and job.attempt == attempt:
+            return job
+        return self.gone.get((run_id, attempt))
+
+    def check_archive(self, disk: Disk, run_id: str, replica: str) -> None:
+        """Every line once and in order, and none is missing that could be had."""
+        lines = disk.lines[run_id][replica]
+        numbers = [tuple(map(int, line.text.split())) for line in lines[-2:]]
+        if len(lines) == 1:
+            numbers.insert(0, (numbers[0][0], -1))
+        (attempt, before), (next_attempt, number) = numbers
+        if attempt != next_attempt:
+            before = -1
+        if (attempt, before) >= (next_attempt, number) and attempt == next_attempt:
+            raise Violation(f"{disk.name}: line {number} of {run_id} {replica} comes twice.")
+        if next_attempt < attempt:
+            raise Violation(f"{disk.name}: {run_id} goes back to attempt {next_attempt}.")
+        job = self.of_attempt(run_id, next_attempt)
+        assert job is not None
+        for missing in range(before + 1, number):
+            if f"{replica} {next_attempt} {missing}" not in job.lost:
+                raise Violation(f"{disk.name}: line {missing} of {run_id} {replica} is missing.")
+
+    def unread(self, disk: Disk, job: Job) -> list[str]:
+        """Return the lines of a job that a store lacks and could have had."""
+        have = {
+            f"{line.replica} {line.text}"
+            for lines in disk.lines.get(job.run_id, {}).values()
+            for line in lines
+        }
+        return [
+            name
+            for lines in job.lines.values()
+            for line in lines
+            if (name := f"{line.replica} {line.text}") not in have
+            and name not in job.lost
+            and line.at <= job.end.at
+        ]
+
+    def check_measured(self, disk: Disk, run_id: str, *, gaps: int) -> None:
+        """A run is measured of whole logs, or it is on record what is missing."""
+        job = self.of_attempt(run_id, disk.rows[run_id].attempt)
+        assert job is not None
+        if (left := self.unread(disk, job)) and not gaps:
+            raise Violation(f"{disk.name}: {run_id} is measured without {left[:3]}.")
+
+    def check_removal(self, disk: Disk, job: Job) -> None:
+        """No job is deleted whose logs could still be had, unless somebody wanted its end."""
+        is_wanted = job.cancel is not None or job.end.phase is Phase.CANCELLED
+        if not is_wanted and (left := self.unread(disk, job)):
+            raise Violation(f"{disk.name}: job {job.run_id} is deleted without {left[:3]}.")
+
+
+class _Follow(msgspec.Struct, kw_only=True, eq=False):
+    """What a process has been told of a job."""
+
+    run: Run
+    attempt: int
+    uid: int | None = None
+    steps: int = 0
+    lines: dict[str, int] = {}
+    marks: Mapping[str, LogMark] = {}
+    silent_until: float = 0.0
+    unreadable_until: float = 0.0
+    gap_told: bool = False
+    reported: Transition | None = None
+
+
+class SimulatedCluster:
+    """The port as one process has it."""
+
+    name = "kubernetes"
+    jobs_outlive_us = True
+
+    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
+        self._namespace, self._process, self._disk = namespace, process, store
+        self._world = namespace.world
+        self.followed: dict[str, _Follow] = {}
+        self._lag = 0.0
+        process.at_end.append(self.followed.clear)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _ask(self, what: str) -> None:
+        """Come to a request: the process may end, and the API server may be away."""
+        self._process.effect(what)
+        world, namespace = self._world, self._namespace
+        if world.happens("away"):
+            namespace.away_until = world.now + world.dice.random() * 60.0
+        if world.now < namespace.away_until:
+            world.sleep(world.dice.random() * 5.0)
+            self._process.effect(what)
+            error = Unreachable("The API server does not answer.")
+            error.cause_id = "api-unreachable"
+            if world.now < namespace.away_until:
+                raise error
+
+    def _read(self, run_id: str) -> Job | None:
+        """Read a job; what is read may be some seconds old."""
+        job = self._namespace.job(run_id)
+        if job is None or self._world.now - job.created_at >= 2.0:
+            return job
+        return None if self._world.happens("stale") else job
+
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
+        run_id, world, namespace = plan.run_id, self._world, self._namespace
+        if run_id in self.followed:
+            return
+        attempt = attempt_of(manifests[-1])
+        try:
+            self._ask("create")
+        except Unreachable as error:
+            raise creation.unknown_error(run_id, "the API server gave no answer.") from error
+        job = namespace.job(run_id)
+        if job is not None and job.attempt < attempt:
+            raise EarlierAttempt("the job of the attempt before is not gone.")
+        if job is None:
+            if world.happens("refused"):
+                raise UsageError("The job is not admitted.", "Ask for less.")
+            if len(namespace.jobs) >= namespace.rooms or world.happens("no_room"):
+                world.met["no_room"] += 1
+                raise NoRoom("quota small has no room for it.")
+            if world.happens("lost_answer"):
+                if world.dice.random() < 0.5:
+                    # It comes late, as a request that was on its way.
+                    late = world.dice.random() * 60.0
+                    world.spawn(lambda: self._come_late(plan, attempt), late)
+                else:
+                    self._new(plan, attempt)
+                raise creation.unknown_error(run_id, "the connection broke.")
+            job = self._new(plan, attempt)
+        self._process.effect("created")
+        self.followed[run_id] = _Follow(
+            run=self._disk.rows[run_id], attempt=attempt, uid=job.uid, lines={}
+        )
+
+    def _new(self, plan: RunPlan, attempt: int) -> Job:
+        if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
+            raise Violation(f"Job {plan.run_id} is on no record.")
+        return self._namespace.new(plan, attempt, self._disk.name)
+
+    def _come_late(self, plan: RunPlan, attempt: int) -> None:
+        if self._namespace.job(plan.run_id) is None:
+            run = self._disk.rows[plan.run_id]
+            if not run.phase.final and run.attempt == attempt:
+                self._new(plan, attempt)
+
+    def clear(self, run_id: str, attempt: int) -> None:
+        self._ask("clear")
+        job = self._namespace.job(run_id)
+        if job is None or job.attempt >= attempt:
+            return
+        if job.cancel is not None:
+            raise BenchError("someone has cancelled its job meanwhile.")
+        self._namespace.check_removal(self._disk, job)
+        self._delete(job)
+        raise EarlierAttempt("the job of the attempt before is not gone.")
+
+    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
+        self._process.effect("resume")
+        self.followed[run.run_id] = _Follow(run=run, attempt=run.attempt, marks=marks, lines={})
+        if (job := self._namespace.job(run.run_id)) is not None:
+            job.users.add(self._disk.name)
+
+    def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
+        self._ask("list")
+        found = []
+        for run_id in list(self._namespace.jobs):
+            if (job := self._read(run_id)) is not None and (run_ids is None or run_id in run_ids):
+                phase = job.end.phase if job.is_over(self._world.now) else Phase.RUNNING
+                found.append(
+                    FoundJob(
+                        run_id=run_id,
+                        known_plan=job.plan,
+                        created_at=job.created_at,
+                        phase=phase,
+                        attempt=job.attempt,
+                    )
+                )
+        return found
+
+    def look(self, run: Run) -> Sequence[JobEvent]:
+        job = self._read(run.run_id)
+        if job is None:
+            return ()
+        seen = [step for step in job.steps if step.at <= self._world.now]
+        return [JobEvent(run_id=run.run_id, transition=step) for step in seen[-1:]]
+
+    def printed(self, run: Run) -> Iterator[LogLine]:
+        self._ask("read logs")
+        job = self._read(run.run_id)
+        return iter(() if job is None else job.printed(self._world.now))
+
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        """Cancel a job; without ``wait`` that goes on until the server has answered."""
+        if not wait:
+            self._process.effect("cancel")
+            self._world.spawn(lambda: self._insist(run_id, cause, cause_id))
+            return
+        self._ask("cancel")
+        self._cancel(run_id, cause, cause_id)
+
+    def _insist(self, run_id: str, cause: str, cause_id: str) -> None:
+        while run_id in self.followed and not self._process.is_dead:
+            if self._world.now >= self._namespace.away_until:
+                self._cancel(run_id, cause, cause_id)
+                return
+            self._world.sleep(2.0)
+
+    def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        job = self._namespace.job(run_id)
+        if job is not None and not job.is_over(self._world.now):
+            job.cancel = (cause, cause_id)
+            job.end = Transition(
+                phase=Phase.CANCELLED, at=self._world.now, cause=cause, cause_id=cause_id
+            )
+            self._delete(job)
+
+    def _delete(self, job: Job) -> None:
+        gone_at = self._world.now + self._world.dice.random() * GRACE
+        job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
+
+    def release(self, run_id: str) -> None:
+        self.followed.pop(run_id, None)
+        job = self._namespace.jobs.get(run_id)
+        if job is not None and job.by != self._disk.name:
+            job.users.discard(self._disk.name)
+
+    def remove(
+        self,
+        run_id: str,
+        collected: Callable[[], Collected] | None = None,
+        *,
+        force: bool = False,
+    ) -> str | None:
+        self._ask("delete")
+        job = self._namespace.job(run_id)
+        if job is None:
+            return None
+        job.users.discard(self._disk.name)
+        if job.users and not force:
+            if collected is not None:
+                collected()
+            return "k8sbench on another machine follows it, too."
+        if not job.is_over(self._world.now):
+            if job.gone_at is None and self._disk.rows[run_id].phase is Phase.SUCCEEDED:
+                raise Violation(f"{self._disk.name}: job {run_id} is deleted while it runs.")
+            self._cancel(run_id, "It was deleted.", "deleted")
+            return None
+        self._namespace.check_removal(self._disk, job)
+        self._delete(job)
+        return None
+
+    def close(self) -> None:
+        self.followed.clear()
+
+    # -- watching -------------------------------------------------------------------------------
+
+    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
+        world = self._world
+        self._process.effect("wait")
+        if not self.followed:
+            return ()
+        patience = 0.0 if seconds == 0.0 else world.dice.choice([0.25, 1.0, 4.0])
+        world.sleep(patience)
+        self._process.effect("wake")
+        if world.happens("stale"):
+            self._lag = world.dice.random() * 5.0
+        if world.now < self._namespace.away_until:
+            return ()
+        events: list[JobEvent] = []
+        for run_id, follow in list(self.followed.items()):
+            events += self._events(run_id, follow)
+        return events
+
+    def _events(self, run_id: str, follow: _Follow) -> list[JobEvent]:
+        world = self._world
+        now = world.now - self._lag
+        if world.happens("silent"):
+            follow.silent_until = world.now + world.dice.random() * 30.0
+        if world.now < follow.silent_until:
+            return []
+        job = self._namespace.job(run_id)
+        if job is None or job.attempt < follow.attempt:
+            return self._absent(run_id, follow)
+        if follow.uid is None:
+            follow.uid = job.uid
+        events: list[JobEvent] = []
+        while job.attempt > follow.attempt:  # another store has begun one
+            again = attempts.elsewhere(job.plan, follow.attempt, job.created_at)
+            events.append(JobEvent(run_id=run_id, transition=again))
+            follow.attempt, follow.steps = follow.attempt + 1, 0
+            follow.lines, follow.marks = {}, {}
+        due = [step for step in job.steps[follow.steps :] if step.at <= now]
+        follow.steps += len(due)
+        for step in due[-2:]:
+            events.append(JobEvent(run_id=run_id, transition=step))
+            follow.reported = step
+        if due and world.happens("doubled"):
+            events.append(events[-1])
+        if due and follow.steps > 2 and world.happens("reordered"):
+            events += [
+                JobEvent(run_id=run_id, transition=job.steps[follow.steps - 2]),
+                JobEvent(run_id=run_id, transition=job.steps[follow.steps - 1]),
+            ]
+        if world.happens("unreadable"):
+            follow.unreadable_until = world.now + world.dice.random() * 2.0 * PATIENCE
+        if world.now >= follow.unreadable_until:
+            events += self._lines(job, follow, now)
+        if now < job.end.at:
+            return events
+        if world.now < follow.unreadable_until:
+            if now >= job.end.at + PATIENCE and job.gone_at is None:
+                del self.followed[run_id]
+                events.append(self._ending(run_id, world.now, LOGS_INCOMPLETE))
+            elif follow.reported is None or follow.reported.cause_id != LOGS_BEING_READ:
+                ending = self._ending(run_id, world.now, LOGS_BEING_READ)
+                follow.reported = ending.transition
+                events.append(ending)
+            return events
+        del self.followed[run_id]
+        events.append(JobEvent(run_id=run_id, transition=job.end))
+        return events
+
+    def _ending(self, run_id: str, at: float, cause_id: str) -> JobEvent:
+        step = Transition(phase=Phase.RUNNING, at=at, cause="Its logs.", cause_id=cause_id)
+        return JobEvent(run_id=run_id, transition=step)
+
+    def _lines(self, job: Job, follow: _Follow, now: float) -> list[JobEvent]:
+        """Return the lines from where the archive ends; lost ones are a gap."""
+        events: list[JobEvent] = []
+        for replica, lines in job.lines.items():
+            begin = follow.lines.get(replica)
+            if begin is None:
+                begin = _after(lines, follow.marks.get(replica), job.lost)
+            end = begin
+            while end < len(lines) and lines[end].at <= min(now, job.end.at):
+                line = lines[end]
+                if f"{replica} {line.text}" in job.lost:
+                    gap = LogGap(replica=replica, after=None, before=None, why="The node is gone.")
+                    events.append(JobEvent(run_id=job.run_id, gap=gap))
+                else:
+                    events.append(JobEvent(run_id=job.run_id, line=line))
+                end += 1
+            follow.lines[replica] = end
+        return events
+
+    def _absent(self, run_id: str, follow: _Follow) -> list[JobEvent]:
+        """Report the end of a job that is not there, or not of this attempt."""
+        del self.followed[run_id]
+        gone = self._namespace.gone.get((run_id, follow.attempt))
+        now = self._world.now
+        if gone is not None and gone.cancel is not None:
+            cause, cause_id = gone.cancel
+            end = Transition(phase=Phase.CANCELLED, at=now, cause=cause, cause_id=cause_id)
+        else:
+            end = Transition(
+                phase=Phase.LOST, at=now, cause="The cluster has none.", cause_id=creation.JOB_GONE
+            )
+        return [JobEvent(run_id=run_id, transition=end)]
+
+
+def _after(lines: Sequence[LogLine], mark: LogMark | None, lost: Collection[str]) -> int:
+    """Return the first line that the archive does not have."""
+    if mark is None:
+        return 0
+    there = [i for i, line in enumerate(lines) if f"{line.replica} {line.text}" not in lost]
+    same = [i for i in there if lines[i].at == mark.at][: mark.lines]
+    return (same[-1] if same else -1) + 1

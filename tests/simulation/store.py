@@ -1,0 +1,279 @@
+"""A store in memory behind the port ``Store``: what is on disk outlives the process that wrote it.
+
+It keeps what the real one keeps, by the rules of the port. What must hold of logs and measurements
+is checked here, where they are written.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from k8sbench.model import creation
+from k8sbench.model.baseline import Baseline
+from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.ports import LogLine, LogMark, RunFilter
+from tests.simulation.world import Process, Violation, World
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Namespace
+
+FULL_SECONDS = 20.0
+"""For which a disk is full."""
+
+
+class Disk:
+    """What one store has kept, whoever wrote it."""
+
+    def __init__(self, name: str, world: World, namespace: Namespace) -> None:
+        self.name, self.world, self.namespace = name, world, namespace
+        self.rows: dict[str, Run] = {}
+        self.lines: dict[str, dict[str, list[LogLine]]] = {}
+        """By run and replica, of all attempts."""
+        self.begins: dict[str, dict[str, int]] = {}
+        """By run and replica: where the lines of the present attempt begin."""
+        self.files: dict[tuple[str, str], bytes] = {}
+        self.claimed: dict[str, Process] = {}
+        self.full_until = 0.0
+
+    def archived(self, run_id: str, replica: str) -> list[LogLine]:
+        """Return the lines of a replica's present attempt."""
+        begin = self.begins.get(run_id, {}).get(replica, 0)
+        return self.lines.get(run_id, {}).get(replica, [])[begin:]
+
+
+class SimulatedClaims:
+    """Which process has which run; what a process has ends with it."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self._disk, self._process = disk, process
+        process.at_end.append(self._give_back)
+
+    def claim(self, run_id: str) -> bool:
+        self._process.effect("claim")
+        return self._disk.claimed.setdefault(run_id, self._process) is self._process
+
+    def release(self, run_id: str) -> None:
+        if self._disk.claimed.get(run_id) is self._process and not self._process.is_dead:
+            del self._disk.claimed[run_id]
+
+    def close(self) -> None:
+        self._give_back()
+
+    def _give_back(self) -> None:
+        mine = [run_id for run_id, owner in self._disk.claimed.items() if owner is self._process]
+        for run_id in mine:
+            del self._disk.claimed[run_id]
+
+
+class SimulatedArchive:
+    """The log files of one run."""
+
+    def __init__(self, store: SimulatedStore, run_id: str) -> None:
+        self._store, self._run_id = store, run_id
+        self._is_open = True
+
+    def write(self, first: LogLine, *more: LogLine) -> None:
+        self._store.write("write lines")
+        disk, lines = self._store.disk, (first, *more)
+        files = disk.lines.setdefault(self._run_id, {})
+        files.setdefault(first.replica, []).extend(lines)
+        disk.namespace.check_archive(disk, self._run_id, first.replica)
+
+    def close(self) -> None:
+        self._is_open = False
+
+
+class SimulatedStore:
+    """The port as one process has it."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self.disk, self._process = disk, process
+        self.claims = SimulatedClaims(disk, process)
+
+    def write(self, what: str) -> None:
+        """Come to a write: the process may end before it, and the disk may be full."""
+        self._process.effect(what)
+        world, disk = self.disk.world, self.disk
+        if world.now < disk.full_until:
+            raise StoreError("The disk is full.", "Make room.")
+        if world.happens("full"):
+            disk.full_until = world.now + FULL_SECONDS
+            raise StoreError("The disk is full.", "Make room.")
+
+    def _put(self, run: Run) -> Run:
+        self.disk.rows[run.run_id] = run
+        return run
+
+    def next_repeat(self, set_name: str, case_key_: str) -> int:
+        taken = {
+            run.plan.repeat
+            for run in self.disk.rows.values()
+            if run.plan.set_name == set_name and case_key(run.plan) == case_key_
+        }
+        return next(number for number in range(1, 1000) if number not in taken)
+
+    def record(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+    ) -> Run:
+        self.write("record")
+        if plan.run_id in self.disk.rows:
+            raise UsageError(f"There is a run {plan.run_id} already.")
+        for run in self.disk.rows.values():
+            same = (run.plan.set_name, run.plan.repeat) == (plan.set_name, plan.repeat)
+            if same and case_key(run.plan) == case_key(plan):
+                raise RepeatTaken("The repeat is taken.")
+        created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
+        return self._put(
+            Run(
+                plan=plan,
+                created_at=at,
+                owner=owner,
+                history=(created,),
+                artifacts=None,
+                location=location,
+            )
+        )
+
+    def move(
+        self,
+        run_id: str,
+        transition: Transition,
+        *,
+        owes: Wish | None = None,
+        image: str | None = None,
+    ) -> Run:
+        self.write(f"move to {transition.phase}")
+        run = self.disk.rows[run_id]
+        if not creation.may_follow(run.history[-1], transition):
+            return run
+        wishes = run.wishes
+        if transition.phase.final:
+            wishes = tuple(wish for wish in wishes if wish.kind != "cancel")
+        if owes is not None and not any(wish.kind == owes.kind for wish in wishes):
+            wishes = (*wishes, owes)
+        self.disk.world.note(
+            f"{self._process.name}: {run_id} {transition.phase} {transition.cause_id or ''}"
+        )
+        return self._put(
+            msgspec.structs.replace(run, history=(*run.history, transition), wishes=wishes)
+        )
+
+    def wish(self, run_id: str, wish: Wish) -> Run:
+        self.write(f"wish to {wish.kind}")
+        run = self.disk.rows[run_id]
+        if wish.kind == "cancel" and run.phase.final:
+            return run
+        others = tuple(other for other in run.wishes if other.kind != wish.kind)
+        return self._put(msgspec.structs.replace(run, wishes=(*others, wish)))
+
+    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+        self.write(f"fulfilled: {kind}")
+        if kind == "cancel":  # no simulated cluster refuses it
+            raise Violation(f"{self.disk.name}: that {run_id} is to end is forgotten.")
+        run = self.disk.rows[run_id]
+        left = tuple(wish for wish in run.wishes if wish.kind != kind)
+        return self._put(msgspec.structs.replace(run, wishes=left))
+
+    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+        self.write("reopen")
+        run = self.disk.rows[plan.run_id]
+        again = creation.again(at)
+        return self._put(
+            msgspec.structs.replace(
+                run, plan=plan, location=location, history=(*run.history, again)
+            )
+        )
+
+    def measured(self, run_id: str, measurement: Measurement) -> Run:
+        self.write("measured")
+        run = self.disk.rows[run_id]
+        if run.measurement is not None:
+            raise Violation(f"{run_id} is measured twice in store {self.disk.name}.")
+        self.disk.namespace.check_measured(self.disk, run_id, gaps=measurement.records)
+        self.disk.world.note(f"{self._process.name}: {run_id} measured")
+        return self._put(msgspec.structs.replace(run, measurement=measurement))
+
+    def run(self, run_id: str) -> Run:
+        self._process.effect("read")
+        if run_id not in self.disk.rows:
+            raise NotFound(f"There is no run {run_id}.")
+        return self.disk.rows[run_id]
+
+    def runs(self, wanted: RunFilter) -> list[Run]:
+        self._process.effect("read")
+        return [
+            run
+            for run in self.disk.rows.values()
+            if wanted.set_name in (None, run.plan.set_name)
+            and wanted.phase in (None, run.phase)
+            and not (wanted.wished and not run.wishes)
+            and not (wanted.unfinished and _is_finished(run))
+        ]
+
+    def ids(self) -> list[str]:
+        return list(self.disk.rows)
+
+    def update_from_folder(self, run_id: str) -> Run:
+        return self.run(run_id)
+
+    def last_written_at(self, run_id: str) -> float | None:
+        return None
+
+    def folder(self, run_id: str) -> pathlib.Path:
+        return pathlib.Path("simulated") / run_id
+
+    def ensure_folder(self, run_id: str) -> None:
+        """Do nothing: there are no files."""
+
+    def keep(self, run_id: str, name: str, text: str) -> None:
+        self.write(f"keep {name}")
+        self.disk.files[run_id, name] = text.encode()
+
+    def kept(self, run_id: str, name: str) -> bytes | None:
+        return self.disk.files.get((run_id, name))
+
+    def archive(self, run_id: str) -> SimulatedArchive:
+        return SimulatedArchive(self, run_id)
+
+    def log_marks(self, run_id: str) -> dict[str, LogMark]:
+        self._process.effect("read")
+        marks = {}
+        for replica in self.disk.lines.get(run_id, {}):
+            if lines := self.disk.archived(run_id, replica):
+                latest = max(line.at for line in lines)
+                first = next(i for i, line in enumerate(lines) if line.at == latest)
+                marks[replica] = LogMark(latest, len(lines) - first)
+        return marks
+
+    def begin_attempt(self, run_id: str) -> None:
+        self.write("begin an attempt")
+        files = self.disk.lines.get(run_id, {})
+        self.disk.begins[run_id] = {replica: len(lines) for replica, lines in files.items()}
+
+    def log_files(self, run_id: str) -> list[pathlib.Path]:
+        return []
+
+    def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
+        raise NotImplementedError
+
+    def baselines(self) -> list[Baseline]:
+        raise NotImplementedError
+
+    def remove_baseline(self, name: str) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.claims.close()
+
+
+def _is_finished(run: Run) -> bool:
+    owes = run.phase is Phase.SUCCEEDED and run.measurement is None
+    return run.phase.final and not owes and not run.wishes

@@ -1,0 +1,154 @@
+"""The life of runs under faults: thousands of schedules, each of them drawn from its seed.
+
+``python -m tests.simulation SEED`` plays one and prints what happened in it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.lifecycle import executor as executors
+from k8sbench.lifecycle import requests
+from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle.executor import Executor
+from k8sbench.lifecycle.followed import FollowedRun
+from k8sbench.model import creation
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.run import Run
+from tests.simulation.schedules import play
+from tests.simulation.store import SimulatedClaims, SimulatedStore
+from tests.simulation.world import Faults, Violation
+
+SCHEDULES = 2_000
+STEPS = 150
+"""The median of the schedules has at least so many."""
+TIMES = 50
+"""Every fault happens at least so often."""
+MOST = 10_000
+"""Schedules within which a fault of the program must be found."""
+
+
+def test_whatever_goes_wrong_the_invariants_hold() -> None:
+    met, steps = Counter[str](), list[int]()
+    for seed in range(SCHEDULES):
+        schedule = play(seed)
+        met += schedule.world.met
+        steps.append(schedule.world.steps)
+    assert statistics.median(steps) >= STEPS
+    rare = {fault: met[fault] for fault in Faults.__struct_fields__ if met[fault] < TIMES}
+    assert rare == {}
+
+
+def test_a_seed_replays() -> None:
+    first, second = play(7), play(7)
+    assert first.world.trace == second.world.trace
+    assert first.world.trace != play(8).world.trace
+
+
+# -- faults of the program are found --------------------------------------------------------------
+
+Breaks = Callable[[pytest.MonkeyPatch], None]
+
+
+def delete_with_unread_logs(patch: pytest.MonkeyPatch) -> None:
+    take = Executor._take_end
+
+    def broken(self: Executor, followed: FollowedRun, end: Transition) -> None:
+        if end.cause_id == LOGS_INCOMPLETE:
+            end = msgspec.structs.replace(end, phase=Phase.FAILED, cause_id=None)
+        take(self, followed, end)
+
+    patch.setattr(Executor, "_take_end", broken)
+
+
+def call_a_lost_answer_failed(patch: pytest.MonkeyPatch) -> None:
+    def broken(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
+        assert isinstance(error, BenchError)
+        return creation.refused(run_id, error, at)
+
+    patch.setattr(requests, "refusal", broken)
+
+
+def read_from_the_beginning(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedStore, "log_marks", lambda *_: {})
+
+
+def follow_what_another_process_follows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedClaims, "claim", lambda *_: True)
+
+
+def forget_a_wish_in_an_outage(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(requests, "is_refused", lambda _: True)
+
+
+def close_before_the_last_line(patch: pytest.MonkeyPatch) -> None:
+    def broken(transition: Transition) -> bool:
+        return transition.phase.final or transition.cause_id in {LOGS_INCOMPLETE, LOGS_BEING_READ}
+
+    patch.setattr(executors, "is_final", broken)
+    take = Executor._take_end
+
+    def over(self: Executor, followed: FollowedRun, end: Transition) -> None:
+        if end.cause_id == LOGS_BEING_READ:
+            end = Transition(phase=Phase.SUCCEEDED, at=end.at, cause="It is done.")
+        take(self, followed, end)
+
+    patch.setattr(Executor, "_take_end", over)
+
+
+def create_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
+    record = SimulatedStore.record
+
+    def broken(self: SimulatedStore, plan: Any, **more: Any) -> Any:
+        run = record(self, plan, **more)
+        self.disk.world.spawn(lambda: self.disk.rows.setdefault(plan.run_id, run), 2.0)
+        return self.disk.rows.pop(plan.run_id)
+
+    patch.setattr(SimulatedStore, "record", broken)
+
+
+def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: Executor, followed: FollowedRun, answer: Future[Any]) -> None:
+        followed.see(deletes=False)
+        self._finish(followed)
+
+    def forgets(context: RunContext, run_id: str) -> Run:
+        return context.store.fulfilled(run_id, "delete")
+
+    patch.setattr(Executor, "_take_deleted", broken)
+    patch.setattr(requests, "delete", forgets)
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        delete_with_unread_logs,
+        call_a_lost_answer_failed,
+        read_from_the_beginning,
+        follow_what_another_process_follows,
+        forget_a_wish_in_an_outage,
+        close_before_the_last_line,
+        create_before_it_is_recorded,
+        forget_what_is_left,
+    ],
+    ids=lambda breaks: breaks.__name__,
+)
+def test_a_fault_of_the_program_is_found(breaks: Breaks, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaks(monkeypatch)
+    assert any(_fails(seed) for seed in range(MOST))
+
+
+def _fails(seed: int) -> bool:
+    try:
+        play(seed)
+    except Violation:
+        return True
+    return False

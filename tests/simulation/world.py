@@ -1,0 +1,213 @@
+"""Virtual time, one seed, and processes that end at any effect.
+
+Whatever runs here is a greenlet: it gives up control where it waits, and where it asks something of
+a cluster or a store. Which of them goes on next, and what goes wrong, is drawn from one generator
+of random numbers, so that a seed replays a schedule step by step.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import msgspec
+from greenlet import getcurrent, greenlet
+
+T = TypeVar("T")
+
+BEGIN = 1_000_000.0
+"""Unix seconds at which every schedule begins."""
+MOST_STEPS = 20_000
+"""Of one schedule: one that takes more does not end."""
+
+
+class Killed(BaseException):
+    """The process has ended; nothing after this is done by it."""
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Faults(msgspec.Struct, frozen=True, kw_only=True):
+    """How likely each fault is at one step, or for one job."""
+
+    kill: float = 0.0
+    """Of the process, at any effect."""
+    lost_answer: float = 0.0
+    """The request was carried out, or not, and nobody says which."""
+    away: float = 0.0
+    """The API server does not answer for a while."""
+    refused: float = 0.0
+    """A request is refused for good."""
+    no_room: float = 0.0
+    """A quota has no room for a job."""
+    stale: float = 0.0
+    """What is read is some seconds old."""
+    silent: float = 0.0
+    """A watch says nothing for a while."""
+    doubled: float = 0.0
+    """An event comes twice."""
+    reordered: float = 0.0
+    """An earlier state is reported once more."""
+    unreadable: float = 0.0
+    """Logs cannot be read for a while."""
+    lost_lines: float = 0.0
+    """Lines are gone with their node."""
+    retried: float = 0.0
+    """The attempt fails in a way that may be better next time."""
+    preempted: float = 0.0
+    """The job is queued again while it runs."""
+    expires: float = 0.0
+    """The job goes by itself soon after its end."""
+    full: float = 0.0
+    """The disk is full for a while."""
+    jump: float = 0.0
+    """The process's clock jumps."""
+
+
+class World:
+    """The clock, the dice, and who waits for which time."""
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        self.seed, self.faults = seed, faults
+        self.dice = random.Random(seed)
+        self.now = BEGIN
+        self.steps = 0
+        self.met: Counter[str] = Counter()
+        """How often each fault happened."""
+        self.trace: list[str] = []
+        self._queue: list[tuple[float, int, greenlet]] = []
+        self._number = 0
+        self._hub = getcurrent()
+
+    def happens(self, fault: str) -> bool:
+        """Draw whether a fault happens now."""
+        likely = getattr(self.faults, fault)
+        if likely and self.dice.random() < likely:
+            self.met[fault] += 1
+            return True
+        return False
+
+    def note(self, text: str) -> None:
+        """Keep what happens, for a schedule that fails."""
+        self.trace.append(f"{self.now - BEGIN:9.2f} {text}")
+
+    def spawn(self, call: Callable[[], Any], after: float = 0.0) -> None:
+        """Have a call made as a greenlet of its own."""
+        self._wake(greenlet(call, parent=self._hub), after)
+
+    def sleep(self, seconds: float) -> None:
+        """Let others go on for so long."""
+        self._wake(getcurrent(), seconds)
+        self._hub.switch()
+
+    def _wake(self, sleeper: greenlet, after: float) -> None:
+        self._number += 1
+        heapq.heappush(self._queue, (self.now + max(0.0, after), self._number, sleeper))
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Go on until nobody waits any more, or that is enough."""
+        while self._queue and not is_over():
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise Violation(f"It does not end within {MOST_STEPS} steps.")
+            at, _, sleeper = heapq.heappop(self._queue)
+            self.now = max(self.now, at)
+            if not sleeper.dead:
+                sleeper.parent = self._hub
+                sleeper.switch()
+
+
+class Process:
+    """A process of a machine: it may be killed at any effect, and its clock may be wrong."""
+
+    def __init__(self, world: World, name: str, *, may_die: bool = True) -> None:
+        self.world, self.name = world, name
+        self.is_dead = False
+        self._may_die = may_die
+        self._offset = 0.0
+        self.at_end: list[Callable[[], None]] = []
+        """Is called when the process has ended, however it did."""
+
+    def clock(self) -> float:
+        """Return what the process takes for the time, Unix seconds."""
+        if self.world.happens("jump"):
+            self._offset = self.world.dice.choice([0.0, 5.0, -5.0, 90.0, -90.0])
+        return self.world.now + self._offset
+
+    def effect(self, what: str) -> None:
+        """Come to an effect: others may go on, and the process may end here."""
+        if self.is_dead:
+            raise Killed(self.name)
+        self.world.steps += 1
+        if self._may_die and self.world.happens("kill"):
+            self.end(f"killed at {what}")
+            raise Killed(self.name)
+        if self.world.dice.random() < 0.15:
+            self.world.sleep(self.world.dice.random() * 2.0)
+            if self.is_dead:
+                raise Killed(self.name)
+
+    def end(self, how: str) -> None:
+        """End the process: what it held is given back by the system."""
+        if not self.is_dead:
+            self.world.note(f"{self.name}: {how}")
+            self.is_dead = True
+            for call in self.at_end:
+                call()
+
+    def run(self, main: Callable[[], None], after: float = 0.0) -> None:
+        """Run its program as soon as that time has passed."""
+
+        def body() -> None:
+            self.world.note(f"{self.name}: begins")
+            try:
+                main()
+            except Killed:
+                return
+            self.end("ends")
+
+        self.world.spawn(body, after)
+
+
+class Calls:
+    """The pool of a process: each call is a greenlet that begins a little later."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def start(self, call: Callable[[], T], name: str) -> Future[T]:
+        """Have a call made."""
+        future: Future[T] = Future()
+
+        def body() -> None:
+            try:
+                self._process.effect(name)
+                result = call()
+            except Killed:
+                return
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self._process.world.spawn(body, self._process.world.dice.random() * 3.0)
+        return future
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long."""
+        self._process.world.sleep(seconds)
+        if self._process.is_dead:
+            raise Killed(self._process.name)
+
+    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
+        """Wait until all of these calls are done, or so long."""
+        until = self._process.world.now + (math.inf if seconds is None else seconds)
+        while not all(call.done() for call in calls) and self._process.world.now < until:
+            self.wait(1.0)
