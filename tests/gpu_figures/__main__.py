@@ -3,11 +3,10 @@
     python3 -m tests.gpu_figures FILE [--wheels FOLDER] [--rehearse] ...
 
 In this order: the systems at full size in FP32 and in AMP; ``k8sbench submit resnet50 --backend
-local``; the tests of ``tests/gpu``; the step times of the trainers beside plain loops
-(``tests/bench/trainers.py``). What comes first matters most. Each part has a limit of time, which
-leaves the later parts theirs, and what it does not use is theirs, too. A failure ends no more than
-its own line. FILE has all that is printed, as it comes, and the whole text of failed tests. Exit
-code 0 if every row has a figure and every part has succeeded or been skipped for want of a
+local``; the tests of ``tests/gpu``. What comes first matters most. Each part has a limit of time,
+which leaves the later parts theirs, and what it does not use is theirs, too. A failure ends no more
+than its own line. FILE has all that is printed, as it comes, and the whole text of failed tests.
+Exit code 0 if every row has a figure and every part has succeeded or been skipped for want of a
 package, 1 if not, 6 without a GPU.
 
 It needs PyTorch or Paddle, psutil, PyYAML and pytest; ``submit`` also needs what the wheels bring
@@ -24,7 +23,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +36,7 @@ from tests.gpu_figures import bounded, rows, shared_tests, wheels
 from tests.gpu_figures.bounded import ROOT, Ended
 
 SECONDS = 520.0
-RESERVED = {"rows": 0.0, "submit": 60.0, "tests": 110.0, "ratios": 110.0}
+RESERVED = {"rows": 0.0, "submit": 60.0, "tests": 110.0}
 """Part → seconds that the parts before it leave to it."""
 LEAST_SECONDS = 10.0
 """A program is not started with less."""
@@ -45,8 +44,6 @@ MODULES = {"pytorch": "torch", "paddle": "paddle"}
 TIERS = {"pytorch": "gpu", "paddle": "gpu-paddle"}
 MOST_TEST_PROCESSES = 6
 """Each starts up to two trainers on the GPU, which take a gigabyte each of its memory."""
-PAIRS = ("--device", "cuda", "--pairs", "7", "--block-seconds", "0.4")
-REHEARSED_PAIRS = ("--device", "cpu", "--pairs", "2", "--no-limits")
 SHARE_OF_MEMORY = 0.8
 """Of what is available on the host, the most that a program may hold."""
 NO_GPU = 6
@@ -256,34 +253,6 @@ def _tests(run: Run, folder: Path) -> Verdict:
     return Verdict(verdict, results.succeeded and not broken)
 
 
-def _ratios(run: Run, folder: Path) -> Verdict:
-    """Print the step times beside plain loops."""
-    del folder
-    run.say("## Step times beside plain loops", "")
-    pairs = REHEARSED_PAIRS if run.options.rehearse else PAIRS
-    bench = [sys.executable, "tests/bench/trainers.py", "--part", "steps", *pairs]
-    trainers = list(_trainers(run))
-    failed = []
-    for number, trainer in enumerate(trainers):
-        seconds = run.seconds_for("ratios") / (len(trainers) - number)
-        (ended,) = run.start([*bench, "--only", trainer], seconds=seconds)
-        run.say("```text", f"{trainer}: {_how(ended)}", *ended.lines, "```", "")
-        if ended.code != 0:
-            failed.append(trainer)
-    verdict = (
-        f"{_and(failed)} failed, missed a limit or had too little time" if failed else "all ok"
-    )
-    return Verdict(verdict, not failed)
-
-
-def _trainers(run: Run) -> Iterator[str]:
-    from tests.bench.sides.cases import TRAINERS
-
-    for case in TRAINERS:
-        if case.framework in run.frameworks and run.options.only in case.trainer:
-            yield case.trainer
-
-
 def _how(ended: Ended) -> str:
     return ended.stopped or f"exit code {ended.code}"
 
@@ -292,7 +261,7 @@ def _and(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 
-PARTS = {"rows": _rows, "submit": _submit, "tests": _tests, "ratios": _ratios}
+PARTS = {"rows": _rows, "submit": _submit, "tests": _tests}
 
 if __name__ == "__main__":
     sys.exit(main())

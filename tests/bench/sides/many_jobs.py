@@ -7,9 +7,8 @@ kept is held against the files that the fake pods' logs are served from.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,10 @@ from tests.harness.cluster import audit
 from tests.harness.cluster.nodes import RUN_FOR
 
 REPLICAS = 4
-LINES = 50
-"""Of each pod's log."""
 _RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
 _BENCHMARK = {
     "name": "small",
-    "title": "A job for the bench of many",
+    "title": "A job of which there are many",
     "task": "nothing: its pods are fake",
     "unit": "images",
     "default_framework": "pytorch",
@@ -63,13 +60,6 @@ def write_benchmark(folder: Path, run_for: str) -> list[str]:
     }
     pools.write_text(yaml.safe_dump({"pools": [pool]}))
     return [str(benchmark), f"--replicas={REPLICAS}", "--gpus=1", f"--pools={pools}"]
-
-
-def log_lines(start: datetime) -> Iterator[tuple[datetime, str]]:
-    """Yield the log of every pod: stamps and lines."""
-    for step in range(1, LINES + 1):
-        text = f"step {step}/{LINES} loss {2 - step / 100:.3f} {400 + step % 7}.5 img/s"
-        yield start + timedelta(milliseconds=37 * step), text
 
 
 @dataclass
@@ -136,10 +126,3 @@ def _most(ends: list[tuple[str, int]]) -> int:
         now += step
         most = max(most, now)
     return most
-
-
-def stamped(lines: Iterable[tuple[datetime, str]]) -> str:
-    """Write lines as a container runtime does."""
-    return "".join(
-        f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z stdout F {text}\n" for at, text in lines
-    )
