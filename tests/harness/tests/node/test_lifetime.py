@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,11 +12,8 @@ import pytest
 
 from tests import tiers
 from tests.harness.cluster import fixture, host
-from tests.harness.cluster.processes import Processes
 from tests.harness.node import cgroups
 from tests.harness.node.inside import SETTINGS
-from tests.harness.node.machine import Machine
-from tests.harness.node.needs import PATH
 from tests.tiers import ROOT
 
 FOLDERS = (
@@ -36,14 +32,6 @@ namespace.create(faults.pod("one", faults.WAITS))
 namespace.wait_for_pods(1)
 print(own.nodes[0].machine.cgroup, flush=True)
 sys.stdin.read()
-"""
-# Hears nothing, and its child has a session of its own and another parent.
-DEAF = """
-import signal, subprocess, sys
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-words = (sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()")
-subprocess.Popen(words, start_new_session=True)
-signal.pause()
 """
 
 
@@ -117,68 +105,3 @@ def test_a_node_and_its_pods_end_with_the_process_that_started_them_even_when_th
 
 def is_kubelet(process: psutil.Process) -> bool:
     return process.name() == "kubelet"
-
-
-@pytest.fixture
-def subreaper(folder: Path) -> Iterator[Processes]:
-    folder.mkdir()
-    made = Processes.begin(folder, private=True)
-    yield made
-    made.end()
-    assert not folder.exists()
-
-
-@pytest.fixture
-def machine(subreaper: Processes) -> Machine:
-    """Start the machine of a node, with a process in it that does not want to end."""
-    folder = subreaper.folder
-    made = Machine(
-        name="node-0",
-        socket_folder=str(folder / "node-0"),
-        data=str(folder / "data"),
-        cgroup=f"k8sbench-test-{os.getpid()}",
-        router="198.18.250.9/30",
-        address="198.18.250.10/30",
-        pods="10.244.0.0/24",
-    )
-    for one in (Path(made.socket_folder, "log"), Path(made.data)):
-        one.mkdir(parents=True)
-    file = folder / "machine.json"
-    made.write(file)
-    environ = {"PATH": PATH, "PYTHONPATH": str(ROOT)}
-    subreaper.start(
-        "node-0", (sys.executable, "-m", "tests.harness.node.machine", str(file)), environ
-    )
-    inside = Processes(Path(made.socket_folder))
-    listens = inside.folder / "subreaper.sock"
-    assert host.eventually(listens.exists), subreaper.log("node-0").read_text()
-    inside.start("deaf", (sys.executable, "-c", DEAF), {"PATH": PATH})
-    assert host.eventually(lambda: inside.log("deaf").read_text() != "")
-    assert cgroups.roots(made.cgroup)
-    return made
-
-
-def by_end(subreaper: Processes) -> None:
-    subreaper.end()
-
-
-def by_kill_of_the_subreaper(subreaper: Processes) -> None:
-    assert subreaper.pid is not None
-    psutil.Process(subreaper.pid).kill()
-
-
-@pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("ends", [by_end, by_kill_of_the_subreaper])
-def test_nothing_is_left_of_a_machine(
-    subreaper: Processes, machine: Machine, ends: Callable[[Processes], None]
-) -> None:
-    (deaf,) = (one for one in host.processes_of(Path(machine.socket_folder)) if is_parent(one))
-    where = pid_namespace_of(deaf)
-    assert len(same_namespace("pid", where)) == 3  # its subreaper, and two that do not want to end
-    ends(subreaper)
-    assert host.eventually(lambda: not same_namespace("pid", where))
-    assert host.eventually(lambda: not cgroups.roots(machine.cgroup))
-
-
-def is_parent(process: psutil.Process) -> bool:
-    return bool(process.children())
