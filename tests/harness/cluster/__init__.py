@@ -1,7 +1,7 @@
 """A real Kubernetes for the tests, that they start and end themselves.
 
-``python -m tests.harness.cluster up`` starts one that stays, ``down`` ends it, ``status`` shows it;
-tests take the fixtures of ``fixture``. From below: ``tools`` builds the programs that
+``python -m tests.harness.cluster`` starts one to look at, until Ctrl-C; tests take the fixtures of
+``fixture``. From below: ``tools`` builds the programs that
 ``tests/harness/tools/cluster/go.mod`` pins, ``pki`` makes the certificates, ``network`` finds a
 network of its own or free ports, ``subreaper`` is the program that starts every process and ends
 them all, ``processes`` talks to it, ``components`` knows each program's arguments, ``objects`` what

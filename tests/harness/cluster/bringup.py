@@ -9,8 +9,6 @@ missing.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -23,12 +21,11 @@ from tests.harness.cluster import components, kubeconfig, network, nodes, object
 from tests.harness.cluster.cluster import stream
 from tests.harness.cluster.components import Layout
 from tests.harness.cluster.own import DidNotStart, OwnCluster
-from tests.harness.cluster.processes import NoCluster, Processes, ProcessTrouble
+from tests.harness.cluster.processes import Processes
 
 NODES = 4
 """Fake nodes: the smallest number on which the reports' largest case, 4x8, fits."""
 _GPUS = nodes.GPUS
-_NOTE = "cluster.json"
 # Checked by the API server alone: for more, kubectl would first load its description of all types.
 _CREATE = ("create", "--validate=ignore")
 
@@ -65,26 +62,10 @@ def start(
             cluster = kind(layout, processes, why_not_private)
             _write_files(layout)
             _start_components(cluster, options)
-            _write_note(cluster)
         except BaseException:
             processes.end()
             raise
     return cluster
-
-
-def find(folder: Path, kind: Kind = OwnCluster) -> OwnCluster:
-    """Find a cluster that another process started there; raises NoCluster."""
-    processes = Processes(folder)
-    try:
-        processes.list()
-        note = json.loads((folder / _NOTE).read_text())
-    except (ProcessTrouble, FileNotFoundError) as wrong:
-        raise NoCluster(f"the cluster in {folder} is not up") from wrong
-    processes.pid = note["pid"]
-    place = network.Place(**note["place"])
-    programs = tools.Programs(Path(note["programs"]))
-    layout = Layout(folder, place, pki.Pki(folder / "pki"), programs)
-    return kind(layout, processes, note["why_not_private"])
 
 
 def _placed(
@@ -172,14 +153,3 @@ def _is_ready(node: dict[str, Any]) -> bool:
     conditions = node["status"].get("conditions", ())
     states = {one["type"]: one["status"] for one in conditions}
     return states.get("Ready") == "True" and taints == {"nvidia.com/gpu"}
-
-
-def _write_note(cluster: OwnCluster) -> None:
-    layout = cluster.layout
-    note = {
-        "pid": cluster.processes.pid,
-        "place": dataclasses.asdict(layout.place),
-        "programs": str(layout.programs.folder),
-        "why_not_private": cluster.why_not_private,
-    }
-    layout.folder.joinpath(_NOTE).write_text(json.dumps(note))

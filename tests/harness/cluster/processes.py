@@ -1,11 +1,9 @@
-"""The processes of one cluster, for the process that started it and for later ones."""
+"""The processes of one cluster."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -37,7 +35,6 @@ class State:
 
     name: str
     pid: int
-    started: float
     status: int | None
 
     @property
@@ -105,12 +102,6 @@ class Processes:
         """Have a file of the host exist until the end."""
         self._ask("borrow", path=str(path))
 
-    def stay(self) -> None:
-        """Let the cluster outlive this process."""
-        self._ask("stay")
-        if self._subreaper is not None:
-            self._subreaper.returncode = 0  # not ours to wait for any more
-
     def end(self) -> None:
         """End everything and wait for that; kills the subreaper if it does not answer."""
         try:
@@ -122,8 +113,6 @@ class Processes:
             if self._subreaper.stdin is not None:
                 self._subreaper.stdin.close()
             self._subreaper.wait(GRACE)
-        elif self.pid is not None:
-            _wait_for(self.pid)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def log(self, name: str) -> Path:
@@ -150,11 +139,3 @@ class Processes:
         if "error" in answer:
             raise ProcessTrouble(f"{operation}: {answer['error']}")
         return answer
-
-
-def _wait_for(pid: int) -> None:
-    """Wait for the end of a process that is not our child."""
-    with contextlib.suppress(ProcessLookupError):
-        pidfd = os.pidfd_open(pid)
-        select.select([pidfd], [], [], GRACE)
-        os.close(pidfd)

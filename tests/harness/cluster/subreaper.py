@@ -6,7 +6,7 @@ left, and removes the cluster's folder,
 
 - when it is asked to, on its socket or by SIGTERM;
 - when the process that it is tied to is gone, however it went: the other end of its stdin closes,
-  a pidfd becomes readable. ``stay`` unties it, for a cluster that outlives a command.
+  a pidfd becomes readable.
 
 Should it be killed itself, the kernel kills its children with it (PR_SET_PDEATHSIG). With
 ``--private`` it first enters a network namespace of its own and a mount namespace that the host's
@@ -79,7 +79,6 @@ class Process:
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self.popen = popen
         self.pid = popen.pid
-        self.started = time.time()
         self.status: int | None = None
         """Exit status, negative where a signal ended it; None while it runs."""
 
@@ -122,7 +121,6 @@ class Subreaper:
             "signal": self.signal,
             "list": self.list,
             "borrow": self.borrow,
-            "stay": self.stay,
         }
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._alarm, bell = os.pipe()
@@ -233,7 +231,7 @@ class Subreaper:
         self._hear()
         return {
             "processes": [
-                {"name": name, "pid": one.pid, "started": one.started, "status": one.status}
+                {"name": name, "pid": one.pid, "status": one.status}
                 for name, one in self.processes.items()
             ]
         }
@@ -243,11 +241,6 @@ class Subreaper:
         path = Path(wish["path"])
         if path not in self.borrowed:
             self.borrowed[path] = Borrowed(path)
-        return {}
-
-    def stay(self, wish: Any) -> Answer:
-        """Outlive the process that started us."""
-        self._ties.clear()
         return {}
 
     def _end(self, process: Process, grace: float) -> None:

@@ -5,7 +5,7 @@ are in namespaces of their own (``machine.py``, ``inside.py``), so that nothing 
 it, and nothing that a kubelet changes is the host's. Its cgroups are below one root of its own.
 The nodes hang on the cluster's network namespace, which routes between them; the cluster's DNS
 listens there. ``bringup.start`` gives a cluster with nodes, ``fixture.py`` the same as fixtures,
-``python -m tests.harness.cluster up --real 2`` one to look at.
+``python -m tests.harness.cluster --real 2`` one to look at.
 
 - ``image.py``: an image with this Python, made without a registry.
 - ``frameworks.py``: the site-packages of this Python as a claim, and node pools that use it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.harness.cluster import bringup, tools
-from tests.harness.cluster.processes import NoCluster
 from tests.harness.node import frameworks, image
 from tests.harness.node.cluster import Node, NodeCluster
 
 NODES = 2
-_NOTE = "nodes.json"
 
 
 def start(
@@ -40,25 +37,10 @@ def start(
             list(pool.map(partial(_fill, cluster, archives), cluster.nodes))
             cluster.wait_for(*cluster.components)
             cluster.pools.write_text(frameworks.pools())
-            note = {"count": count, "programs": str(programs.folder)}
-            folder.joinpath(_NOTE).write_text(json.dumps(note))
         except BaseException:
             cluster.end()
             raise
     return cluster
-
-
-def find(folder: Path) -> NodeCluster:
-    """Find a cluster with real nodes that another process started there; raises NoCluster."""
-    try:
-        note = json.loads(folder.joinpath(_NOTE).read_text())
-    except FileNotFoundError as wrong:
-        raise NoCluster(f"no cluster with real nodes is in {folder}") from wrong
-    programs = tools.Programs(Path(note["programs"]))
-    kind = partial(NodeCluster, programs=programs, count=note["count"])
-    found = bringup.find(folder, kind)
-    assert isinstance(found, NodeCluster)
-    return found
 
 
 def _begin(cluster: NodeCluster, node: Node) -> None:
