@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from k8sbench.trainers.parts.events import line
-from tests.gpu_figures import bounded, rows, shared_tests, wheels
+from tests.gpu_figures import bounded, rows, wheels
 from tests.gpu_figures.bounded import ROOT, Ended
 from tests.gpu_figures.rows import Case, cases
 from tests.trainers.paddle_runs import import_paddle
@@ -155,60 +155,6 @@ def test_a_program_ends_at_its_limit_of_memory_with_all_that_it_has_started(
     assert (ended.code, ended.stopped) == (None, "stopped: held more than 200 MiB of memory")
     child = int(ended.lines[0])
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_program_ends_at_its_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "GRACE_SECONDS", 0.1)
-    (ended,) = bounded.run([[sys.executable, "-c", STUBBORN, "0"]], seconds=1)
-    assert (ended.code, ended.stopped) == (None, "stopped after 1 s")
-
-
-def test_a_program_that_ends_by_itself_has_its_code_and_its_lines() -> None:
-    commands = [[sys.executable, "-c", f"print({code}); exit({code})"] for code in (0, 3)]
-    ended = bounded.run(commands, seconds=200)
-    assert ended == [Ended(["0"], 0, None), Ended(["3"], 3, None)]
-
-
-# Tests that several processes share
-
-SOME = """
-import os, pytest
-pytestmark = pytest.mark.timeout(100)
-@pytest.mark.parametrize("number", range(20))
-def test_that_passes(number): pass
-def test_that_fails(): assert 1 == 2, "Traceback\\nValueError: of a program\\nwarning"
-def test_that_is_skipped(): pytest.skip("not here")
-def test_that_ends_its_process(): os._exit(9)
-def test_that_comes_last(): pass
-"""
-
-
-def test_processes_share_tests_and_keep_results_up_to_their_end(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "test_some.py").write_text(SOME)
-    (tmp_path / "test_broken.py").write_text("import no_such_module")
-    (tmp_path / "shared").mkdir()
-    words = ["-q", "-p", "no:cacheprovider", "-p", shared_tests.__name__]
-    options = [shared_tests.OPTION, str(tmp_path / "shared"), "--rootdir", str(tmp_path)]
-    command = [sys.executable, "-m", "pytest", *words, *options, str(tmp_path)]
-    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
-    ended = bounded.run([command, command], seconds=200, environ=environ)
-    found = shared_tests.Results.read(tmp_path / "shared")
-    assert sorted(each.code or 0 for each in ended) == [1, 9], ended
-    assert found.lines() == [
-        "21 passed, 2 failed, 1 skipped, 1 without a result",
-        "without a result: test_some.py::test_that_ends_its_process",
-        "failed: test_broken.py: ModuleNotFoundError: No module named 'no_such_module'",
-        "failed: test_some.py::test_that_fails: ValueError: of a program",
-        "1 × not here",
-    ]
-    assert "E     warning" in found.failures()["test_some.py::test_that_fails"]
-    assert not found.succeeded
-    kept = "".join(path.read_text() for path in (tmp_path / "shared").glob("*.results"))
-    assert kept.count("test_that_passes") == 20
-
-
-def test_no_result_at_all_is_no_success(tmp_path: pathlib.Path) -> None:
-    assert not shared_tests.Results.read(tmp_path).succeeded
 
 
 # Wheels

@@ -1,7 +1,7 @@
 """The restricted Pod Security Standard as a checker of pod specs, for these tests.
 
 Written from https://kubernetes.io/docs/concepts/security/pod-security-standards/ and not from our
-templates: it knows fields that we never write.
+templates. In ``tests/cluster`` the API server itself enforces the standard.
 """
 
 from __future__ import annotations
@@ -12,12 +12,6 @@ from typing import Any
 VOLUMES = {
     *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim"),
     *("projected", "secret"),
-}
-SYSCTLS = {
-    *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies"),
-    *("net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start"),
-    *("net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time"),
-    *("net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes"),
 }
 
 
@@ -39,12 +33,8 @@ def _of_pod(pod: Mapping[str, Any]) -> Iterator[str]:
     for volume in pod.get("volumes", ()):
         if not set(volume) - {"name"} <= VOLUMES:
             yield "volume types"
-    for sysctl in security.get("sysctls", ()):
-        if sysctl["name"] not in SYSCTLS:
-            yield "sysctls"
     if security.get("runAsUser") == 0:
         yield "runAsUser"
-    yield from _of_either(security)
 
 
 def _of_container(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
@@ -58,8 +48,6 @@ def _of_container(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Itera
         yield "capabilities.drop"
     if set(capabilities.get("add", ())) - {"NET_BIND_SERVICE"}:
         yield "capabilities.add"
-    if security.get("procMount", "Default") != "Default":
-        yield "procMount"
     if any(port.get("hostPort") for port in container.get("ports", ())):
         yield "hostPort"
     if security.get("runAsNonRoot", above.get("runAsNonRoot")) is not True:
@@ -69,16 +57,3 @@ def _of_container(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Itera
     seccomp = security.get("seccompProfile", above.get("seccompProfile", {}))
     if seccomp.get("type") not in ("RuntimeDefault", "Localhost"):
         yield "seccompProfile"
-    yield from _of_either(security)
-
-
-def _of_either(security: Mapping[str, Any]) -> Iterator[str]:
-    if security.get("windowsOptions", {}).get("hostProcess"):
-        yield "hostProcess"
-    profile = security.get("appArmorProfile", {}).get("type", "RuntimeDefault")
-    if profile not in ("RuntimeDefault", "Localhost"):
-        yield "appArmorProfile"
-    options = security.get("seLinuxOptions", {})
-    types = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
-    if options.get("type", "") not in types or options.get("user") or options.get("role"):
-        yield "seLinuxOptions"
