@@ -1,8 +1,11 @@
-"""How Hypothesis looks for examples: the same ones in every run, on a machine of any speed."""
+"""How Hypothesis looks for examples, the same in every run; and a command line for tests."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.unit.command_line import Cli
 
 QUICK = 25
 """Examples for each test in ``make unit``; Hypothesis' own number, 100, in ``make test``."""
@@ -17,3 +20,9 @@ settings.register_profile(
     "soak", settings.get_profile("k8sbench"), derandomize=False, max_examples=SOAK
 )
 settings.load_profile("k8sbench")
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Type commands of k8sbench."""
+    return Cli(capsys)

@@ -16,9 +16,10 @@ from click.testing import CliRunner, Result
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.commands import benchmarks
-from k8sbench.cli.main import COMMANDS, main
+from k8sbench.cli.main import COMMANDS
 from tests.tiers import ROOT
 from tests.unit.chart.test_generated import holds
+from tests.unit.command_line import Cli
 
 NAMES = ["arcface", "deeplabv3p", "resnet50", "tsm"]
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -111,21 +112,17 @@ def test_a_file_with_a_built_in_name_says_so_beside_the_data(tmp_path: pathlib.P
     assert "also a built-in benchmark" in result.stderr
 
 
-def test_mistakes_end_with_code_2_and_one_clear_message(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["benchmarks", "resnet5"]) == 2
-    assert "Did you mean resnet50?" in capsys.readouterr().err
+def test_mistakes_end_with_code_2_and_one_clear_message(tmp_path: pathlib.Path, cli: Cli) -> None:
+    assert "Did you mean resnet50?" in cli("benchmarks", "resnet5", code=2).err
     path = tmp_path / "mine.yaml"
     path.write_text(MINE.read_text().replace("    batch_size:", "    batchsize:", 1))
-    assert main(["benchmarks", str(path)]) == 2
-    shown = capsys.readouterr()
+    shown = cli("benchmarks", str(path), code=2)
     assert shown.out == ""
     assert re.search(rf"error: {re.escape(str(path))}:\d+: unknown key", shown.err)
     assert "Did you mean" in shown.err
     assert "Traceback" not in shown.err
     for strange in ("/dev/zero", str(tmp_path), "/no/such/file.yaml"):
-        assert main(["benchmarks", strange]) == 2
+        cli("benchmarks", strange, code=2)
 
 
 def test_the_help_line_is_the_one_of_the_overview() -> None:

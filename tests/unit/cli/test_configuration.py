@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import click
 import pytest
 
 from k8sbench.cli import configuration, main
+from tests.unit.command_line import Cli
 
 Write = Callable[[str], pathlib.Path]
 Shown = Callable[..., dict[str, tuple[Any, str]]]
@@ -43,25 +43,22 @@ def _written(path: pathlib.Path, text: str) -> pathlib.Path:
 
 
 @pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+def shown(cli: Cli) -> Shown:
     """``config show``: key → value and source, of one command."""
 
     def show(*words: str) -> dict[str, tuple[Any, str]]:
-        assert main.main(["config", "show", *words, "-o", "json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = cli.json("config", "show", *words, "-o", "json")
         return {each["key"]: (each["value"], each["source"]) for each in found}
 
     return show
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main.main([*(words or ("config", "show"))]) == 2
-    return capsys.readouterr().err
+def refused(cli: Cli, *words: str) -> str:
+    return cli(*(words or ("config", "show")), code=2).err
 
 
-def plan_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main.main(["render", "resnet50", "--gpus", "1", *words]) == 0
-    return capsys.readouterr().err
+def plan_of(cli: Cli, *words: str) -> str:
+    return cli("render", "resnet50", "--gpus", "1", *words).err
 
 
 def test_a_flag_comes_before_the_environment_the_project_the_user_and_the_default(
@@ -90,18 +87,11 @@ def test_a_flag_comes_before_the_environment_the_project_the_user_and_the_defaul
     ],
 )
 def test_a_password_in_a_url_is_not_shown_from_wherever_it_is(
-    url: str,
-    hidden: str,
-    project: Write,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    url: str, hidden: str, project: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def both() -> str:
-        text = ""
-        for words in ((), ("list",), ("-o", "json"), ("list", "-o", "json")):
-            assert main.main(["config", "show", *words]) == 0
-            text += "".join(capsys.readouterr())
-        return text
+        ways = ((), ("list",), ("-o", "json"), ("list", "-o", "json"))
+        return "".join(text for words in ways for text in cli("config", "show", *words))
 
     project(f'store = "{url}"\n')
     assert "hunt" not in both()
@@ -113,7 +103,7 @@ def test_a_password_in_a_url_is_not_shown_from_wherever_it_is(
 
 @pytest.mark.parametrize("key", ["prometheus", "image-registry", "store", "url"])
 def test_a_url_with_a_password_is_not_repeated_where_it_is_refused_either(
-    key: str, project: Write, capsys: pytest.CaptureFixture[str]
+    key: str, project: Write, cli: Cli
 ) -> None:
     names = [
         name
@@ -122,37 +112,31 @@ def test_a_url_with_a_password_is_not_repeated_where_it_is_refused_either(
     ]
     for name in names:
         project(f'["{name}"]\n{key} = "http://me:hunter2@proxy:8080/"\n')
-        main.main(["config", "show", *name.split(), "-o", "json"])
-        assert "hunter2" not in "".join(capsys.readouterr()), name
+        printed = cli("config", "show", *name.split(), "-o", "json", code=None)
+        assert "hunter2" not in "".join(printed), name
     assert names
 
 
 def test_a_command_takes_what_config_show_says_and_a_flag_before_it(
-    project: Write, user: Write, capsys: pytest.CaptureFixture[str]
+    project: Write, user: Write, cli: Cli
 ) -> None:
     user("batch-size = 32\n[render]\nbatch-size = 48\n")
-    assert "batch 48 " in plan_of(capsys)
+    assert "batch 48 " in plan_of(cli)
     project("batch-size = 64\n")
-    assert "batch 64 " in plan_of(capsys)
-    assert "batch 16 " in plan_of(capsys, "--batch-size", "16")
+    assert "batch 64 " in plan_of(cli)
+    assert "batch 16 " in plan_of(cli, "--batch-size", "16")
 
 
 def test_the_environment_comes_before_a_file_where_no_option_names_the_variable(
-    project: Write,
-    shown: Shown,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
+    project: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, cli: Cli
 ) -> None:
     file = project('store = "here"\n')
     folder = str(tmp_path / "project" / "here")  # relative to the file, wherever one works
     assert shown("list")["store"] == (folder, str(file))
-    assert main.main(["store", "info"]) == 0
-    assert folder in capsys.readouterr().out
+    assert folder in cli("store", "info").out
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "there"))
     assert shown("list")["store"] == (str(tmp_path / "there"), "environment K8SBENCH_STORE")
-    assert main.main(["store", "info"]) == 0
-    assert str(tmp_path / "there") in capsys.readouterr().out
+    assert str(tmp_path / "there") in cli("store", "info").out
 
 
 def test_a_table_is_for_one_command_and_comes_before_what_is_for_all(
@@ -167,17 +151,14 @@ def test_a_table_is_for_one_command_and_comes_before_what_is_for_all(
 
 
 @pytest.mark.parametrize("name", [*main.names()])
-def test_every_option_of_a_command_can_be_in_a_file(
-    project: Write, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_every_option_of_a_command_can_be_in_a_file(project: Write, cli: Cli, name: str) -> None:
     command = main.find(name)
     assert command is not None
     for key, param in configuration.options(command).items():
         if key in configuration.ASKED_EACH_TIME:
             continue
         file = project(f'["{name}"]\n{key} = {_sample(param)}\n')
-        assert main.main(["config", "show", *name.split(), "-o", "json"]) == 0
-        rows = json.loads(capsys.readouterr().out)
+        rows = cli.json("config", "show", *name.split(), "-o", "json")
         assert {row["key"]: row["source"] for row in rows}[key] == str(file), key
 
 
@@ -203,10 +184,10 @@ def _sample(param: click.Option) -> str:
     ],
 )
 def test_an_unknown_key_is_an_error_that_names_its_file(
-    project: Write, capsys: pytest.CaptureFixture[str], text: str, message: str
+    project: Write, cli: Cli, text: str, message: str
 ) -> None:
     file = project(text)
-    err = refused(capsys, "list")
+    err = refused(cli, "list")
     assert err.startswith(f"error: {file}: ")
     assert message in err
 
@@ -221,10 +202,10 @@ def test_an_unknown_key_is_an_error_that_names_its_file(
     ],
 )
 def test_an_unknown_key_s_error_names_the_nearest_one(
-    project: Write, capsys: pytest.CaptureFixture[str], text: str, near: str
+    project: Write, cli: Cli, text: str, near: str
 ) -> None:
     project(text)
-    assert f"Did you mean {near}?" in refused(capsys)
+    assert f"Did you mean {near}?" in refused(cli)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +221,10 @@ def test_an_unknown_key_s_error_names_the_nearest_one(
     ],
 )
 def test_a_value_of_another_type_is_an_error_that_names_its_file(
-    project: Write, capsys: pytest.CaptureFixture[str], text: str, message: str
+    project: Write, cli: Cli, text: str, message: str
 ) -> None:
     file = project(text)
-    assert refused(capsys).startswith(f"error: {file}: {message}")
+    assert refused(cli).startswith(f"error: {file}: {message}")
 
 
 @pytest.mark.parametrize(
@@ -255,20 +236,20 @@ def test_a_value_of_another_type_is_an_error_that_names_its_file(
     ],
 )
 def test_a_wrong_value_is_an_error_of_the_command_that_names_the_file(
-    project: Write, capsys: pytest.CaptureFixture[str], text: str, message: str
+    project: Write, cli: Cli, text: str, message: str
 ) -> None:
     file = project(f"[render]\n{text}\n")
-    err = refused(capsys, "render", "resnet50")
+    err = refused(cli, "render", "resnet50")
     assert err.startswith(f"error: {message}")
     assert f"--{text.split(maxsplit=1)[0]} is set in {file}." in " ".join(err.split())
 
 
 def test_a_table_of_a_command_that_has_others_below_it_is_an_error_that_names_them(
-    project: Write, capsys: pytest.CaptureFixture[str]
+    project: Write, cli: Cli
 ) -> None:
     project("[baseline]\nstore = 'here'\n")
     tables = '["baseline save"], ["baseline list"], ["baseline remove"]'
-    assert f"Name one of the tables {tables}." in refused(capsys)
+    assert f"Name one of the tables {tables}." in refused(cli)
 
 
 @pytest.mark.parametrize(
@@ -279,24 +260,24 @@ def test_a_table_of_a_command_that_has_others_below_it_is_an_error_that_names_th
     ],
 )
 def test_an_error_that_names_an_option_says_in_which_file_it_was_set(
-    project: Write, capsys: pytest.CaptureFixture[str], text: str, words: tuple[str, ...]
+    project: Write, cli: Cli, text: str, words: tuple[str, ...]
 ) -> None:
     file = project(text)
-    assert str(file) in refused(capsys, *words)
+    assert str(file) in refused(cli, *words)
     option = text.splitlines()[1].partition(" ")[0]
-    assert str(file) not in refused(capsys, *words, f"--{option}", "-1")
+    assert str(file) not in refused(cli, *words, f"--{option}", "-1")
 
 
 def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
-    project: Write, capsys: pytest.CaptureFixture[str]
+    project: Write, cli: Cli
 ) -> None:
     file = pathlib.Path(project("amp = true\n"))
     file.unlink()
     file.symlink_to("nowhere")
-    assert f"error: {file}: The configuration file cannot be read" in refused(capsys, "list")
+    assert f"error: {file}: The configuration file cannot be read" in refused(cli, "list")
     file.unlink()
     file.mkdir()
-    assert "is a directory" in refused(capsys, "list")
+    assert "is a directory" in refused(cli, "list")
 
 
 def test_no_color_is_shown_as_the_option_s_value(
@@ -306,11 +287,9 @@ def test_no_color_is_shown_as_the_option_s_value(
     assert shown("list")["color"] == ("never", "environment NO_COLOR")
 
 
-def test_a_key_that_no_file_may_have_is_not_suggested(
-    project: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_that_no_file_may_have_is_not_suggested(project: Write, cli: Cli) -> None:
     project("yess = true\n")
-    assert "Did you mean yes?" not in refused(capsys)
+    assert "Did you mean yes?" not in refused(cli)
 
 
 def test_an_option_that_may_be_repeated_takes_a_list_or_one_value(
@@ -331,10 +310,10 @@ def test_an_option_that_may_be_repeated_takes_a_list_or_one_value(
     ],
 )
 def test_what_comes_first_takes_the_place_of_what_it_excludes(
-    project: Write, capsys: pytest.CaptureFixture[str], text: str, words: tuple[str, ...]
+    project: Write, cli: Cli, text: str, words: tuple[str, ...]
 ) -> None:
     project(text)
-    assert "1 replica × 1 GPU" in plan_of(capsys, *words)
+    assert "1 replica × 1 GPU" in plan_of(cli, *words)
 
 
 def test_an_option_may_have_the_name_of_a_command(project: Write, shown: Shown) -> None:
@@ -355,22 +334,17 @@ def test_no_file_is_read_where_the_environment_says_so(
     assert shown("submit")["namespace"] == (None, "default")
 
 
-def test_a_table_for_people_has_what_files_give_on_top(
-    project: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_for_people_has_what_files_give_on_top(project: Write, cli: Cli) -> None:
     file = project("[submit]\nrepeats = 5\n")
-    assert main.main(["config", "show"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("config", "show")
     head, first, *_ = out.splitlines()
     assert head.split() == ["KEY", "VALUE", "FROM", "COMMANDS"]
     assert first.split() == ["repeats", "5", str(file), "submit"]
     assert err == f"read: {file}\n"
 
 
-def test_of_a_command_that_does_not_exist_nothing_is_shown(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    err = refused(capsys, "config", "show", "sumbit")
+def test_of_a_command_that_does_not_exist_nothing_is_shown(cli: Cli) -> None:
+    err = refused(cli, "config", "show", "sumbit")
     assert err.startswith("error: There is no command 'sumbit'.\n  Did you mean submit?")
 
 

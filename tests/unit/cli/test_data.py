@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from k8sbench.cli.main import main
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet
+from tests.unit.command_line import Cli
 
 
-def run(capsys: Any, *words: str, code: int = 0) -> tuple[str, str]:
-    assert main(["data", *words]) == code
-    read = capsys.readouterr()
-    return read.out, read.err
-
-
-def test_every_data_set_is_listed_with_what_its_report_used(capsys: Any) -> None:
-    out, _ = run(capsys, "list")
+def test_every_data_set_is_listed_with_what_its_report_used(cli: Cli) -> None:
+    out = cli("data", "list").out
     assert [line.split()[0] for line in out.splitlines()[1:]] == [one.name for one in DATA_SETS]
-    found = json.loads(run(capsys, "list", "-o", "json")[0])["data_sets"]
+    found = cli.json("data", "list", "-o", "json")["data_sets"]
     cityscapes = found[0]
     assert (cityscapes["archive"], cityscapes["md5"]) == (
         "cityscapes.tar",
         "37724b19b6e5d41f9f147936d60b3c29",
     )
     assert cityscapes["account"] is True
-    assert run(capsys, "list", "-o", "name")[0].split() == [one.name for one in DATA_SETS]
+    assert cli("data", "list", "-o", "name").out.split() == [one.name for one in DATA_SETS]
 
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
@@ -42,22 +34,22 @@ def test_the_numbers_of_samples_are_those_that_a_check_expects(one: KnownDataSet
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
 def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
-    one: KnownDataSet, tmp_path: Path, capsys: Any
+    one: KnownDataSet, tmp_path: Path, cli: Cli
 ) -> None:
     folder = tmp_path / "set"
-    _, err = run(capsys, "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32")
+    err = cli("data", "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32").err
     assert "files were drawn" in err
-    _, err = run(capsys, "check", one.name, f"--data={folder}", "--deep")
+    err = cli("data", "check", one.name, f"--data={folder}", "--deep").err
     assert f"{one.name}: all is there, in {folder}." in err
     lost = max(path for path in folder.rglob("*") if path.suffix in {".png", ".jpg", ".JPEG"})
     lost.unlink()
-    out, err = run(capsys, "check", one.name, f"--data={folder}", code=2)
+    out, err = cli("data", "check", one.name, f"--data={folder}", code=2)
     assert " files" in out.splitlines()[-1]
     assert "something is missing or broken" in err
 
 
-def test_a_name_that_is_none_is_told_with_the_nearest(capsys: Any, tmp_path: Path) -> None:
-    _, err = run(capsys, "check", "cityscape", f"--data={tmp_path}", code=2)
+def test_a_name_that_is_none_is_told_with_the_nearest(cli: Cli, tmp_path: Path) -> None:
+    err = cli("data", "check", "cityscape", f"--data={tmp_path}", code=2).err
     assert "Did you mean cityscapes?" in err
 
 
@@ -72,20 +64,20 @@ def test_a_name_that_is_none_is_told_with_the_nearest(capsys: Any, tmp_path: Pat
     ],
 )
 def test_what_cannot_be_prepared_is_refused(
-    words: tuple[str, ...], why: str, tmp_path: Path, capsys: Any
+    words: tuple[str, ...], why: str, tmp_path: Path, cli: Cli
 ) -> None:
-    _, err = run(capsys, "prepare", "imagenet", f"--data={tmp_path / 'set'}", *words, code=2)
+    err = cli("data", "prepare", "imagenet", f"--data={tmp_path / 'set'}", *words, code=2).err
     assert why in err
 
 
-def test_sizes_that_are_none_are_refused(tmp_path: Path, capsys: Any) -> None:
-    _, err = run(capsys, "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2)
+def test_sizes_that_are_none_are_refused(tmp_path: Path, cli: Cli) -> None:
+    err = cli("data", "make-sample", "faces", str(tmp_path / "set"), "--size=12", code=2).err
     assert "--size '12' is not a size" in err
 
 
-def test_a_file_that_is_no_weights_is_refused(tmp_path: Path, capsys: Any) -> None:
+def test_a_file_that_is_no_weights_is_refused(tmp_path: Path, cli: Cli) -> None:
     wrong = tmp_path / "a.pth"
     wrong.write_text("no weights")
-    _, err = run(capsys, "convert", str(wrong), "-o", str(tmp_path / "a.npz"), code=2)
+    err = cli("data", "convert", str(wrong), "-o", str(tmp_path / "a.npz"), code=2).err
     assert f"{wrong} is not converted" in err
     assert not (tmp_path / "a.npz").exists()

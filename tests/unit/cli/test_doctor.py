@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import pytest
 import yaml
 
 from k8sbench.app import doctor
-from k8sbench.cli.main import main
 from k8sbench.cli.signals import SignalStop
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 
 NOT_READY = 6
 POOLS = ROOT / "k8sbench" / "pools.yaml"
@@ -41,9 +40,8 @@ def nobody_there(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_no_cluster_is_one_line_and_exit_code_6(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "-o", "json"]) == NOT_READY
-    document = json.loads(capsys.readouterr().out)
+def test_no_cluster_is_one_line_and_exit_code_6(cli: Cli) -> None:
+    document = cli.json("doctor", "-o", "json", code=NOT_READY)
     (line,) = document.pop("checks")
     assert (line["id"], line["level"]) == ("api-server", "failure")
     assert line["message"].startswith("No cluster is configured")
@@ -57,11 +55,8 @@ def test_no_cluster_is_one_line_and_exit_code_6(capsys: pytest.CaptureFixture[st
     }
 
 
-def test_a_cluster_that_does_not_answer_is_the_same(
-    nobody_there: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["doctor", "--kubeconfig", nobody_there, "-n", "team-a"]) == NOT_READY
-    out, err = capsys.readouterr()
+def test_a_cluster_that_does_not_answer_is_the_same(nobody_there: str, cli: Cli) -> None:
+    out, err = cli("doctor", "--kubeconfig", nobody_there, "-n", "team-a", code=NOT_READY)
     head, line = out.splitlines()
     assert head.split() == ["LEVEL", "CHECK", "FINDING"]
     assert line.startswith("fail    api-server   The API server https://127.0.0.1:1")
@@ -69,10 +64,10 @@ def test_a_cluster_that_does_not_answer_is_the_same(
 
 
 def test_the_all_reduce_is_not_started_on_a_cluster_that_is_not_ready(
-    nobody_there: str, capsys: pytest.CaptureFixture[str]
+    nobody_there: str, cli: Cli
 ) -> None:
-    assert main(["doctor", "--nccl", "--kubeconfig", nobody_there]) == NOT_READY
-    assert "allreduce" not in capsys.readouterr().err
+    err = cli("doctor", "--nccl", "--kubeconfig", nobody_there, code=NOT_READY).err
+    assert "allreduce" not in err
 
 
 @pytest.mark.parametrize(
@@ -84,27 +79,24 @@ def test_the_all_reduce_is_not_started_on_a_cluster_that_is_not_ready(
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(
-    words: list[str], message: str, nobody_there: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, nobody_there: str, cli: Cli
 ) -> None:
-    assert main(["doctor", "--kubeconfig", nobody_there, *words]) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli("doctor", "--kubeconfig", nobody_there, *words, code=2).err
 
 
 def test_a_context_that_is_not_there_is_a_cluster_that_is_not_ready(
-    nobody_there: str, capsys: pytest.CaptureFixture[str]
+    nobody_there: str, cli: Cli
 ) -> None:
     words = ["doctor", "--kubeconfig", nobody_there, "--context", "nosuch"]
-    assert main(words) == NOT_READY
-    assert "has no context nosuch. It has: x." in capsys.readouterr().out
+    assert "has no context nosuch. It has: x." in cli(*words, code=NOT_READY).out
 
 
-def test_the_init_template_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--init-template"]) == 0
-    assert "allowPrivilegeEscalation: false" in capsys.readouterr().out
+def test_the_init_template_needs_no_cluster(cli: Cli) -> None:
+    assert "allowPrivilegeEscalation: false" in cli("doctor", "--init-template").out
 
 
 def test_a_second_ctrl_c_ends_a_command_at_once_and_says_where_to_look(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         with SignalStop():
@@ -112,6 +104,5 @@ def test_a_second_ctrl_c_ends_a_command_at_once_and_says_where_to_look(
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(doctor, "examine", interrupted)
-    assert main(["doctor"]) == 130
-    err = capsys.readouterr().err
+    err = cli("doctor", code=130).err
     assert err.endswith("error: Interrupted.\n  k8sbench list shows what became of the runs.\n")

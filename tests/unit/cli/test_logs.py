@@ -20,6 +20,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import LogLine
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, plan, step
 
 PATIENCE = 100.0
@@ -47,13 +48,10 @@ def fill(store: SqlStore, *, replicas: int = 2) -> None:
     store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
 
 
-def test_several_replicas_are_merged_by_time_and_named(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_replicas_are_merged_by_time_and_named(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store)
-    assert main(["logs", "seg-1"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("logs", "seg-1")
     assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
     assert err == ""
 
@@ -69,42 +67,32 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(root: pathlib.Path) -> No
         assert (logs.stderr.read(), logs.wait(PATIENCE)) == (b"", 141)
 
 
-def test_one_replica_is_printed_as_it_was(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_replica_is_printed_as_it_was(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store)
-    assert main(["logs", "seg-1", "--replica", "worker-0"]) == 0
-    assert capsys.readouterr().out == "two\n  four\t\x1b[32m\n"
+    assert cli("logs", "seg-1", "--replica", "worker-0").out == "two\n  four\t\x1b[32m\n"
 
 
-def test_a_run_of_one_replica_needs_no_names(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_one_replica_needs_no_names(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store, replicas=1)
-    assert main(["logs", "seg"]) == 0
-    assert capsys.readouterr().out == "one\nthree\n"
+    assert cli("logs", "seg").out == "one\nthree\n"
 
 
-def test_time_stamps_are_those_of_the_file(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_time_stamps_are_those_of_the_file(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store)
-    assert main(["logs", "seg-1", "--replica", "master-0", "--timestamps"]) == 0
-    out = capsys.readouterr().out
+    out = cli("logs", "seg-1", "--replica", "master-0", "--timestamps").out
     assert out == (root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
     assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
 
 
-def test_lines_since_a_time(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_since_a_time(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store)
-    assert main(["logs", "seg-1", "--since", "2026-11-20T07:33:22Z"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "[master-0] three"
-    assert main(["logs", "seg-1", "--since", "0s"]) == 0
-    assert capsys.readouterr().out == ""
+    out = cli("logs", "seg-1", "--since", "2026-11-20T07:33:22Z").out
+    assert out.splitlines()[0] == "[master-0] three"
+    assert cli("logs", "seg-1", "--since", "0s").out == ""
 
 
 def test_a_log_that_is_no_text_is_printed_as_it_is(
@@ -118,20 +106,17 @@ def test_a_log_that_is_no_text_is_printed_as_it_is(
     assert capfdbinary.readouterr().out == b"one\nthree\n\xff\xfe\0\nno end\n"
 
 
-def test_a_run_without_logs_says_why(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_logs_says_why(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         store.record(plan(), at=NOW, owner=None)
         store.move("seg-1", step(Phase.FAILED, cause="No port was free."))
-    assert main(["logs", "seg-1"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("logs", "seg-1")
     assert out == ""
     assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
 
 
 def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cli: Cli
 ) -> None:
     with open_store() as store:
         fill(store, replicas=1)
@@ -139,25 +124,22 @@ def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(
         archive = store.archive("seg-2")
         archive.write(LogLine(replica="master-0", at=NOW, text="one"))
         archive.close()
-    assert main(["logs", "seg-2", "--replica", "worker-1"]) == 0
     reported = "Run seg-2 has until now left no log of worker-1: it is Created."
-    assert capsys.readouterr().err.startswith(reported)
+    assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
 
 
-def test_an_unknown_replica_names_those_there_are(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_replica_names_those_there_are(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store)
     for replica in ("worker-7", "../../run", ""):
-        assert main(["logs", "seg-1", "--replica", replica]) == 2
-        assert "Replicas: master-0, worker-0." in capsys.readouterr().err
+        err = cli("logs", "seg-1", "--replica", replica, code=2).err
+        assert "Replicas: master-0, worker-0." in err
 
 
 @pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
 def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
     root: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
     replica: str,
     known: bool,
@@ -170,29 +152,24 @@ def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one
     monkeypatch.setattr(stores, "is_alone", lambda *_: True)
     with open_store() as store:
         store.record(plan(replicas=2), at=NOW, owner=None)
-    assert main(["logs", "seg-1", "--replica", replica]) == (0 if known else 2)
-    reported = capsys.readouterr()
+    reported = cli("logs", "seg-1", "--replica", replica, code=0 if known else 2)
     assert reported.out == ""
     assert ("Nothing was printed yet" in reported.err) is known
     assert ("Replicas: master-0, worker-0." in reported.err) is not known
 
 
-def test_following_a_finished_run_prints_it_and_ends(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_following_a_finished_run_prints_it_and_ends(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         fill(store, replicas=1)
-    assert main(["logs", "-f", "seg-1"]) == 0
-    assert capsys.readouterr().out == "one\nthree\n"
+    assert cli("logs", "-f", "seg-1").out == "one\nthree\n"
 
 
 def test_following_a_run_whose_cluster_is_not_known_here_says_so(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cli: Cli
 ) -> None:
     with open_store() as store:
         store.record(plan(backend="kubernetes"), at=NOW, owner=None)
-    assert main(["logs", "-f", "seg-1"]) == 6
-    assert "No cluster is configured" in capsys.readouterr().err
+    assert "No cluster is configured" in cli("logs", "-f", "seg-1", code=6).err
 
 
 def follow(root: pathlib.Path) -> subprocess.Popen[str]:

@@ -9,6 +9,7 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from k8sbench.model.errors import NotFound
+from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, plan
 
 SUBMIT = ("submit", "resnet50", "--backend=local")
@@ -33,24 +34,23 @@ def test_submit_starts_nothing_that_was_asked_for_wrongly(
     sentence: str,
     more: tuple[str, ...],
     tmp_path: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     store = tmp_path / "store"
-    assert main([*SUBMIT, *more, *words, f"--store={store}"]) == 2
-    out, err = capsys.readouterr()
+    out, err = cli(*SUBMIT, *more, *words, f"--store={store}", code=2)
     assert out == ""
     assert sentence in err
     assert not store.exists()
 
 
 def test_the_set_to_resume_is_suggested_where_it_is_mistyped(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, cli: Cli
 ) -> None:
     with open_store(str(tmp_path)) as store:
         store.record(plan(set_name="nightly"), at=NOW, owner=None)
-    assert main([*SUBMIT, "--dry-run", "--resume=nigthly", f"--store={tmp_path}"]) == 2
-    assert "Did you mean nightly? Latest sets: nightly." in capsys.readouterr().err
-    assert main([*SUBMIT, "--dry-run", "--resume=nightly", f"--store={tmp_path}"]) == 0
+    err = cli(*SUBMIT, "--dry-run", "--resume=nigthly", f"--store={tmp_path}", code=2).err
+    assert "Did you mean nightly? Latest sets: nightly." in err
+    cli(*SUBMIT, "--dry-run", "--resume=nightly", f"--store={tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -63,36 +63,33 @@ def test_the_set_to_resume_is_suggested_where_it_is_mistyped(
     ],
 )
 def test_nodes_runs_nothing_that_was_asked_for_wrongly(
-    word: str, sentence: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    word: str, sentence: str, tmp_path: pathlib.Path, cli: Cli
 ) -> None:
-    assert main(["nodes", "resnet50", word, f"--store={tmp_path / 'store'}"]) == 2
-    assert sentence in capsys.readouterr().err
+    assert sentence in cli("nodes", "resnet50", word, f"--store={tmp_path / 'store'}", code=2).err
 
 
 @pytest.mark.parametrize("command", ["list", "results"])
 @pytest.mark.parametrize("is_empty", [False, True])
 def test_a_set_that_does_not_exist_is_an_error_wherever_it_is_named(
-    command: str, is_empty: bool, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    command: str, is_empty: bool, tmp_path: pathlib.Path, cli: Cli
 ) -> None:
     if not is_empty:
         with open_store(str(tmp_path)) as store:
             store.record(plan(set_name="nightly"), at=NOW, owner=None)
-    assert main([command, "--set=nope", f"--store={tmp_path}"]) == 2
-    assert "error: There is no set 'nope'." in capsys.readouterr().err
+    err = cli(command, "--set=nope", f"--store={tmp_path}", code=2).err
+    assert "error: There is no set 'nope'." in err
 
 
-def test_runs_are_called_near_only_where_their_names_are(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_called_near_only_where_their_names_are(tmp_path: pathlib.Path, cli: Cli) -> None:
     with open_store(str(tmp_path)) as store:
         for run_id in ("resnet50-261121-132222-84v5dp", "tsm-261121-132300-aaaaaa"):
             store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
     store_option = f"--store={tmp_path}"
-    assert main(["logs", "nosuch", store_option]) == 2
-    assert "Nearest" not in (err := capsys.readouterr().err)
+    err = cli("logs", "nosuch", store_option, code=2).err
+    assert "Nearest" not in err
     assert "k8sbench list shows the runs." in err
-    assert main(["logs", "resnet50-261121-132222-84v5pd", store_option]) == 2
-    assert "Nearest: resnet50-261121-132222-84v5dp." in capsys.readouterr().err
+    err = cli("logs", "resnet50-261121-132222-84v5pd", store_option, code=2).err
+    assert "Nearest: resnet50-261121-132222-84v5dp." in err
 
 
 @pytest.mark.parametrize("words", [("--debug", "status", "x"), ("status", "x", "--debug")])
@@ -104,28 +101,27 @@ def test_debug_may_stand_anywhere_on_the_line(
 
 
 def test_no_advice_names_an_option_that_the_command_does_not_have(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
-        main([*words] if words[0] == "doctor" else [*words, f"--store={tmp_path / 's'}"])
-        out, err = capsys.readouterr()
+        out, err = cli(*words, code=None)
         assert "--backend" not in out + err
 
 
-def test_collect_takes_no_reason_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["collect", "--all", "--accept=nosuch"]) == 2
-    assert "--accept nosuch: there is no such reason." in capsys.readouterr().err
+def test_collect_takes_no_reason_that_does_not_exist(cli: Cli) -> None:
+    err = cli("collect", "--all", "--accept=nosuch", code=2).err
+    assert "--accept nosuch: there is no such reason." in err
 
 
 @pytest.mark.parametrize("words", [[], ["baseline"], ["config"], ["store"]])
 def test_a_command_without_the_word_that_must_follow_prints_its_help(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    words: list[str], cli: Cli
 ) -> None:
-    assert main(words) == 2
-    out, err = capsys.readouterr()
+    out, err = cli(*words, code=2)
     assert out == ""
     assert err.startswith(f"Usage: {' '.join(['k8sbench', *words])} [OPTIONS] COMMAND")
     assert "error:" not in err

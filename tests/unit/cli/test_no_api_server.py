@@ -17,6 +17,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.app import connections, doctor, targets
 from k8sbench.cli.main import main
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, saying, serving
 
@@ -141,24 +142,23 @@ def test_what_answers_like_no_usable_cluster_is_named_and_is_exit_code_6(
 
 @pytest.mark.usefixtures("impatient")
 def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(saying(answer(500, b""))) as address:
         config = servers.kubeconfig(tmp_path / "config", f"http://{address}")
         monkeypatch.setenv("KUBECONFIG", str(config))
         for words, is_advised in ((["submit", "resnet50"], True), (["nodes", "resnet50"], False)):
-            assert main([*words, f"--store={tmp_path / 'store'}"]) == 6
-            assert ("--backend local" in capsys.readouterr().err) is is_advised
+            err = cli(*words, f"--store={tmp_path / 'store'}", code=6).err
+            assert ("--backend local" in err) is is_advised
 
 
 @pytest.mark.usefixtures("impatient")
 def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, cli: Cli
 ) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["1000"]}
     config = servers.kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {"exec": plugin})
-    assert main(["doctor", f"--kubeconfig={config}"]) == 6
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(cli("doctor", f"--kubeconfig={config}", code=6).out.split())
     assert "credential plugin sleep of the kubeconfig was ended before it answered" in out
 
 

@@ -9,21 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.cli.main import main
+from tests.unit.command_line import Cli
 
 
-def render(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[list[str], str]:
+def render(cli: Cli, *options: str) -> tuple[list[str], str]:
     """The container's command, and what was printed beside it."""
-    assert main(["render", "resnet50", "--gpus", "1", *options]) == 0
-    printed = capsys.readouterr()
+    printed = cli("render", "resnet50", "--gpus", "1", *options)
     job: Any = list(yaml.safe_load_all(printed.out))[-1]
     master = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     return master["containers"][0]["command"], printed.err
 
 
-def test_data_and_speed_options_reach_the_trainer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_and_speed_options_reach_the_trainer(cli: Cli) -> None:
     command, reported = render(
-        capsys,
+        cli,
         *("--data", "synthetic-host", "--speed-option", "workers=3"),
         *("--speed-option", "channels-last", "--speed-option", "cudnn-benchmark=false"),
     )
@@ -33,10 +32,8 @@ def test_data_and_speed_options_reach_the_trainer(capsys: pytest.CaptureFixture[
     assert " · data synthetic-host · channels-last · no cudnn-benchmark · workers 3 · " in reported
 
 
-def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command, reported = render(capsys)
+def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(cli: Cli) -> None:
+    command, reported = render(cli)
     assert command[command.index("--data") + 1] == "synthetic"
     assert not {"--workers", "--channels-last", "--no-cudnn-benchmark", "--compile"} & {*command}
     assert "data" not in reported.partition("note:")[0]
@@ -57,10 +54,9 @@ def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(
-    capsys: pytest.CaptureFixture[str], command: str, options: tuple[str, ...], says: str
+    cli: Cli, command: str, options: tuple[str, ...], says: str
 ) -> None:
-    assert main([command, "resnet50", "--backend", "local", *options]) == 2
-    printed = capsys.readouterr()
+    printed = cli(command, "resnet50", "--backend", "local", *options, code=2)
     assert printed.out == ""
     assert says in printed.err
 
@@ -77,10 +73,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 TRAIN = ("--backend=local", "--mode=train", "--data=pictures", "--weights=./x/../start.npz")
 
 
-def test_paths_are_made_absolute_and_reach_the_trainer(
-    capsys: pytest.CaptureFixture[str], files: Path
-) -> None:
-    command, reported = render(capsys, *TRAIN, "--checkpoints=kept", "--epochs=2", "--target=90")
+def test_paths_are_made_absolute_and_reach_the_trainer(cli: Cli, files: Path) -> None:
+    command, reported = render(cli, *TRAIN, "--checkpoints=kept", "--epochs=2", "--target=90")
     told = {name: command[command.index(f"--{name}") + 1] for name in ("data", "weights")}
     assert told == {"data": f"{files}/pictures", "weights": f"{files}/start.npz"}
     assert command[command.index("--checkpoints") + 1] == f"{files}/kept/$(K8SBENCH_RUN_ID)"
@@ -100,32 +94,28 @@ def test_paths_are_made_absolute_and_reach_the_trainer(
     ],
 )
 def test_files_of_the_wrong_kind_are_refused(
-    capsys: pytest.CaptureFixture[str], files: Path, options: tuple[str, ...], says: str
+    cli: Cli, files: Path, options: tuple[str, ...], says: str
 ) -> None:
-    assert main(["render", "resnet50", *TRAIN, *options]) == 2
-    assert says in capsys.readouterr().err
+    assert says in cli("render", "resnet50", *TRAIN, *options, code=2).err
 
 
-def test_a_configuration_file_s_paths_start_at_its_folder(
-    capsys: pytest.CaptureFixture[str], files: Path
-) -> None:
+def test_a_configuration_file_s_paths_start_at_its_folder(cli: Cli, files: Path) -> None:
     (files / "k8sbench.toml").write_text(
         '[render]\nbackend = "local"\nmode = "train"\ndata = "pictures"\ntarget = "none"\n'
     )
     (files / "below").mkdir()
     os.chdir(files / "below")
-    command, reported = render(capsys)
+    command, reported = render(cli)
     assert command[command.index("--data") + 1] == f"{files}/pictures"
     assert "--target" not in command
     assert "evaluated every 1 · local" in reported
 
 
 def test_help_has_the_options_of_a_training_under_their_own_heading(
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     for name in ("submit", "render"):
-        assert main([name, "--help"]) == 0
-        general, _, of_training = capsys.readouterr().out.partition("Training to an accuracy:")
+        general, _, of_training = cli(name, "--help").out.partition("Training to an accuracy:")
         assert "--mode [throughput|train]" in of_training
         assert "--max-restarts N" in of_training
         assert "--data " in general

@@ -12,12 +12,12 @@ import yaml
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
+from tests.unit.command_line import Cli
 from tests.unit.report.example import gpu_metrics
 from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
 
@@ -37,12 +37,11 @@ def succeeded(store: SqlStore) -> None:
     store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94, cause="All replicas ended with 0."))
 
 
-def test_a_valid_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_run(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         succeeded(store)
         store.measured("seg-1", measurement())
-    assert main(["status", "seg-1"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("status", "seg-1")
     assert err == ""
     head, table = out.split("\n\n")
     lines = dict(line.split(":", 1) for line in head.splitlines())
@@ -64,25 +63,21 @@ def test_a_valid_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_gpu_metrics_are_named_with_what_they_are_based_on_or_why_there_are_none(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cli: Cli
 ) -> None:
     with open_store() as store:
         store.record(plan(device="cuda"), at=NOW, owner=OWNER)
         store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94))
         store.measured("seg-1", measurement(missing={"gpu_metrics": "It answers 503."}))
-        assert main(["status", "seg-1"]) == 0
-        assert "GPUs:    no metrics: It answers 503.\n" in capsys.readouterr().out
+        assert "GPUs:    no metrics: It answers 503.\n" in cli("status", "seg-1").out
         store.measured("seg-1", measurement(gpu_metrics=gpu_metrics()))
-    assert main(["status", "seg-1"]) == 0
-    out, _ = capsys.readouterr()
+    out = cli("status", "seg-1").out
     assert "GPUs:    Input-bound: the GPUs were busy 38 % of the time" in out
     assert "GPU utilization: 38.0 % (80 samples of dcgm, 98% covered)" in out
     assert "Memory used: 14130 MiB (80 samples of dcgm, 98% covered)" in out
 
 
-def test_a_rejected_run_gives_every_reason_with_its_evidence(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rejected_run_gives_every_reason_with_its_evidence(root: pathlib.Path, cli: Cli) -> None:
     accepted = msgspec.structs.replace(REJECTION, id="gpu-count", accepted=True, evidence=())
     with open_store() as store:
         succeeded(store)
@@ -90,28 +85,24 @@ def test_a_rejected_run_gives_every_reason_with_its_evidence(
             "seg-1",
             measurement(throughput=None, verdict="rejected", reasons=(REJECTION, accepted)),
         )
-    assert main(["status", "seg-1"]) == 0
-    out, _ = capsys.readouterr()
+    out = cli("status", "seg-1").out
     assert "Verdict: rejected, no figure" in out
     assert "Reasons: reject too-few-records: 4 records, 5 are needed." in out
     assert "master-0.log:7: iter 7 …" in out
     assert "accepted gpu-count" in out
 
 
-def test_a_killed_run(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_run(root: pathlib.Path, cli: Cli) -> None:
     gone = msgspec.structs.replace(processes.this_process(), started=1.0)
     with open_store() as store:
         store.record(plan(), at=time.time() - 100, owner=gone)
         store.move("seg-1", step(Phase.RUNNING, time.time() - 90))
-    assert main(["status", "seg-1"]) == 0
-    out, _ = capsys.readouterr()
+    out = cli("status", "seg-1").out
     assert f"Phase:   Lost (owner-killed): k8sbench (pid {gone.pid} on {gone.host}) ended at" in out
     assert "Verdict: not measured: the run is Lost" in out
 
 
-def test_a_failed_run_names_its_cause(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_run_names_its_cause(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         store.record(plan(), at=NOW, owner=OWNER)
         store.move(
@@ -123,57 +114,50 @@ def test_a_failed_run_names_its_cause(
                 cause_id="replica-failed",
             ),
         )
-    assert main(["status", "seg-1"]) == 0
-    out, _ = capsys.readouterr()
+    out = cli("status", "seg-1").out
     assert "Phase:   Failed (replica-failed): worker-1 ended with exit code 1." in out
 
 
 def test_a_run_that_was_not_measured_any_more_says_how_to_do_that(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cli: Cli
 ) -> None:
     with open_store() as store:
         succeeded(store)
-    assert main(["status", "seg-1"]) == 0
+    out = cli("status", "seg-1").out
     log = root / "runs" / "seg-1" / "logs" / "master-0.log"
-    assert f"k8sbench measure {log} --benchmark seg --gpus 1 --one-run" in capsys.readouterr().out
+    assert f"k8sbench measure {log} --benchmark seg --gpus 1 --one-run" in out
 
 
-def test_a_run_of_another_machine_says_that_it_cannot_be_seen(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_another_machine_says_that_it_cannot_be_seen(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         store.record(plan(), at=NOW, owner=OWNER)
-    assert main(["status", "seg-1"]) == 0
-    out, _ = capsys.readouterr()
+    out = cli("status", "seg-1").out
     assert "Process: pid 4711 on here; whether it still runs cannot be seen from here" in out
     assert "Verdict: not measured yet" in out
 
 
 def test_a_run_whose_cluster_is_not_known_here_is_shown_as_it_is_on_record(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cli: Cli
 ) -> None:
     location = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
     with open_store() as store:
         store.record(plan(backend="kubernetes"), at=NOW, owner=None, location=location)
-    assert main(["status", "seg-1"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("status", "seg-1")
     assert "Phase:   Created: Recorded; nothing was started yet." in out
     assert "There is no context gone" in err
     assert "What is shown is on record." in err
     # What was typed wrong is an error, though.
-    assert main(["status", "seg-1", "--kubeconfig", "/no/such"]) == 6
-    assert "error: There is no context gone: /no/such does not exist." in capsys.readouterr().err
+    err = cli("status", "seg-1", "--kubeconfig", "/no/such", code=6).err
+    assert "error: There is no context gone: /no/such does not exist." in err
 
 
-def test_json_and_yaml_say_the_same(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_yaml_say_the_same(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         succeeded(store)
         store.measured("seg-1", measurement())
-    assert main(["status", "seg-1", "-o", "json"]) == 0
-    text = capsys.readouterr().out
-    assert main(["status", "seg-1", "-o", "yaml"]) == 0
+    text = cli("status", "seg-1", "-o", "json").out
     said = json.loads(text)
-    assert yaml.safe_load(capsys.readouterr().out) == said
+    assert yaml.safe_load(cli("status", "seg-1", "-o", "yaml").out) == said
     assert msgspec.json.decode(text, type=RunStatus).plan == plan()
     assert said["schema"] == 2
     assert said["phase"] == "Succeeded"
@@ -181,49 +165,37 @@ def test_json_and_yaml_say_the_same(root: pathlib.Path, capsys: pytest.CaptureFi
     assert said["owner_alive"] is None
 
 
-def test_a_beginning_of_the_id_is_enough(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_beginning_of_the_id_is_enough(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         store.record(plan("seg-1"), at=NOW, owner=None)
         store.record(plan("seg-22", repeat=2), at=NOW, owner=None)
-    assert main(["status", "seg-2"]) == 0
-    assert "seg-22" in capsys.readouterr().out
-    assert main(["status", "seg"]) == 2
-    assert "2 runs begin with 'seg': seg-1, seg-22." in capsys.readouterr().err
+    assert "seg-22" in cli("status", "seg-2").out
+    assert "2 runs begin with 'seg': seg-1, seg-22." in cli("status", "seg", code=2).err
 
 
 @pytest.mark.parametrize(
     "name", ["seg-3", "", "../../etc", "seg-1; rm -rf /", "\x1b[31m", "x" * 500]
 )
-def test_an_unknown_run_exits_2_with_the_nearest(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_an_unknown_run_exits_2_with_the_nearest(root: pathlib.Path, cli: Cli, name: str) -> None:
     with open_store() as store:
         store.record(plan("seg-1"), at=NOW, owner=None)
-    assert main(["status", name]) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("status", name, code=2)
     assert out == ""
     is_near = name == "seg-3"
     assert ("Nearest: seg-1." if is_near else "k8sbench list shows the runs.") in err
     assert "\x1b" not in err
 
 
-def test_a_run_of_no_store_exits_2(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", "seg-1"]) == 2
-    assert "There are no runs" in capsys.readouterr().err
+def test_a_run_of_no_store_exits_2(root: pathlib.Path, cli: Cli) -> None:
+    assert "There are no runs" in cli("status", "seg-1", code=2).err
     assert not root.exists()
 
 
-def test_a_run_that_restarted_says_how_often_and_why(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_restarted_says_how_often_and_why(root: pathlib.Path, cli: Cli) -> None:
     with open_store() as store:
         run = store.record(plan(max_restarts=3), at=NOW, owner=OWNER)
         store.move("seg-1", attempts.restarting(run.plan, 1, "worker-1 was killed.", NOW + 10))
-    assert main(["status", "seg-1"]) == 0
-    out, _ = capsys.readouterr()
+    out = cli("status", "seg-1").out
     assert "Attempt 2 of 4: worker-1 was killed. (restarting)" in out
     assert ", 1 restart\n" in out
-    assert main(["status", "seg-1", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["restarts"] == 1
+    assert cli.json("status", "seg-1", "-o", "json")["restarts"] == 1

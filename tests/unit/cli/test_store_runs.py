@@ -16,12 +16,12 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections
-from k8sbench.cli.main import main
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION, FakeCluster
 from tests.unit.store.examples import NOW, measurement, plan, step
 
@@ -61,30 +61,24 @@ ALL = ["going", "one", "remote", "three", "two"]
 
 
 def test_runs_and_sets_are_exported_and_imported(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    root: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["store", "export", "one", "b", "runs.tar.gz"]) == 0
-    assert capsys.readouterr() == ("", "3 runs exported to runs.tar.gz.\n")
+    exported = "3 runs exported to runs.tar.gz.\n"
+    assert cli("store", "export", "one", "b", "runs.tar.gz") == ("", exported)
     monkeypatch.setenv("K8SBENCH_STORE", "other")
-    assert main(["store", "import", "runs.tar.gz"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("store", "import", "runs.tar.gz")
     assert out == ""
     assert err.startswith("3 runs imported from store ")
     assert err.endswith("; 0 runs were here already.\n")
     assert ids() == ["one", "three", "two"]
-    assert main(["logs", "one"]) == 0
-    assert capsys.readouterr().out == "hello\n"
-    assert main(["status", "one"]) == 0
+    assert cli("logs", "one").out == "hello\n"
     identity = err.removeprefix("3 runs imported from store ").partition(";")[0]
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(cli("status", "one").out.split())
     assert f"Imported: recorded by store {identity}, exported 20" in shown
 
 
-def test_without_names_it_is_every_run_that_is_over(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["store", "export", "all.tar.gz"]) == 0
-    assert capsys.readouterr().err == (
+def test_without_names_it_is_every_run_that_is_over(root: pathlib.Path, cli: Cli) -> None:
+    assert cli("store", "export", "all.tar.gz").err == (
         "going is left out: it is Created.\n4 runs exported to all.tar.gz.\n"
     )
 
@@ -99,10 +93,9 @@ def test_without_names_it_is_every_run_that_is_over(
     ],
 )
 def test_what_cannot_be_exported_makes_no_file(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+    root: pathlib.Path, cli: Cli, words: list[str], says: str
 ) -> None:
-    assert main(["store", "export", *words]) == 2
-    assert says in capsys.readouterr().err
+    assert says in cli("store", "export", *words, code=2).err
     assert [path.name for path in pathlib.Path().iterdir()] == ["store"]
 
 
@@ -140,65 +133,52 @@ def test_a_reader_that_goes_away_is_no_fault(root: pathlib.Path) -> None:
         assert store.ids() == []
 
 
-def test_another_run_of_the_name_is_named_and_exits_2(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["store", "export", "b", "runs.tar.gz"])
+def test_another_run_of_the_name_is_named_and_exits_2(root: pathlib.Path, cli: Cli) -> None:
+    cli("store", "export", "b", "runs.tar.gz")
     with open_store("other") as store:
         store.record(plan("two"), at=NOW, owner=None)
-    assert main(["store", "import", "runs.tar.gz", "--store", "other"]) == 2
-    err = capsys.readouterr().err
+    err = cli("store", "import", "runs.tar.gz", "--store", "other", code=2).err
     assert "other content: two. Nothing was imported." in err
     assert "k8sbench store remove two" in err
-    assert main(["store", "import", "missing.tar.gz", "--store", "other"]) == 2
-    assert "missing.tar.gz: It cannot be read" in capsys.readouterr().err
+    err = cli("store", "import", "missing.tar.gz", "--store", "other", code=2).err
+    assert "missing.tar.gz: It cannot be read" in err
 
 
-def test_a_run_or_a_whole_set_is_removed(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["store", "remove", "b", "--yes"]) == 0
-    assert capsys.readouterr().err == "2 runs removed.\n"
+def test_a_run_or_a_whole_set_is_removed(root: pathlib.Path, cli: Cli) -> None:
+    assert cli("store", "remove", "b", "--yes").err == "2 runs removed.\n"
     assert ids() == ["going", "one", "remote"]
-    assert main(["store", "remove", "on", "--yes"]) == 0
+    cli("store", "remove", "on", "--yes")
     assert ids() == ["going", "remote"]
 
 
 @pytest.mark.parametrize("words", [("remove", "x", "--yes"), ("prune", "--keep-logs-for", "90d")])
 def test_no_store_is_made_to_remove_something(
-    words: tuple[str, ...], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli
 ) -> None:
     where = tmp_path / "mistyped"
-    assert main(["store", *words, f"--store={where}"]) == 2
-    assert f"There is no store in {where} yet." in capsys.readouterr().err
+    err = cli("store", *words, f"--store={where}", code=2).err
+    assert f"There is no store in {where} yet." in err
     assert not where.exists()
 
 
 @pytest.mark.parametrize("words", [["going"], ["one", "c"], ["b", "going"]])
 def test_with_a_run_that_goes_on_nothing_is_removed(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str]
+    root: pathlib.Path, cli: Cli, words: list[str]
 ) -> None:
-    assert main(["store", "remove", *words, "--yes"]) == 2
-    err = capsys.readouterr().err
+    err = cli("store", "remove", *words, "--yes", code=2).err
     assert "Run going is not over: going is Created." in err
     assert "k8sbench cancel going" in err
     assert ids() == ALL
 
 
-def test_without_a_terminal_nothing_is_removed_unasked(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["store", "remove", "b"]) == 2
-    assert "2 runs would be removed for ever" in capsys.readouterr().err
+def test_without_a_terminal_nothing_is_removed_unasked(root: pathlib.Path, cli: Cli) -> None:
+    assert "2 runs would be removed for ever" in cli("store", "remove", "b", code=2).err
     assert ids() == ALL
 
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_on_a_terminal_it_is_asked(
-    root: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    answer: bool,
+    root: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: bool
 ) -> None:
     asked: list[str] = []
 
@@ -208,14 +188,14 @@ def test_on_a_terminal_it_is_asked(
 
     monkeypatch.setattr(click, "confirm", confirm)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    assert main(["store", "remove", "b"]) == (0 if answer else 130)
+    err = cli("store", "remove", "b", code=0 if answer else 130).err
     assert asked == ["Remove 2 runs for ever?"]
-    assert "three\ntwo\n" in capsys.readouterr().err
+    assert "three\ntwo\n" in err
     assert ids() == (["going", "one", "remote"] if answer else ALL)
 
 
 def test_ctrl_c_at_the_question_begins_a_line_of_its_own(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    root: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def confirm(text: str, **_: object) -> bool:
         print(text, end="", file=sys.stderr)
@@ -223,8 +203,7 @@ def test_ctrl_c_at_the_question_begins_a_line_of_its_own(
 
     monkeypatch.setattr(click, "confirm", confirm)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    assert main(["store", "remove", "b"]) == 130
-    assert capsys.readouterr().err.endswith("for ever?\nerror: Interrupted.\n")
+    assert cli("store", "remove", "b", code=130).err.endswith("for ever?\nerror: Interrupted.\n")
     assert ids() == ALL
 
 
@@ -256,7 +235,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reached:
 
 
 def test_a_run_whose_job_is_on_the_cluster_still_is_not_removed(
-    root: pathlib.Path, cluster: Reached, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cluster: Reached, cli: Cli
 ) -> None:
     from k8sbench.ports import FoundJob
 
@@ -264,24 +243,22 @@ def test_a_run_whose_job_is_on_the_cluster_still_is_not_removed(
         run_id="remote", known_plan=plan("remote"), created_at=NOW, phase=Phase.SUCCEEDED
     )
     cluster.found.append(job)
-    assert main(["store", "remove", "one", "remote", "--yes"]) == 2
-    err = capsys.readouterr().err
+    err = cli("store", "remove", "one", "remote", "--yes", code=2).err
     assert "Run remote is on the cluster still" in err
     assert "k8sbench delete remote" in err
     assert ids() == ALL
     cluster.found.clear()
-    assert main(["store", "remove", "one", "remote", "--yes"]) == 0
+    cli("store", "remove", "one", "remote", "--yes")
     assert ids() == ["going", "three", "two"]
 
 
 def test_a_cluster_that_does_not_answer_keeps_its_runs_unless_it_is_gone_for_ever(
-    root: pathlib.Path, cluster: Reached, capsys: pytest.CaptureFixture[str]
+    root: pathlib.Path, cluster: Reached, cli: Cli
 ) -> None:
     cluster.script = (RuntimeError(),)
-    assert main(["store", "remove", "remote", "--yes"]) == 6
-    assert "--without-cluster" in capsys.readouterr().err
+    assert "--without-cluster" in cli("store", "remove", "remote", "--yes", code=6).err
     assert ids() == ALL
-    assert main(["store", "remove", "remote", "--yes", "--without-cluster"]) == 0
+    cli("store", "remove", "remote", "--yes", "--without-cluster")
     assert ids() == ["going", "one", "three", "two"]
 
 
@@ -295,9 +272,7 @@ sys.stdin.read()
 """
 
 
-def test_a_run_that_another_process_follows_is_not_removed(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_another_process_follows_is_not_removed(root: pathlib.Path, cli: Cli) -> None:
     with subprocess.Popen(
         [
             sys.executable,
@@ -309,31 +284,28 @@ def test_a_run_that_another_process_follows_is_not_removed(
     ) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        assert main(["store", "remove", "one", "--yes"]) == 2
-        assert "Another k8sbench process follows run one" in capsys.readouterr().err
+        err = cli("store", "remove", "one", "--yes", code=2).err
+        assert "Another k8sbench process follows run one" in err
         other.communicate()
-    assert main(["store", "remove", "one", "--yes"]) == 0
+    cli("store", "remove", "one", "--yes")
 
 
 def test_logs_that_were_removed_by_a_rule_say_so(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    root: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = NOW + 100 * 86400
     monkeypatch.setattr("k8sbench.app.context.now", lambda: later)
-    assert main(["store", "prune", "--keep-logs-for", "90d", "--dry-run"]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("store", "prune", "--keep-logs-for", "90d", "--dry-run")
     assert sorted(out.split()) == ["one", "three", "two"]
     assert err == "3 files of 3 runs would be removed: 0.0 MB.\n"
-    assert main(["logs", "one"]) == 0
-    assert capsys.readouterr().out == "hello\n"
-    assert main(["store", "prune", "--keep-logs-for", "90d"]) == 0
-    assert capsys.readouterr().err == "3 files of 3 runs removed: 0.0 MB.\n"
-    assert main(["logs", "one"]) == 0
-    out, err = capsys.readouterr()
+    assert cli("logs", "one").out == "hello\n"
+    err = cli("store", "prune", "--keep-logs-for", "90d").err
+    assert err == "3 files of 3 runs removed: 0.0 MB.\n"
+    out, err = cli("logs", "one")
     assert out == ""
     assert err == (
         "The logs of run one were removed at 2027-02-28T07:33:20Z by --keep-logs-for 90d;"
         " its measurement stays.\n"
     )
-    assert main(["store", "check"]) == 0
-    assert main(["store", "prune", "--keep-logs-for", "90"]) == 2
+    cli("store", "check")
+    cli("store", "prune", "--keep-logs-for", "90", code=2)

@@ -10,11 +10,11 @@ import pytest
 
 from k8sbench.adapters.local import gpus
 from k8sbench.app import submit
-from k8sbench.cli.main import main
 from k8sbench.diagnose.preflight import capacity_checks
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
+from tests.unit.command_line import Cli
 from tests.unit.doctor.clusters import node, request
 
 HERE = ("--backend=local", "--dry-run")
@@ -28,12 +28,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def cases(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[list[str], list[str]]]:
+def cases(cli: Cli) -> Callable[..., tuple[list[str], list[str]]]:
     """Run a command; returns its plans (``resnet50 1x4``), and what is left out."""
 
     def run(*words: str, code: int = 0) -> tuple[list[str], list[str]]:
-        assert main([*words]) == code
-        lines = capsys.readouterr().err.splitlines()
+        lines = cli(*words, code=code).err.splitlines()
         plans = [line.split(" · ") for line in lines if " iterations · " in line]
         shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
         return shapes, [line for line in lines if line.startswith("left out: ")]
@@ -83,20 +82,19 @@ def test_of_all_benchmarks_those_without_the_framework_are_named(
     ]
 
 
-def test_a_variant_is_of_one_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["render", "all", "--variant=dle"]) == 2
-    assert "--variant names a variant of one benchmark." in capsys.readouterr().err
+def test_a_variant_is_of_one_benchmark(cli: Cli) -> None:
+    err = cli("render", "all", "--variant=dle", code=2).err
+    assert "--variant names a variant of one benchmark." in err
 
 
-def test_render_takes_all_benchmarks_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["render", "all", "--gpus=1"]) == 0
-    printed = capsys.readouterr().out
+def test_render_takes_all_benchmarks_too(cli: Cli) -> None:
+    printed = cli("render", "all", "--gpus=1").out
     assert printed.count("kind: PyTorchJob") == 3
     assert printed.count("kind: PaddleJob") == 1
 
 
 def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
-    small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small: None, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "paddle" else object()
@@ -108,12 +106,12 @@ def test_a_framework_that_is_not_installed_is_left_out_of_all_benchmarks_only(
         raise DoesNotFit("Far enough.")
 
     monkeypatch.setattr(submit, "run", run)
-    assert main(["submit", "all", "--backend=local"]) == 2
+    err = cli("submit", "all", "--backend=local", code=2).err
     assert {plan.benchmark for plan in planned} == {"deeplabv3p", "resnet50", "tsm"}
-    assert "left out: arcface 1x1-cpu: paddle is not installed." in capsys.readouterr().err
+    assert "left out: arcface 1x1-cpu: paddle is not installed." in err
     planned.clear()
-    assert main(["submit", "arcface", "--backend=local"]) == 2
-    assert "needs paddle, which is not installed" in capsys.readouterr().err
+    err = cli("submit", "arcface", "--backend=local", code=2).err
+    assert "needs paddle, which is not installed" in err
     assert planned == []
 
 

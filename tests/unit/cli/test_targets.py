@@ -12,32 +12,32 @@ import pytest
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.adapters.local import gpus
 from k8sbench.app import targets
-from k8sbench.cli.main import main
+from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
 
 DETACHED = ("submit", "resnet50", "--replicas=2", "--gpus=1", "--detach")
 NOWHERE = "https://127.0.0.1:1"
 """Where nobody listens."""
-Submit = Callable[..., int]
+Submit = Callable[..., Printed]
 
 
 @pytest.fixture
-def submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Submit:
-    """Submit as a user does whose kubeconfig is at its usual place; returns the exit code."""
+def submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
+    """Submit as a user does whose kubeconfig is at its usual place."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(api, "ABSENT_SECONDS", 0.0)
     (tmp_path / ".kube").mkdir()
 
-    def run(*words: str, text: str | None = None, **config: Any) -> int:
+    def run(*words: str, code: int = 0, text: str | None = None, **config: Any) -> Printed:
         path = tmp_path / ".kube" / "config"
         if config:
             servers.kubeconfig(path, **config)
         elif text is not None:
             path.write_text(text)
-        return main([*DETACHED, f"--store={tmp_path / 'store'}", *words])
+        return cli(*DETACHED, f"--store={tmp_path / 'store'}", *words, code=code)
 
     return run
 
@@ -62,52 +62,44 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("config", "sentence"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_cluster_that_cannot_be_used_is_an_error_with_its_cause(
-    submit: Submit, capsys: pytest.CaptureFixture[str], config: dict[str, Any], sentence: str
+    submit: Submit, config: dict[str, Any], sentence: str
 ) -> None:
-    assert submit(**config) == 6
-    out, err = capsys.readouterr()
+    out, err = submit(code=6, **config)
     assert out == ""
     assert err.startswith("error: ")
     assert sentence in err
     assert err.endswith("; or run on this machine: --backend local\n")
 
 
-def test_a_dry_run_goes_without_a_cluster_and_says_whose_pools_it_took(
-    submit: Submit, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert submit("--dry-run", server=NOWHERE) == 0
-    out, err = capsys.readouterr()
+def test_a_dry_run_goes_without_a_cluster_and_says_whose_pools_it_took(submit: Submit) -> None:
+    out, err = submit("--dry-run", server=NOWHERE)
     assert "kind: PyTorchJob" in out
     assert "; pools from built-in (those of the cluster were not read: The API server" in err
 
 
 def test_a_kubeconfig_that_is_a_link_to_nothing_is_not_taken_for_none(
-    submit: Submit, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    submit: Submit, tmp_path: Path
 ) -> None:
     (tmp_path / ".kube" / "config").symlink_to(tmp_path / "gone")
-    assert submit() == 6
-    assert "the kubeconfig cannot be read: no such file or directory" in capsys.readouterr().err
+    err = submit(code=6).err
+    assert "the kubeconfig cannot be read: no such file or directory" in err
 
 
 @pytest.mark.parametrize("act", [saying(b""), saying(answer(503)), saying(answer(429))])
 def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
     submit: Submit,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     act: Act,
 ) -> None:
     monkeypatch.setattr(targets, "ANSWER_SECONDS", 0.5)
     with serving(act) as address:
-        assert submit(server=f"http://{address}") == 6
-    assert "--backend local" in capsys.readouterr().err
+        assert "--backend local" in submit(server=f"http://{address}", code=6).err
 
 
-def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(
-    submit: Submit, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(submit: Submit) -> None:
     # Which then rejects what only a cluster can do.
-    assert submit() == 2
-    assert "this run is local (" in (err := capsys.readouterr().err)
+    err = submit(code=2).err
+    assert "this run is local (" in err
     assert "; no cluster is configured: there is no ~/.kube/config, and this is not a pod" in err
 
 
@@ -123,7 +115,6 @@ def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(
 )
 def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_here(
     submit: Submit,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
     environ: dict[str, str],
@@ -131,8 +122,7 @@ def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_
 ) -> None:
     for name, text in environ.items():
         monkeypatch.setenv(name, text)
-    assert submit("--dry-run", *words) == 6
-    out, err = capsys.readouterr()
+    out, err = submit("--dry-run", *words, code=6)
     assert out == ""
     assert sentence in err
 
@@ -146,54 +136,43 @@ CLUSTER_ONLY = (
 
 @pytest.mark.parametrize("option", CLUSTER_ONLY)
 def test_an_option_that_only_a_cluster_has_is_refused_for_this_machine(
-    submit: Submit, capsys: pytest.CaptureFixture[str], option: str
+    submit: Submit, cli: Cli, option: str
 ) -> None:
-    assert main(["submit", "resnet50", "--backend=local", "--dry-run", option]) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("submit", "resnet50", "--backend=local", "--dry-run", option, code=2)
     assert out == ""
     name = {"--namespace": "-n"}.get(option.partition("=")[0], option.partition("=")[0])
     assert err.startswith(f"error: {name}")
     assert "is for jobs on a cluster" in err
 
 
-def test_render_refuses_options_of_clusters_for_this_machine(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["render", "resnet50", "--backend=local", "--node-pool=v100-32gb"]) == 2
-    assert "error: --node-pool is for jobs on a cluster" in capsys.readouterr().err
+def test_render_refuses_options_of_clusters_for_this_machine(cli: Cli) -> None:
+    err = cli("render", "resnet50", "--backend=local", "--node-pool=v100-32gb", code=2).err
+    assert "error: --node-pool is for jobs on a cluster" in err
 
 
 @pytest.mark.parametrize("words", [("--backend=local",), ()])
 def test_a_run_that_requires_gpus_is_refused_where_there_are_none(
     submit: Submit,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
 ) -> None:
     nothing = gpus.Inventory(gpus=(), reason="none for this test")
     monkeypatch.setattr(gpus, "inventory", lambda: nothing)
-    assert main(["submit", "resnet50", "--dry-run", "--require-gpu", *words]) == 6
-    out, err = capsys.readouterr()
+    out, err = cli("submit", "resnet50", "--dry-run", "--require-gpu", *words, code=6)
     assert out == ""
     assert err.startswith("error: --require-gpu: resnet50 would run without a GPU (backend local:")
 
 
-def test_a_run_that_requires_gpus_is_planned_for_a_pool_that_has_them(
-    submit: Submit, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert submit("--dry-run", "--require-gpu", server=NOWHERE) == 0
-    assert "kind: PyTorchJob" in capsys.readouterr().out
+def test_a_run_that_requires_gpus_is_planned_for_a_pool_that_has_them(submit: Submit) -> None:
+    printed = submit("--dry-run", "--require-gpu", server=NOWHERE)
+    assert "kind: PyTorchJob" in printed.out
 
 
-def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(
-    submit: Submit, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert submit("--backend=kubernetes", server=NOWHERE) == 6
-    assert "--backend local" not in capsys.readouterr().err
+def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -> None:
+    printed = submit("--backend=kubernetes", server=NOWHERE, code=6)
+    assert "--backend local" not in printed.err
 
 
-def test_the_manifest_alone_needs_no_answer(
-    submit: Submit, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert submit("--dry-run", "--output=json", server=NOWHERE) == 0
-    assert json.loads(capsys.readouterr().out)["items"]
+def test_the_manifest_alone_needs_no_answer(submit: Submit) -> None:
+    assert json.loads(submit("--dry-run", "--output=json", server=NOWHERE).out)["items"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.cli.main import main
+from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 
 
@@ -25,8 +25,7 @@ def logs(place: Path) -> Path:
 
 
 @pytest.fixture
-def run_id(place: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def run_id(place: Path, cli: Cli) -> str:
     """The run of one log that was imported."""
     (place / "one.txt").write_text(foreign.log())
-    assert main(["import", "one.txt", *foreign.OF, "--set", "one", "-o", "name"]) == 0
-    return capsys.readouterr().out.strip()
+    return cli("import", "one.txt", *foreign.OF, "--set", "one", "-o", "name").out.strip()

@@ -14,19 +14,13 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.cli.main import main
 from k8sbench.model import identity
 from k8sbench.ports import RunFilter
 from k8sbench.report import command
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure.support import FIXTURES, run
-
-Captured = pytest.CaptureFixture[str]
-
-
-def imported(*words: str) -> int:
-    return main(["import", *words])
 
 
 def runs() -> list[str]:
@@ -34,15 +28,13 @@ def runs() -> list[str]:
         return store.ids()
 
 
-def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
-    assert main(["results", "-o", "json", *words]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+def rows(cli: Cli, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cli.json("results", "-o", "json", *words)["rows"]
     return found
 
 
-def test_thirty_logs_of_six_cases_are_one_table(logs: Path, capsys: Captured) -> None:
-    assert imported("logs", *foreign.OF, "--set", "march", "-o", "json") == 0
-    out, err = capsys.readouterr()
+def test_thirty_logs_of_six_cases_are_one_table(logs: Path, cli: Cli) -> None:
+    out, err = cli("import", "logs", *foreign.OF, "--set", "march", "-o", "json")
     found = {(row["case"], row["precision"]): row for row in json.loads(out)["rows"]}
     assert err == "30 runs imported into set march.\n"
     cases = {f"1x{gpus}": gpus for gpus in (1, 4, 8)}
@@ -61,31 +53,25 @@ def test_thirty_logs_of_six_cases_are_one_table(logs: Path, capsys: Captured) ->
         assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5]
 
 
-def test_again_is_harmless(logs: Path, capsys: Captured) -> None:
-    imported("logs", *foreign.OF, "--set", "march")
+def test_again_is_harmless(logs: Path, cli: Cli) -> None:
+    cli("import", "logs", *foreign.OF, "--set", "march")
     before = runs()
-    capsys.readouterr()
-    assert imported("logs", *foreign.OF, "--set", "march") == 0
-    assert "0 runs imported into set march; 30 runs were there already." in capsys.readouterr().err
+    err = cli("import", "logs", *foreign.OF, "--set", "march").err
+    assert "0 runs imported into set march; 30 runs were there already." in err
     assert runs() == before
 
 
-def test_what_was_added_to_a_folder_is_a_further_repeat(logs: Path, capsys: Captured) -> None:
-    imported("logs", *foreign.OF, "--set", "march")
+def test_what_was_added_to_a_folder_is_a_further_repeat(logs: Path, cli: Cli) -> None:
+    cli("import", "logs", *foreign.OF, "--set", "march")
     (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=1201.0))
-    capsys.readouterr()
-    assert imported("logs", *foreign.OF, "--set", "march") == 0
-    capsys.readouterr()
-    (row,) = (r for r in rows(capsys) if (r["case"], r["precision"]) == ("1x1", "amp"))
+    cli("import", "logs", *foreign.OF, "--set", "march")
+    (row,) = (r for r in rows(cli) if (r["case"], r["precision"]) == ("1x1", "amp"))
     assert [member["repeat"] for member in row["members"]] == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_same_log_twice_names_the_first_and_records_nothing(
-    logs: Path, capsys: Captured
-) -> None:
+def test_the_same_log_twice_names_the_first_and_records_nothing(logs: Path, cli: Cli) -> None:
     (logs / "zz-copy.txt").write_bytes((logs / "gpu8_True_2.txt").read_bytes())
-    assert imported("logs", *foreign.OF) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("import", "logs", *foreign.OF, code=2)
     assert out == ""
     assert err == (
         "error: logs/zz-copy.txt: is the same log as logs/gpu8_True_2.txt.\n"
@@ -95,116 +81,96 @@ def test_the_same_log_twice_names_the_first_and_records_nothing(
     assert runs() == []
 
 
-def test_a_copy_with_other_line_ends_or_prefixes_is_the_same_log(
-    place: Path, capsys: Captured
-) -> None:
+def test_a_copy_with_other_line_ends_or_prefixes_is_the_same_log(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log())
     lines = foreign.log().splitlines()
     (place / "b.txt").write_text("".join(f"2026-03-02T05:00:00Z {line}\r\n" for line in lines))
-    assert imported("a.txt", "b.txt", *foreign.OF) == 2
-    assert "b.txt: is the same log as a.txt." in capsys.readouterr().err
+    err = cli("import", "a.txt", "b.txt", *foreign.OF, code=2).err
+    assert "b.txt: is the same log as a.txt." in err
 
 
-def test_a_log_of_another_set_is_named_with_its_run(
-    place: Path, run_id: str, capsys: Captured
-) -> None:
-    assert imported("one.txt", *foreign.OF, "--set", "two") == 2
-    err = capsys.readouterr().err
+def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cli: Cli) -> None:
+    err = cli("import", "one.txt", *foreign.OF, "--set", "two", code=2).err
     assert f"one.txt: is the log of run {run_id} of set one." in err
     assert "k8sbench store remove RUN" in err
     assert "k8sbench store remove one" in err, "that set"
     assert runs() == [run_id]
-    assert main(["store", "remove", "one", "--yes"]) == 0
-    assert imported("one.txt", *foreign.OF, "--set", "two") == 0
+    cli("store", "remove", "one", "--yes")
+    cli("import", "one.txt", *foreign.OF, "--set", "two")
 
 
-def test_what_to_do_about_many_logs_is_said_once(logs: Path, capsys: Captured) -> None:
-    imported("logs", *foreign.OF, "--set", "march")
+def test_what_to_do_about_many_logs_is_said_once(logs: Path, cli: Cli) -> None:
+    cli("import", "logs", *foreign.OF, "--set", "march")
     (logs / "aa.txt").write_text("no log\n")
-    capsys.readouterr()
-    assert imported("logs", *foreign.OF, "--set", "april") == 2
-    err = capsys.readouterr().err
+    err = cli("import", "logs", *foreign.OF, "--set", "april", code=2).err
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 31
     assert err.count("k8sbench store remove march") == 1
     assert err.count("  Check that it is a training log") == 1
 
 
-def test_the_same_log_with_other_values_is_refused(
-    place: Path, run_id: str, capsys: Captured
-) -> None:
-    assert imported("one.txt", *foreign.OF, "--set", "one", "--warmup", "210") == 2
-    err = capsys.readouterr().err
+def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
+    err = cli("import", "one.txt", *foreign.OF, "--set", "one", "--warmup", "210", code=2).err
     assert f"was imported as run {run_id}, with another window." in err
 
 
-def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, capsys: Captured) -> None:
+def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, cli: Cli) -> None:
     path = str(ROOT / "docs" / "examples" / "resnet50-tensorflow.yaml")
     line = "DLL 2026-03-02 04:02:49.192609 - () train_throughput : 1219.65 images/s\n"
     for name in ("a.txt", "b.txt"):
         (place / name).write_text(line)
     words = ["--benchmark", path, "--gpus", "1", "--precision", "amp", "--set", "s"]
-    assert imported("a.txt", "b.txt", *words) == 2
-    assert "b.txt: is the same log as a.txt." in capsys.readouterr().err
-    assert imported("a.txt", *words) == 0
-    capsys.readouterr()
-    assert imported("b.txt", *words[:-1], "other") == 2
-    assert "b.txt: is the log of run" in capsys.readouterr().err
+    err = cli("import", "a.txt", "b.txt", *words, code=2).err
+    assert "b.txt: is the same log as a.txt." in err
+    cli("import", "a.txt", *words)
+    assert "b.txt: is the log of run" in cli("import", "b.txt", *words[:-1], "other", code=2).err
 
 
 def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(
-    logs: Path, capsys: Captured
+    logs: Path, cli: Cli
 ) -> None:
     (logs / "notes.txt").write_text("Dear all,\nthis is no log.\n")
-    assert imported("logs", *foreign.OF, "--set", "march") == 2
-    err = capsys.readouterr().err
+    err = cli("import", "logs", *foreign.OF, "--set", "march", code=2).err
     assert err.startswith("error: logs/notes.txt: holds no training line")
     assert "Nothing was imported" in err
     assert runs() == []
-    assert imported("logs", *foreign.OF, "--set", "march", "--skip-unreadable") == 0
-    err = capsys.readouterr().err
+    err = cli("import", "logs", *foreign.OF, "--set", "march", "--skip-unreadable").err
     assert err.startswith("left out: logs/notes.txt: holds no training line")
     assert "30 runs imported" in err
 
 
-def test_a_rejected_log_is_recorded_and_exits_5(place: Path, capsys: Captured) -> None:
+def test_a_rejected_log_is_recorded_and_exits_5(place: Path, cli: Cli) -> None:
     (place / "short.txt").write_text("\n".join(foreign.log().splitlines()[:8]) + "\n")
-    assert imported("short.txt", *foreign.OF, "--set", "s") == 5
-    out = capsys.readouterr().out
+    out = cli("import", "short.txt", *foreign.OF, "--set", "s", code=5).out
     assert "rejected" in out
     assert "too-few-iterations" in out
 
 
 def test_a_packed_log_and_standard_input_are_kept_as_text(
-    place: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "a.txt.gz").write_bytes(gzip.compress(foreign.log().encode()))
     other = foreign.log(rate=1210.0)
     stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(other.encode())))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert imported("a.txt.gz", "-", *foreign.OF, "--set", "s", "-o", "name") == 0
-    first, second = capsys.readouterr().out.split()
+    out = cli("import", "a.txt.gz", "-", *foreign.OF, "--set", "s", "-o", "name").out
+    first, second = out.split()
     for name, text in ((first, foreign.log()), (second, other)):
-        assert main(["logs", name]) == 0
-        assert capsys.readouterr().out == text
+        assert cli("logs", name).out == text
 
 
-def test_logs_of_several_ranks_are_one_run(place: Path, capsys: Captured) -> None:
+def test_logs_of_several_ranks_are_one_run(place: Path, cli: Cli) -> None:
     for rank in (0, 1):
         (place / f"workerlog.{rank}").write_text(foreign.log(gpus=4, rate=4500.0 + rank / 100))
     words = ["workerlog.0", "workerlog.1", *foreign.OF, "--set", "s", "--one-run", "-o", "name"]
-    assert imported(*words) == 0
-    (name,) = capsys.readouterr().out.split()
-    assert main(["logs", name, "--replica", "log-1"]) == 0
-    assert capsys.readouterr().out == (place / "workerlog.1").read_text()
-    assert main(["logs", name]) == 0
-    assert capsys.readouterr().out.startswith("[log-0] DLL")
+    (name,) = cli("import", *words).out.split()
+    assert cli("logs", name, "--replica", "log-1").out == (place / "workerlog.1").read_text()
+    assert cli("logs", name).out.startswith("[log-0] DLL")
 
 
-def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, capsys: Captured) -> None:
+def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, cli: Cli) -> None:
     (place / "workerlog.0").write_text(foreign.log(gpus=4, rate=4500.0))
     words = ["workerlog.0", "workerlog.1", *foreign.OF, "--one-run", "--skip-unreadable"]
-    assert imported(*words) == 2
-    assert "workerlog.1: does not exist" in capsys.readouterr().err
+    assert "workerlog.1: does not exist" in cli("import", *words, code=2).err
     assert runs() == []
 
 
@@ -223,31 +189,28 @@ def mmseg_logs(place: Path) -> None:
 MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set", "s"]
 
 
-def test_gpus_are_given_for_a_folder_a_file_or_a_pattern(place: Path, capsys: Captured) -> None:
+def test_gpus_are_given_for_a_folder_a_file_or_a_pattern(place: Path, cli: Cli) -> None:
     mmseg_logs(place)
     rules = ["--gpus", "8", "--gpus", "n1=1", "--gpus", "*/2.log=4", "--gpus", "n8/2.log=2"]
-    assert imported("n1", "n8", *MMSEG, *rules, "-o", "json") == 0
-    found = {row["case"] for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert found == {"1x1", "1x4", "1x8", "1x2"}
+    found = cli.json("import", "n1", "n8", *MMSEG, *rules, "-o", "json")["rows"]
+    assert {row["case"] for row in found} == {"1x1", "1x4", "1x8", "1x2"}
 
 
 @pytest.mark.parametrize("rule", ["n1", "n1/", "logs/n1", "./logs/n1", "*n1*", "n1/*.log"])
 def test_a_folder_is_named_as_the_logs_are_or_by_the_end_of_its_path(
-    place: Path, capsys: Captured, rule: str
+    place: Path, cli: Cli, rule: str
 ) -> None:
     (place / "logs").mkdir()
     mmseg_logs(place / "logs")
     words = ["--gpus", "8", "--gpus", f"{rule}=1", "-o", "json"]
-    assert imported("logs", *MMSEG, *words) == 0
-    found = json.loads(capsys.readouterr().out)["rows"]
+    found = cli.json("import", "logs", *MMSEG, *words)["rows"]
     assert {row["case"]: row["runs_total"] for row in found} == {"1x1": 2, "1x8": 2}
 
 
-def test_a_case_says_how_many_nodes_there_were(place: Path, capsys: Captured) -> None:
+def test_a_case_says_how_many_nodes_there_were(place: Path, cli: Cli) -> None:
     mmseg_logs(place)
     words = ["--case", "n1=1x1", "--case", "n8=4x8", "-o", "json"]
-    assert imported("n1", "n8", *MMSEG, *words) == 0
-    found = {row["case"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    found = {row["case"] for row in cli.json("import", "n1", "n8", *MMSEG, *words)["rows"]}
     assert found == {"1x1", "4x8"}
 
 
@@ -266,41 +229,39 @@ def test_a_case_says_how_many_nodes_there_were(place: Path, capsys: Captured) ->
     ],
 )
 def test_what_is_wrong_or_missing_is_named_and_nothing_is_recorded(
-    place: Path, capsys: Captured, words: list[str], says: str
+    place: Path, cli: Cli, words: list[str], says: str
 ) -> None:
     mmseg_logs(place)
-    assert imported("n8", *MMSEG, *words) == 2
-    assert says in capsys.readouterr().err
+    assert says in cli("import", "n8", *MMSEG, *words, code=2).err
     assert runs() == []
 
 
 @pytest.mark.parametrize("missing", ["--batch-size", "--precision"])
-def test_a_plan_needs_batch_and_precision(place: Path, capsys: Captured, missing: str) -> None:
+def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -> None:
     mmseg_logs(place)
     at = MMSEG.index(missing)
-    assert imported("n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8") == 2
-    assert f"Give it with {missing}" in capsys.readouterr().err
+    err = cli("import", "n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8", code=2).err
+    assert f"Give it with {missing}" in err
 
 
-def test_the_family_is_recognised(place: Path, capsys: Captured) -> None:
+def test_the_family_is_recognised(place: Path, cli: Cli) -> None:
     (place / "a.log").write_bytes((FIXTURES / "tsm.log").read_bytes())
     (place / "b.log").write_text("\n".join(run([0.5] * 8)))
     words = ["--format", "auto", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
-    assert main(["measure", "a.log", "b.log", *words, "-o", "json"]) in {0, 5}
-    assert [each["format"] for each in json.loads(capsys.readouterr().out)] == ["tsm", "mmseg"]
+    found = cli.json("measure", "a.log", "b.log", *words, "-o", "json")
+    assert [each["format"] for each in found] == ["tsm", "mmseg"]
     (place / "c.log").write_text("nothing of the kind\n")
-    assert main(["measure", "c.log", *words]) == 2
-    assert "holds no training line of any family" in capsys.readouterr().err
+    assert "holds no training line of any family" in cli("measure", "c.log", *words, code=2).err
 
 
 def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
-    place: Path, capsys: Captured
+    place: Path, cli: Cli
 ) -> None:
     home = place / "home" / "alice"
     home.mkdir(parents=True)
     for name in ("a.txt", "b.txt"):
         (home / name).write_text(foreign.log(day=ord(name[0]) - 90))
-    assert imported(str(home), *foreign.OF, "--set", "s", "-o", "json") == 0
+    out = cli("import", str(home), *foreign.OF, "--set", "s", "-o", "json").out
     with open_store() as store:
         found = store.runs(RunFilter())
         texts = [p.read_text() for p in store.root.rglob("*.json") if p.is_file()]
@@ -310,38 +271,35 @@ def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
     ]
     assert len(texts) >= 6
     kept = json.dumps([text.replace(str(place / "store"), "") for text in texts])
-    assert "alice" not in kept + capsys.readouterr().out
+    assert "alice" not in kept + out
 
 
 @pytest.mark.parametrize("recording", [[], ["--record", "s"]])
 def test_measure_takes_the_values_of_some_logs_as_import_does(
-    place: Path, capsys: Captured, recording: list[str]
+    place: Path, cli: Cli, recording: list[str]
 ) -> None:
     mmseg_logs(place)
     words = [*MMSEG[:-2], "--gpus", "n8=8", "--case", "n1=1x1", "--gpu-model", "Tesla T4"]
-    assert main(["measure", "n1", "n8", *words, *recording, "-o", "json"]) in {0, 5}
-    measurements = json.loads(capsys.readouterr().out)
+    measurements = cli.json("measure", "n1", "n8", *words, *recording, "-o", "json", code=None)
     stated = [(measurement["gpus"], measurement["gpu_model"]) for measurement in measurements]
     assert stated == [(1, "Tesla T4"), (1, "Tesla T4"), (8, "Tesla T4"), (8, "Tesla T4")]
 
 
-def test_measure_records_what_it_prints(place: Path, capsys: Captured) -> None:
+def test_measure_records_what_it_prints(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
     words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
-    assert main(["measure", "a.txt", *words]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("measure", "a.txt", *words)
     (found,) = json.loads(out)
     assert err == "1 run imported into set night.\n"
-    (row,) = rows(capsys, "--set", "night")
+    (row,) = rows(cli, "--set", "night")
     assert row["throughput"] == found["throughput"]["time_weighted"]
     assert row["case"] == "1x8"
 
 
-def test_measure_that_records_nothing_prints_all_the_same(place: Path, capsys: Captured) -> None:
+def test_measure_that_records_nothing_prints_all_the_same(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log())
     words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
-    assert main(["measure", "a.txt", "gone.txt", *words]) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("measure", "a.txt", "gone.txt", *words, code=2)
     assert len(json.loads(out)) == 1
     assert "gone.txt: does not exist" in err
     assert "Nothing was imported" in err
@@ -364,16 +322,16 @@ def test_measure_that_records_nothing_prints_all_the_same(place: Path, capsys: C
     ],
 )
 def test_the_command_on_the_page_imports_the_same_case(
-    logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, words: list[str]
+    logs: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, words: list[str]
 ) -> None:
     words = [word.replace("--amp", "--precision=amp") for word in words]
-    assert imported(*words, "--set", "s", "-o", "name") in {0, 5}
+    cli("import", *words, "--set", "s", "-o", "name", code=None)
     with open_store() as store:
         (plan,) = (run.plan for run in store.runs(RunFilter()))
     again = shlex.split(command.repeating(plan))
     assert again[:3] == ["k8sbench", "import", "LOG..."]
     monkeypatch.setenv("K8SBENCH_STORE", "other")
-    assert imported(words[0], *again[3:], "--set", "s") in {0, 5}
+    cli("import", words[0], *again[3:], "--set", "s", code=None)
     with open_store() as store:
         (same,) = (run.plan for run in store.runs(RunFilter()))
     assert identity.case_key(same) == identity.case_key(plan)

@@ -11,12 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from k8sbench.cli.commands.measure import CSV, command
-from k8sbench.cli.main import COMMANDS, main
+from k8sbench.cli.main import COMMANDS
+from tests.unit.command_line import Cli
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES, run
 
@@ -43,10 +43,6 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 BASE = ["--format", "mmseg", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
 
 
-def measured(*words: str) -> int:
-    return main(["measure", *words])
-
-
 def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
     assert command.get_short_help_str(limit=200) == COMMANDS["measure"]
     assert COMMANDS["measure"] == "Measure existing logs, from any source."
@@ -54,13 +50,12 @@ def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
 
 @pytest.mark.parametrize("given", ["", "set/odd.log"], ids=["folder", "file"])
 def test_no_name_of_a_log_shows_the_folders_above_what_was_given(
-    logs: Path, capsys: pytest.CaptureFixture[str], given: str
+    logs: Path, cli: Cli, given: str
 ) -> None:
     home = logs / "home" / "alice" / "runs"
     (home / "set").mkdir(parents=True)
     (home / "set" / "odd.log").write_text("\n".join([*GOOD, *run([0.5] * 8, at=100)]))
-    assert measured(str(home / given), *BASE, "-o", "json") == 5
-    shown, _ = capsys.readouterr()
+    shown = cli("measure", str(home / given), *BASE, "-o", "json", code=5).out
     (found,) = json.loads(shown)
     name = "odd.log" if given else "set/odd.log"
     assert found["files"] == [name]
@@ -68,11 +63,8 @@ def test_no_name_of_a_log_shows_the_folders_above_what_was_given(
     assert "alice" not in shown
 
 
-def test_json_is_a_list_with_one_object_per_log(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measured("good.log", "short.log", *BASE, "-o", "json") == 5
-    out, err = capsys.readouterr()
+def test_json_is_a_list_with_one_object_per_log(logs: Path, cli: Cli) -> None:
+    out, err = cli("measure", "good.log", "short.log", *BASE, "-o", "json", code=5)
     found = json.loads(out)
     assert [each["files"] for each in found] == [["good.log"], ["short.log"]]
     assert err == ""
@@ -109,10 +101,9 @@ def test_json_is_a_list_with_one_object_per_log(
     ],
 )
 def test_the_exit_code_is_that_of_the_worst_log_and_nothing_good_is_lost(
-    logs: Path, capsys: pytest.CaptureFixture[str], names: list[str], code: int
+    logs: Path, cli: Cli, names: list[str], code: int
 ) -> None:
-    assert measured(*names, *BASE, "-o", "json") == code
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json("measure", *names, *BASE, "-o", "json", code=code)
     measurable = {"good.log", "short.log"}
     assert [each["files"][0] for each in found] == [name for name in names if name in measurable]
 
@@ -127,10 +118,9 @@ def test_the_exit_code_is_that_of_the_worst_log_and_nothing_good_is_lost(
     ],
 )
 def test_what_cannot_be_measured_is_named_with_what_to_do(
-    logs: Path, capsys: pytest.CaptureFixture[str], name: str, what: str
+    logs: Path, cli: Cli, name: str, what: str
 ) -> None:
-    assert measured(name, *BASE) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("measure", name, *BASE, code=2)
     assert out == ""
     first, second = err.splitlines()
     assert first.startswith(f"error: {name}")
@@ -138,130 +128,105 @@ def test_what_cannot_be_measured_is_named_with_what_to_do(
     assert second.startswith("  ")
 
 
-def test_the_log_of_another_family_says_which_format_to_give(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    measured("other.log", *BASE)
-    assert "--format tsm" in capsys.readouterr().err
+def test_the_log_of_another_family_says_which_format_to_give(logs: Path, cli: Cli) -> None:
+    assert "--format tsm" in cli("measure", "other.log", *BASE, code=2).err
 
 
-def test_a_head_without_training_is_distinguished(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_head_without_training_is_distinguished(logs: Path, cli: Cli) -> None:
     (logs / "head.log").write_text("MMSegmentation: 0.12.0+3e46c1b\n")
-    assert measured("head.log", *BASE) == 2
-    assert "ended before its first" in capsys.readouterr().err
+    assert "ended before its first" in cli("measure", "head.log", *BASE, code=2).err
 
 
-def test_folders_and_packed_files_are_read(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_and_packed_files_are_read(logs: Path, cli: Cli) -> None:
     folder = logs / "runs"
     folder.mkdir()
     (folder / "a.log.gz").write_bytes(gzip.compress("\n".join(GOOD).encode()))
     (folder / "b.log").write_text("\n".join(GOOD))
     (folder / "plan.json").write_text("{}")
-    assert measured("runs", *BASE, "-o", "json") == 0
-    assert [each["files"] for each in json.loads(capsys.readouterr().out)] == [
+    assert [each["files"] for each in cli.json("measure", "runs", *BASE, "-o", "json")] == [
         ["runs/a.log.gz"],
         ["runs/b.log"],
     ]
 
 
-def test_an_empty_folder_and_a_good_log_lose_nothing(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_folder_and_a_good_log_lose_nothing(logs: Path, cli: Cli) -> None:
     (logs / "nothing").mkdir()
-    assert measured("nothing", "good.log", *BASE, "-o", "json") == 2
-    out, err = capsys.readouterr()
+    out, err = cli("measure", "nothing", "good.log", *BASE, "-o", "json", code=2)
     assert len(json.loads(out)) == 1
     assert "folder without a log" in err
 
 
-def test_one_run_of_several_files_is_one_object(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_run_of_several_files_is_one_object(logs: Path, cli: Cli) -> None:
     (logs / "second.log").write_text("\n".join(run([0.5] * 6, first=80, at=300)))
-    assert measured("good.log", "second.log", *BASE, "--one-run", "-o", "json") == 0
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = cli.json("measure", "good.log", "second.log", *BASE, "--one-run", "-o", "json")
     assert found["files"] == ["good.log", "second.log"]
     assert found["iterations"] == 140
 
 
-def test_one_run_that_lacks_a_file_is_not_measured(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measured("good.log", "gone.log", *BASE, "--one-run", "-o", "json") == 2
-    assert capsys.readouterr().out == ""
+def test_one_run_that_lacks_a_file_is_not_measured(logs: Path, cli: Cli) -> None:
+    out = cli("measure", "good.log", "gone.log", *BASE, "--one-run", "-o", "json", code=2).out
+    assert out == ""
 
 
-def test_standard_input_is_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_standard_input_is_measured(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     raw = io.BufferedReader(io.BytesIO("\n".join(GOOD).encode()))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
-    assert measured("-", *BASE, "-o", "json") == 0
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = cli.json("measure", "-", *BASE, "-o", "json")
     assert found["files"] == ["<stdin>"]
 
 
 @pytest.mark.parametrize("which", [["--format", "mmseg"], ["--benchmark", "deeplabv3p"]])
 @pytest.mark.parametrize(("asked", "rejected"), [("amp", False), ("fp16", False), ("bf16", True)])
 def test_another_half_type_than_was_asked_for_is_rejected(
-    logs: Path, capsys: pytest.CaptureFixture[str], which: list[str], asked: str, rejected: bool
+    logs: Path, cli: Cli, which: list[str], asked: str, rejected: bool
 ) -> None:
     (logs / "half.log").write_text("\n".join(["fp16 = dict(loss_scale=512.)", *GOOD]))
-    measured("half.log", *which, "--gpus", "1", "--precision", asked, "-o", "json")
-    (found,) = json.loads(capsys.readouterr().out)
+    (found,) = cli.json(
+        "measure", "half.log", *which, "--gpus=1", "--precision", asked, "-o", "json", code=None
+    )
     assert (found["precision"], found["amp_dtype"]) == ("amp", "fp16")
     assert ("precision" in {each["id"] for each in found["reasons"]}) is rejected
 
 
-def test_cpu_and_smoke_stand_in_every_form(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cpu_and_smoke_stand_in_every_form(logs: Path, cli: Cli) -> None:
     (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
     shown = {}
     for form in ("table", "csv", "json"):
-        assert measured("own.log", "--format", "k8sbench", "-o", form) == 0
-        shown[form] = capsys.readouterr().out
+        shown[form] = cli("measure", "own.log", "--format", "k8sbench", "-o", form).out
     assert "2 CPU processes · smoke run · batch 4 per CPU process" in shown["table"]
     (row,) = csv.DictReader(io.StringIO(shown["csv"]))
     assert (row["device"], row["preset"]) == ("cpu", "smoke")
     (found,) = json.loads(shown["json"])
     assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
-    assert measured("own.log", "--benchmark", "deeplabv3p") == 5
-    assert "reject preset" in capsys.readouterr().out
+    assert "reject preset" in cli("measure", "own.log", "--benchmark", "deeplabv3p", code=5).out
 
 
-def test_csv_has_one_row_per_log(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert measured("good.log", "short.log", *BASE, "-o", "csv") == 5
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_csv_has_one_row_per_log(logs: Path, cli: Cli) -> None:
+    out = cli("measure", "good.log", "short.log", *BASE, "-o", "csv", code=5).out
+    rows = list(csv.DictReader(io.StringIO(out)))
     assert list(rows[0]) == [*CSV]
     assert float(rows[0]["time_weighted"]) == pytest.approx(8.0)
     assert (rows[1]["time_weighted"], rows[1]["verdict"]) == ("", "rejected")
     assert "too-few-records" in rows[1]["reasons"].split()
 
 
-def test_a_training_names_its_target_what_it_read_and_its_restarts(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_names_its_target_what_it_read_and_its_restarts(logs: Path, cli: Cli) -> None:
     log = logs / "train.log"
     log.write_text("\n".join(train_logs.texts(train_logs.attempt(stop=True))) + "\n")
-    assert main(["measure", str(log), "--format", "k8sbench"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(cli("measure", str(log), "--format", "k8sbench").out.split())
     assert "mIoU best 40 %, final 40 % (4 evaluations) · time to train" in shown
     assert (
         "target 40 % · stopped at the target · data cityscapes, digest d1 · weights v1c.npz,"
         " digest abababababab · 0 restarts" in shown
     )
-    assert main(["measure", str(log), "--format", "k8sbench", "-o", "csv"]) == 0
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    out = cli("measure", str(log), "--format", "k8sbench", "-o", "csv").out
+    (row,) = csv.DictReader(io.StringIO(out))
     assert (row["target"], row["restarts"], row["data_digest"]) == ("40.0", "0", "d1")
     assert row["weights_digest"] == "ab" * 32
 
 
-def test_the_table_names_figure_estimator_unit_verdict_and_reasons(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    measured("good.log", "short.log", *BASE)
-    out, err = capsys.readouterr()
+def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
+    out, err = cli("measure", "good.log", "short.log", *BASE, code=5)
     assert err == ""
     good, short = out.split("\n\n")
     # The figures as results and explain write them.
@@ -271,31 +236,25 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(
     assert "reject too-few-records: 3 training lines" in short
 
 
-def test_a_long_window_is_written_in_seconds_without_powers_of_ten(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_window_is_written_in_seconds_without_powers_of_ten(logs: Path, cli: Cli) -> None:
     (logs / "long.log").write_text("\n".join(run([2000.0] * 7)) + "\n")
-    measured("long.log", *BASE)
-    assert "70 iterations in 7 records, 140000 s" in capsys.readouterr().out
+    assert "70 iterations in 7 records, 140000 s" in cli("measure", "long.log", *BASE).out
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])
 def test_the_table_fits_its_terminal(
-    logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+    logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    measured("good.log", "short.log", *BASE)
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= min(width, 100)
+    out = cli("measure", "good.log", "short.log", *BASE, code=5).out
+    assert max(map(len, out.splitlines())) <= min(width, 100)
 
 
-def test_control_characters_of_a_log_do_not_reach_the_terminal(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_control_characters_of_a_log_do_not_reach_the_terminal(logs: Path, cli: Cli) -> None:
     lines = list(GOOD)
     lines[4] = lines[4].replace("Iter [50/", "Iter [90/").replace("lr:", "lr:\x07\x08")
     (logs / "odd.log").write_text("\n".join(lines))
-    measured("odd.log", *BASE)
-    out = capsys.readouterr().out
+    out = cli("measure", "odd.log", *BASE, code=5).out
     assert "\x07" not in out
     assert "\x08" not in out
 
@@ -321,69 +280,48 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal(
     ],
 )
 def test_a_wrong_command_is_an_error_that_names_what_is_wrong(
-    logs: Path, capsys: pytest.CaptureFixture[str], words: list[str], what: str
+    logs: Path, cli: Cli, words: list[str], what: str
 ) -> None:
-    assert measured(*words) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("measure", *words, code=2)
     assert out in ("", "[]\n")
     assert err.startswith("error: ")
     assert what in err
 
 
-def test_a_rejection_can_be_overruled_by_name(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measured("short.log", *BASE, "--accept", "too-few-records") == 0
-    out = capsys.readouterr().out
+def test_a_rejection_can_be_overruled_by_name(logs: Path, cli: Cli) -> None:
+    out = cli("measure", "short.log", *BASE, "--accept", "too-few-records").out
     assert "valid, some reasons accepted" in out
     assert "reject, accepted too-few-records" in out
 
 
-def by_benchmark(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
-    code = measured(*words, "-o", "json")
-    (found,) = json.loads(capsys.readouterr().out)
-    return code, found
-
-
-def test_a_benchmark_brings_its_warm_up_batch_and_unit(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_benchmark_brings_its_warm_up_batch_and_unit(logs: Path, cli: Cli) -> None:
     lines = ["x - mmseg - INFO - Config:", "    samples_per_gpu=2,", *run([0.5] * 10)]
     (logs / "run.log").write_text("\n".join(lines))
-    code, found = by_benchmark(capsys, "run.log", "--benchmark", "deeplabv3p", "--gpus", "1")
-    assert (code, found["verdict"], found["framework"]) == (0, "valid", "pytorch")
+    (found,) = cli.json("measure", "run.log", "--benchmark", "deeplabv3p", "--gpus=1", "-ojson")
+    assert (found["verdict"], found["framework"]) == ("valid", "pytorch")
     assert (found["warmup_iterations"], found["iterations"]) == (20, 80)
     assert (found["batch_size_per_gpu"], found["throughput"]["unit"]) == (2, "samples/s")
 
 
-def test_a_shorter_side_run_of_a_benchmark_is_rejected(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, found = by_benchmark(
-        capsys, "good.log", "--benchmark", "deeplabv3p", "--gpus", "1", "--batch-size", "4"
-    )
-    assert code == 5
+def test_a_shorter_side_run_of_a_benchmark_is_rejected(logs: Path, cli: Cli) -> None:
+    words = ("good.log", "--benchmark", "deeplabv3p", "--gpus=1", "--batch-size=4", "-ojson")
+    (found,) = cli.json("measure", *words, code=5)
     assert "too-few-iterations" in [each["id"] for each in found["reasons"]]
 
 
-def test_of_a_benchmarks_frameworks_the_log_decides(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_a_benchmarks_frameworks_the_log_decides(logs: Path, cli: Cli) -> None:
     log = str(FIXTURES / "paddleseg.log")
-    _, found = by_benchmark(capsys, log, "--benchmark", "deeplabv3p", "--gpus", "4")
+    words = ("--benchmark", "deeplabv3p", "--gpus=4", "-ojson")
+    (found,) = cli.json("measure", log, *words, code=5)
     assert (found["format"], found["framework"]) == ("paddleseg", "paddle")
 
 
-def test_a_log_that_no_framework_of_the_benchmark_writes_is_an_error(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measured("other.log", "--benchmark", "resnet50", "--gpus", "1") == 2
-    assert "no dle-resnet50 log" in capsys.readouterr().err
+def test_a_log_that_no_framework_of_the_benchmark_writes_is_an_error(logs: Path, cli: Cli) -> None:
+    err = cli("measure", "other.log", "--benchmark", "resnet50", "--gpus", "1", code=2).err
+    assert "no dle-resnet50 log" in err
 
 
-def test_a_format_of_ones_own_is_measured_from_its_file(
-    logs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_format_of_ones_own_is_measured_from_its_file(logs: Path, cli: Cli) -> None:
     (logs / "mine.yaml").write_text(
         """
 name: mine
@@ -412,8 +350,8 @@ variants:
 """
     )
     (logs / "mine.log").write_text("\n".join(f"step {i} tokens/s 50.0" for i in range(1, 9)))
-    code, found = by_benchmark(capsys, "mine.log", "--benchmark", "./mine.yaml", "--gpus", "2")
-    assert (code, found["impl"], found["format"]) == (0, "user", "mine")
+    (found,) = cli.json("measure", "mine.log", "--benchmark=./mine.yaml", "--gpus=2", "-ojson")
+    assert (found["impl"], found["format"]) == ("user", "mine")
     assert found["throughput"]["time_weighted"] == pytest.approx(100.0)
     assert found["throughput"]["unit"] == "tokens/s"
 

@@ -1,0 +1,35 @@
+"""k8sbench's commands as one types them, run in the test's own process."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from k8sbench.cli.main import main
+
+
+class Printed(NamedTuple):
+    """What a command has printed."""
+
+    out: str
+    err: str
+
+
+class Cli:
+    """Runs commands, and gives what each has printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str, code: int | None = 0) -> Printed:
+        """Run a command, which is to end with this exit code, or with any where it is None."""
+        ended = main([*words])
+        printed = Printed(*self._capsys.readouterr())
+        assert code in (ended, None), f"exit {ended}: {printed}"
+        return printed
+
+    def json(self, *words: str, code: int | None = 0) -> Any:
+        """Run a command for its JSON."""
+        return json.loads(self(*words, code=code).out)
