@@ -13,6 +13,7 @@ import yaml
 
 from k8sbench.cli.commands import submit
 from k8sbench.cli.main import main
+from tests.harness import benchmark_files
 
 PROGRAM = """
 import json, os, sys
@@ -21,40 +22,20 @@ print(json.dumps({name: os.environ.get(name) for name in names} | {"words": sys.
 for step in range(1, 21):
     print(f"step {step} 8.0 samples/s", flush=True)
 """
-SPEC = {
-    "name": "mine",
-    "title": "A program of one's own",
-    "task": "None",
-    "unit": "samples",
-    "default_framework": "pytorch",
-    "variants": [
-        {
-            "name": "base",
-            "framework": "pytorch",
-            "title": "As it is",
-            "image": "registry.example.com/team/mine:1",
-            "env": {"MINE": "yes"},
-            "command": [
-                *("python3", "train.py", "--steps={total_iterations}", "--hosts={hosts}"),
-                "--master=$(MASTER_ADDR):$(MASTER_PORT)",
-            ],
-            "batch_size": {"fp32": 4},
-            "window": {
-                "warmup": 4,
-                "iterations": 16,
-                "rule": "ours",
-                "log_interval": {"one_gpu": 1, "many_gpus": 1},
-            },
-            "cases": ["1x1"],
-            "log": {
-                "name": "mine",
-                "unit": "samples/s",
-                "per": "job",
-                "record": r"step (?P<iteration>\d+) (?P<rate>[\d.]+) samples/s",
-            },
-        }
-    ],
-}
+SPEC = benchmark_files.benchmark(
+    base=benchmark_files.variant(
+        (
+            *("python3", "train.py", "--steps={total_iterations}", "--hosts={hosts}"),
+            "--master=$(MASTER_ADDR):$(MASTER_PORT)",
+        ),
+        "registry.example.com/team/mine:1",
+        r"step (?P<iteration>\d+) (?P<rate>[\d.]+) samples/s",
+        title="As it is",
+        env={"MINE": "yes"},
+        batch_size={"fp32": 4},
+        window={"warmup": 4, "iterations": 16, "rule": "ours"},
+    )
+)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ kept is held against the files that the fake pods' logs are served from.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,43 +15,20 @@ from typing import Any
 
 import yaml
 
+from tests.harness import benchmark_files
 from tests.harness.cluster import audit
 from tests.harness.cluster.nodes import RUN_FOR
 
 REPLICAS = 4
 _RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
-_BENCHMARK = {
-    "name": "small",
-    "title": "A job of which there are many",
-    "task": "nothing: its pods are fake",
-    "unit": "images",
-    "default_framework": "pytorch",
-    "variants": [
-        {
-            "name": "base",
-            "framework": "pytorch",
-            "default": True,
-            "title": "the only one",
-            "image": "registry.example.com/small:1",
-            "command": ["python", "small.py", "--steps={total_iterations}"],
-            "batch_size": {"fp32": 8},
-            "window": {
-                "warmup": 10,
-                "iterations": 40,
-                "rule": "ours",
-                "log_interval": {"one_gpu": 1, "many_gpus": 1},
-            },
-            "cases": ["4x1"],
-            "log": {"name": "small", "unit": "images/s", "per": "job", "record": _RECORD},
-        }
-    ],
-}
+_COMMAND = ("python", "small.py", "--steps={total_iterations}")
 
 
 def write_benchmark(folder: Path, run_for: str) -> list[str]:
     """Write a benchmark and a pool; returns the words that submit a job of it."""
     benchmark, pools = folder / "small.yaml", folder / "pools.yaml"
-    benchmark.write_text(yaml.safe_dump(_BENCHMARK, sort_keys=False))
+    base = benchmark_files.variant(_COMMAND, "registry.example.com/small:1", _RECORD)
+    benchmark.write_text(json.dumps(benchmark_files.benchmark(base=base)))
     pool = {
         "name": "fake",
         "gpus_per_node": 8,

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests.harness import benchmark_files
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell
 from tests.harness.node import faults, image
@@ -36,8 +37,6 @@ def wait_at_gate():
     open("/tmp/gate").read()
 """
 """Python that lets a program wait until :meth:`Programs.open_gate`."""
-STEP = r"^step (?P<iteration>\d+) (?P<rate>[\d.]+)"
-"""A training line of these programs."""
 
 
 class Programs:
@@ -47,11 +46,7 @@ class Programs:
         self.shell = shell
         shell.pools.write_text(json.dumps(POOLS))
         self._file = shell.folder / "mine.yaml"
-        named = [{"name": name, "title": name, **each} for name, each in variants.items()]
-        named[0]["default"] = True
-        mine = {"name": "mine", "title": "Mine", "task": "Tests", "unit": "samples"}
-        more = {"default_framework": "pytorch", "variants": named}
-        self._file.write_text(json.dumps(mine | more))
+        self._file.write_text(json.dumps(benchmark_files.benchmark(**variants)))
 
     def words(self, variant: str, *words: str, command: str = "submit") -> tuple[str, ...]:
         """The arguments that submit a variant; the run has its name."""
@@ -78,21 +73,7 @@ def job_of(rendered: str) -> dict[str, Any]:
 def variant(program: str | tuple[str, ...], runs_on: str = image.PYTHON, **more: Any) -> Any:
     """Make a variant that runs a Python program, or a command."""
     command = ("python3", "-c", program) if isinstance(program, str) else program
-    return {
-        "framework": "pytorch",
-        "image": runs_on,
-        "command": command,
-        "batch_size": {"fp32": 1},
-        "window": {
-            "warmup": 0,
-            "iterations": 10,
-            "rule": "all",
-            "log_interval": {"one_gpu": 1, "many_gpus": 1},
-        },
-        "cases": ["1x1"],
-        "log": {"name": "mine", "unit": "samples/s", "per": "job", "record": STEP},
-        **more,
-    }
+    return benchmark_files.variant(command, runs_on, **more)
 
 
 def limit_disk(namespace: Namespace) -> None:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
-from k8sbench.adapters.files import templates
 from k8sbench.adapters.local import launch, manifest
 from k8sbench.adapters.local.launch import Launch, Machine
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
+from tests.unit.render import plans
 
 FOLDER = "/opt/k8sbench/k8sbench/trainers"
 RUN_ID = "little-261120-081500-x7k2qd"
-Objects = tuple[dict[str, Any], ...]
+Objects = plans.Objects
 
 STARTS: dict[tuple[str, bool], tuple[str, ...]] = {
     ("pytorch", True): ("python3", "-m", "torch.distributed.run", "-m", "k8sbench.trainers.little"),
@@ -49,56 +46,30 @@ def plan(
     """Make a local plan of the trainer ``little.py``, with ``words`` as its options."""
     fields: dict[str, Any] = {
         "run_id": RUN_ID,
-        "set_name": "tests",
-        "repeat": 1,
         "benchmark": "little",
-        "spec_digest": "0" * 64,
-        "spec_source": "built-in",
         "variant": "little",
-        "impl": "k8sbench",
         "framework": framework,
-        "precision": "fp32",
-        "amp_dtype": None,
-        "device": "cpu",
-        "replicas": replicas,
-        "gpus_per_replica": 0,
-        "processes_per_replica": 1,
         "batch_size": 2,
         "preset": "smoke",
-        "mode": "throughput",
-        "data": "synthetic",
         "window": PlannedWindow(
             warmup=1, iterations=5, log_interval=1, min_steady_seconds=0.0, rule="ours"
         ),
         "log": "k8sbench",
-        "unit": "images",
         "trainer": "little",
         "command": (*STARTS[framework, launcher], *words),
-        "env": {},
-        "workdir": None,
         "options": {},
         "image": None,
         "image_reason": "runs here",
-        "trainers_by": "configmap",
         "trainers_digest": sources(files or {}).digest,
         "pool": CPU_POOL,
         "backend": "local",
-        "timeout_s": None,
-        "fingerprint": None,
-        "sync_bn": False,
     }
-    return RunPlan(**(fields | changes))
-
-
-@functools.cache
-def ready() -> jinja2.Environment:
-    """The project's templates."""
-    return templates.load()
+    return plans.plan(f"{replicas}x1-cpu", **(fields | changes))
 
 
 def rendered(wanted: RunPlan, files: Mapping[str, str] | None = None) -> Objects:
     """Render a plan as ``submit`` would."""
-    return manifests(wanted, templates=ready(), trainers=sources(files or {}))
+    return manifests(wanted, templates=plans.ready(), trainers=sources(files or {}))
 
 
 def job(wanted: RunPlan, files: Mapping[str, str] | None = None) -> manifest.ManifestJob:

@@ -13,49 +13,31 @@ from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Arithmetic, Measurement, arithmetic_digest
-from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import CPU_POOL
 from tests.unit.measure.support import Lines, fixture, ids, lines_of
+from tests.unit.render.plans import plan
 
-PLAN = RunPlan(
+PLAN = plan(
+    "2x1-cpu",
     run_id="deeplabv3p-260302-100000-x7k2qd",
     set_name="s",
-    repeat=1,
     benchmark="deeplabv3p",
-    spec_digest="0" * 64,
-    spec_source="built-in",
     variant="mmseg",
-    impl="k8sbench",
-    framework="pytorch",
     precision="amp",
     amp_dtype="bf16",
-    device="cpu",
-    replicas=2,
-    gpus_per_replica=0,
-    processes_per_replica=1,
     batch_size=4,
     preset="smoke",
-    mode="throughput",
-    data="synthetic",
     window=PlannedWindow(
         warmup=4, iterations=8, log_interval=1, min_steady_seconds=0.0, rule="ours"
     ),
     log="mmseg",
     unit="samples",
     trainer="deeplabv3p_pytorch",
-    command=("python",),
-    env={},
-    workdir=None,
     options={},
     image=None,
-    image_reason="local",
-    trainers_by=None,
-    trainers_digest="0",
     pool=CPU_POOL,
     backend="local",
-    timeout_s=None,
-    fingerprint=None,
-    sync_bn=False,
 )
 
 

@@ -15,48 +15,29 @@ from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.tiers import ROOT
+from tests.unit.render import plans
 
 LOG = LogFormat(name="own", unit="images/s", per="job", record="(?P<iteration>x)(?P<rate>y)")
 POOL = NodePool(name="v100", gpus_per_node=8, gpu_model="V100")
-PLAN = RunPlan(
+PLAN = plans.plan(
+    "2x8",
     run_id="seg-1",
     set_name="night",
-    repeat=1,
     benchmark="seg",
-    spec_digest="d",
     spec_source="a.yaml",
     variant="own",
-    impl="user",
-    framework="pytorch",
     precision="amp",
-    amp_dtype="fp16",
-    device="cuda",
-    replicas=2,
-    gpus_per_replica=8,
-    processes_per_replica=8,
     batch_size=4,
-    preset="full",
     mode="train",
     data="image",
     window=PlannedWindow(
         warmup=5, iterations=50, log_interval=5, min_steady_seconds=0.0, rule="ours"
     ),
     log=LOG,
-    unit="images",
-    trainer=None,
-    command=("train",),
     env={"OMP_NUM_THREADS": "4"},
-    workdir=None,
-    options={},
     image="registry.example.com/own:1",
-    image_reason="--image",
-    trainers_by=None,
-    trainers_digest=None,
     pool=POOL,
-    backend="kubernetes",
     timeout_s=60.0,
-    fingerprint=None,
-    sync_bn=False,
     training=PlannedTraining(
         length=80_000,
         unit="iterations",
@@ -65,6 +46,7 @@ PLAN = RunPlan(
         target=78.5,
         stop_at_target=True,
     ),
+    **plans.PROGRAMS["user"],
 )
 OTHER: dict[str, Any] = {
     "schema": 2,
