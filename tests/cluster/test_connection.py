@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -133,24 +132,7 @@ def test_a_proxy_is_used_unless_it_is_to_be_left_out(own_cluster: OwnCluster, us
     proxy.close()
 
 
-def test_the_namespace_of_the_context_is_asked(user: Path, namespace: Namespace) -> None:
-    api = connect(kubeconfig=str(user))
-    assert api.place.namespace == namespace.name
-    assert api.why == f"current context test of {user}"
-    api.close()
-
-
 # -- no answer --------------------------------------------------------------------------------
-
-
-def test_a_port_where_nobody_listens(kubeconfig: Kubeconfig) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        server = f"https://127.0.0.1:{held.getsockname()[1]}"
-        wrong = refusal(kubeconfig({}, server=server))
-    assert (wrong.exit_code, wrong.cause_id) == (6, "api-unreachable")
-    expected = f"The API server {server} of context test cannot be reached: connection refused."
-    assert wrong.message == expected
 
 
 def test_a_server_that_does_not_answer(own_cluster: OwnCluster, user: Path) -> None:
@@ -158,12 +140,6 @@ def test_a_server_that_does_not_answer(own_cluster: OwnCluster, user: Path) -> N
         wrong = refusal(user, seconds=0.5)
     assert wrong.cause_id == "api-unreachable"
     assert "it did not answer in time" in wrong.message
-
-
-def test_a_name_that_does_not_exist(kubeconfig: Kubeconfig) -> None:
-    wrong = refusal(kubeconfig({}, server="https://nosuch.invalid"))
-    assert wrong.cause_id == "api-unreachable"
-    assert "https://nosuch.invalid" in wrong.message
 
 
 def test_a_server_of_another_authority(kubeconfig: Kubeconfig) -> None:
@@ -180,17 +156,6 @@ def test_a_token_that_is_not_accepted(kubeconfig: Kubeconfig) -> None:
     wrong = refusal(kubeconfig({"token": "old"}))
     assert (wrong.exit_code, wrong.cause_id) == (6, "unauthorized")
     assert "does not accept these credentials" in wrong.message
-
-
-def test_a_plugin_that_fails(kubeconfig: Kubeconfig) -> None:
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "false",
-        "interactiveMode": "Never",
-    }
-    wrong = refusal(kubeconfig({"exec": plugin}))
-    assert "credential plugin false of the kubeconfig failed with exit code 1." in wrong.message
-    assert (wrong.exit_code, wrong.cause_id) == (6, "unauthorized")
 
 
 def test_a_user_who_is_impersonated(namespace: Namespace, tmp_path: Path) -> None:

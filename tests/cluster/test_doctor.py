@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import pools, templates, trainer_sources
+from k8sbench.adapters.files import pools
 from k8sbench.adapters.kubernetes import preflight
-from k8sbench.adapters.kubernetes.client import connection
-from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.cli.main import main
-from k8sbench.lifecycle import bandwidth
-from k8sbench.model.choices import Site
-from k8sbench.model.phase import Phase
-from k8sbench.model.request import SubmitRequest
-from k8sbench.render import manifests
-from tests.harness.cluster import audit, nodes, objects, pod_logs, users
+from tests.harness.cluster import audit, nodes, objects, users
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.jobs import pytorch_job
@@ -307,11 +298,6 @@ def test_nodes_without_a_device_plugin(
         own_cluster.kubectl("delete", "node", "a100-0")
 
 
-def test_more_replicas_than_nodes(namespace: Namespace, doctor: Doctor) -> None:
-    report = doctor(namespace, "--replicas=5")
-    assert (report.code, report.ids("failure")) == (NOT_READY, {"node-size"})
-
-
 def test_a_claim_that_is_never_bound(namespace: Namespace, doctor: Doctor) -> None:
     assert doctor(namespace, "--data=pvc:images").messages("data") == [
         f"There is no volume claim images in {namespace.name}."
@@ -355,13 +341,6 @@ def test_a_queue_that_is_not_there(
         assert (report.code, report.level("queue")) == (0, "ok")
     finally:
         own_cluster.kubectl("delete", "crd", "localqueues.kueue.x-k8s.io")
-
-
-def test_an_image_without_kernels_for_the_nodes(namespace: Namespace, doctor: Doctor) -> None:
-    image = "pytorch/pytorch:2.11.0-cuda12.8-cudnn9-runtime"
-    report = doctor(namespace, "--image", image)
-    assert report.code == 0
-    assert "has no kernels for Tesla-V100-SXM2-32GB" in report.messages("kernels")[0]
 
 
 def test_an_admission_policy_that_refuses_our_jobs(
@@ -421,51 +400,6 @@ def pools_file(folder: Path, **annotations: str) -> Path:
     path = folder / "pools.yaml"
     path.write_bytes(msgspec.yaml.encode({"pools": [pool]}))
     return path
-
-
-READING = {
-    "bytes": 4096,
-    "ranks": 32,
-    "operations": 20,
-    "seconds": 1e-4,
-    "bus_bytes_per_second": 79360000.0,
-    "correct": True,
-}
-SAID = [
-    "K8SBENCH " + json.dumps({"event": event, **fields})
-    for event, fields in (("environment", {"transport": "IB"}), ("allreduce", READING))
-]
-
-
-def test_the_all_reduce_runs_as_a_job_over_the_pool_s_nodes(
-    namespace: Namespace, tmp_path: Path
-) -> None:
-    pool = pools.load(str(pools_file(tmp_path, **{nodes.RUN_FOR: "0s"}))).pool()
-    sources = trainer_sources.read()
-    plan = bandwidth.plan(
-        SubmitRequest(benchmark="all-reduce", replicas=4, gpus=8, image="example.invalid/torch:1"),
-        Site(backend="kubernetes", pool=pool),
-        run_id="allreduce-1",
-        trainers_digest=sources.digest,
-    )
-    log = tmp_path / "master.log"
-    log.write_text(nodes.log_text(SAID))
-    pod_logs.serve(namespace, {"allreduce-1-master-0": log})
-    with contextlib.closing(connection.connect(namespace=namespace.name)) as api:
-        cluster = KubernetesCluster(api)
-        outcome = bandwidth.run(
-            plan,
-            manifests(plan, templates=templates.load(), trainers=sources),
-            cluster,
-            tmp_path,
-            clock=time.time,
-            on_event=lambda _: None,
-        )
-        cluster.close()
-    assert outcome.end.phase is Phase.SUCCEEDED, outcome
-    assert [msgspec.to_builtins(reading) for reading in outcome.readings] == [READING]
-    assert outcome.transports == ("IB",)
-    assert namespace.get("pytorchjobs") == []
 
 
 def test_an_all_reduce_that_measures_nothing_has_failed(

@@ -12,26 +12,10 @@ from k8sbench import __version__
 from k8sbench.adapters.files import catalog, image_table, trainer_sources
 from k8sbench.cli.commands import images
 from k8sbench.model.errors import NotFound
+from tests.harness import benchmark_files
 
 PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"
 TORCH = "pytorch/pytorch:2.10.0-cuda12.8-cudnn9-runtime"
-MINE = """\
-name: mine
-title: A program of my own
-task: testing
-unit: samples
-default_framework: pytorch
-variants:
-  - name: mine
-    framework: pytorch
-    title: mine
-    command: [python3, train.py]
-    image: registry.example/me/mine:1
-    log: mmseg
-    batch_size: {fp32: 1}
-    window: {warmup: 0, iterations: 5, rule: mine, log_interval: {one_gpu: 1, many_gpus: 1}}
-    cases: [1x1]
-"""
 
 
 def run(*args: str) -> Result:
@@ -106,7 +90,8 @@ def test_an_image_of_the_user_s_own_is_listed_and_nothing_is_claimed_of_it(
     tmp_path: pathlib.Path,
 ) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(MINE)
+    mine = benchmark_files.variant(["train"], "registry.example/me/mine:1")
+    file.write_text(json.dumps(benchmark_files.benchmark(mine=mine)))
     [row] = rows(str(file))
     assert row["image"] == "registry.example/me/mine:1"
     assert row["origin"] == "user"

@@ -58,14 +58,6 @@ def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> No
     assert_says(refused, rf"of context lab is not trusted; {sentence}\.")
 
 
-def test_a_server_s_that_is_of_another_authority_is_not_blamed_on_its_dates(tmp_path: Path) -> None:
-    pair = servers.certificate(tmp_path / "pki", *GOOD)
-    with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
-        wrong = refusal(servers.kubeconfig(tmp_path / "config", f"https://{address}"))
-    assert wrong.cause_id == "api-not-trusted"
-    assert "certificate-authority" in wrong.action
-
-
 def test_an_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"certificate-authority-data": "bm8="}
     path = servers.kubeconfig(tmp_path / "config", "https://127.0.0.1:1", **nothing)

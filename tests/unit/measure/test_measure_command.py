@@ -16,6 +16,7 @@ import pytest
 
 from k8sbench.cli.commands.measure import CSV, command
 from k8sbench.cli.main import COMMANDS
+from tests.harness import benchmark_files
 from tests.unit.command_line import Cli
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES, run
@@ -322,33 +323,15 @@ def test_a_log_that_no_framework_of_the_benchmark_writes_is_an_error(logs: Path,
 
 
 def test_a_format_of_ones_own_is_measured_from_its_file(logs: Path, cli: Cli) -> None:
-    (logs / "mine.yaml").write_text(
-        """
-name: mine
-title: t
-task: t
-unit: tokens
-default_framework: pytorch
-variants:
-  - name: v
-    framework: pytorch
-    title: t
-    command: [python, train.py]
-    image: x
-    batch_size: {fp32: 8}
-    window:
-      warmup: 2
-      iterations: 6
-      rule: ours
-      log_interval: {one_gpu: 1, many_gpus: 1}
-    cases: [1x1]
-    log:
-      name: mine
-      unit: tokens
-      per: card
-      record: 'step (?P<iteration>\\d+) tokens/s (?P<rate>[\\d.]+)'
-"""
+    record = r"step (?P<iteration>\d+) tokens/s (?P<rate>[\d.]+)"
+    mine = benchmark_files.variant(
+        ["train"],
+        "x",
+        window={"warmup": 2, "iterations": 6},
+        log={"name": "mine", "unit": "tokens", "per": "card", "record": record},
     )
+    benchmark = {**benchmark_files.benchmark(v=mine), "unit": "tokens"}
+    (logs / "mine.yaml").write_text(json.dumps(benchmark))
     (logs / "mine.log").write_text("\n".join(f"step {i} tokens/s 50.0" for i in range(1, 9)))
     (found,) = cli.json("measure", "mine.log", "--benchmark=./mine.yaml", "--gpus=2", "-ojson")
     assert (found["impl"], found["format"]) == ("user", "mine")
