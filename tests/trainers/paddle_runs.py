@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.trainers import torch_runs
-from tests.trainers.torch_runs import Event, Job, events, free_port, separate, together
+from tests.trainers.torch_runs import Captured, Event, Job, events, free_port, separate, together
 
 # The same networks with narrow layers: what a test of the loop needs, in a tenth of the time.
 NARROW = """
@@ -48,13 +48,13 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(NARROW, {"put": monkeypatch.setattr})
 
 
-def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> str:
+def output(capfd: Captured, trainer: str, *options: str) -> str:
     """Run one rank here, on one thread, and give what it printed."""
     import_paddle()
     return torch_runs.output(capfd, trainer, *options)
 
 
-def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
+def run(capfd: Captured, trainer: str, *options: str) -> list[Event]:
     """Run one rank here, on one thread, and give its events."""
     return events(output(capfd, trainer, *options))
 

@@ -22,6 +22,7 @@ from tests.trainers.arcface_checks import (
     samples,
 )
 from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.torch_runs import refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -112,9 +113,6 @@ def test_a_run_takes_the_reports_head_where_it_can(
     from k8sbench.trainers import arcface
     from k8sbench.trainers.parts import settings
 
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
-
     monkeypatch.setattr(settings, "refuse", refuse)
     here: Any = types.SimpleNamespace(
         on_gpu=on_gpu, place=Place(rank=0, local_rank=0, world_size=ranks)
@@ -130,9 +128,6 @@ def test_ranks_without_a_class_are_refused_by_all_ranks(monkeypatch: pytest.Monk
     """Also by those that have some, which would else wait for the others."""
     from k8sbench.trainers import arcface
     from k8sbench.trainers.parts import settings
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     monkeypatch.setattr(settings, "refuse", refuse)
     here: Any = types.SimpleNamespace(place=Place(rank=0, local_rank=0, world_size=4))

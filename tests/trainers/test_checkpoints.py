@@ -6,8 +6,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,6 +13,7 @@ from typing import TypeVar
 import pytest
 
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
+from tests.trainers.torch_runs import alone
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -262,14 +261,7 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_one(tmp_path: pathlib.Pat
     before = Checkpoints(tmp_path / "before")
     for step in (10, 20):
         before.save(step, writes("before"), {})
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, "0", str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    found = json.loads(done.stdout)
+    found = json.loads(alone(["-c", KILLED, "0", str(tmp_path)]))
     steps = [step for step, *_ in found]
     assert len(found) > 100
     assert steps == sorted(steps)

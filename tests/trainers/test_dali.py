@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from k8sbench.trainers.parts.file_samples import Reader, TrainingBatches
 from k8sbench.trainers.parts.samples import BrokenSample
 from tests.trainers.dali_checks import by_both, decodes_as_pillow, resnet50
 from tests.trainers.references import coordinates, encoded, saved
-from tests.trainers.torch_runs import losses, only
+from tests.trainers.torch_runs import Captured, losses, only, refusal
 
 FRAMEWORKS, DALI = pytest.mark.tier("frameworks"), pytest.mark.tier("dali")
 ON_CPU = ("--device", "cpu", "--threads", "1")
@@ -52,7 +50,7 @@ def test_dali_gives_the_pictures_of_pillow_in_the_same_order(folder: Path, worke
 
 @DALI
 def test_a_picture_that_neither_decodes_is_named_and_replaced(
-    folder: Path, capfd: pytest.CaptureFixture[str]
+    folder: Path, capfd: Captured
 ) -> None:
     """The rest of its batch is Pillow's, and DALI goes on with the next."""
     broken = damaged(folder)
@@ -77,9 +75,7 @@ def test_a_batch_with_a_gap_is_the_one_of_pillow(folder: Path) -> None:
 
 
 @DALI
-def test_a_training_by_dali_is_that_by_pillow(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_by_dali_is_that_by_pillow(folder: Path, capfd: Captured) -> None:
     broken = damaged(folder)
     found = {
         name: resnet50(capfd, folder, "--decoder", name, *ON_CPU) for name in ("pillow", "dali")
@@ -126,18 +122,12 @@ def test_what_is_handed_over_is_cropped_and_mirrored_as_by_pillow(folder: Path) 
 
 
 @FRAMEWORKS
-def test_without_dali_the_trainer_says_what_it_needs(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_dali_the_trainer_says_what_it_needs(folder: Path) -> None:
     block = "import sys; sys.modules['nvidia.dali'] = None; "
     run = "from k8sbench.trainers import resnet50; resnet50.main(sys.argv[1:])"
 
     def refused(data: str) -> str:
-        command = [sys.executable, "-c", block + run, "--decoder", "dali", "--data", data]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (ended.returncode, ended.stdout) == (2, "")
-        (line,) = ended.stderr.splitlines()
-        return line
+        return refusal(["-c", block + run, "--decoder", "dali", "--data", data])
 
     assert "needs NVIDIA DALI, and it cannot be imported" in refused(str(folder))
     assert "--data synthetic has none; give --data DIR" in refused("synthetic")

@@ -18,6 +18,7 @@ import pytest
 
 from k8sbench.trainers.parts import machine, nvml
 from tests.trainers import stand_in
+from tests.trainers.torch_runs import Captured
 
 
 def test_the_machine_is_described_in_words_that_json_knows() -> None:
@@ -268,7 +269,7 @@ def test_of_nccls_lines_the_log_has_what_was_asked_for(
     goes_on: str,
     nccl: Nccl,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Captured,
 ) -> None:
     if level is not None:
         monkeypatch.setenv("NCCL_DEBUG", level)
@@ -281,10 +282,7 @@ def test_of_nccls_lines_the_log_has_what_was_asked_for(
 
 @pytest.mark.parametrize("level", [None, "WARN", "INFO"])
 def test_all_that_nccl_said_is_in_the_log_when_it_cannot_connect(
-    level: str | None,
-    nccl: Nccl,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    level: str | None, nccl: Nccl, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     if level is not None:
         monkeypatch.setenv("NCCL_DEBUG", level)
@@ -302,10 +300,7 @@ def test_a_log_that_nccl_did_not_write_is_no_answer() -> None:
 
 
 def test_a_file_that_a_user_names_for_nccl_is_read_and_stays(
-    nccl: Nccl,
-    monkeypatch: pytest.MonkeyPatch,
-    temporary: pathlib.Path,
-    capfd: pytest.CaptureFixture[str],
+    nccl: Nccl, monkeypatch: pytest.MonkeyPatch, temporary: pathlib.Path, capfd: Captured
 ) -> None:
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("NCCL_DEBUG_FILE", str(temporary / "nccl.%p.log"))

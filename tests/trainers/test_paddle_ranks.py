@@ -12,7 +12,7 @@ import pytest
 from tests.trainers.paddle_checks import FROZEN_TOLERANCE, STEEP, on_one_rank, on_two_ranks
 from tests.trainers.paddle_runs import narrow, ranks, run
 from tests.trainers.torch_checks import computes_the_same, sums_up
-from tests.trainers.torch_runs import environment, free_port, only
+from tests.trainers.torch_runs import environment, free_port, only, refuse
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -80,9 +80,6 @@ def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
     """Each rank would judge the overflow of its own shard, and step or not on its own."""
     from k8sbench.trainers.parts import paddle_loop, paddle_session
 
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
-
     monkeypatch.setattr(paddle_loop, "refuse", refuse)
     monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
     monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
@@ -92,9 +89,7 @@ def test_a_sharded_layer_is_not_trained_with_a_scaler_on_several_ranks(
     assert capfd.readouterr().out == ""
 
 
-def test_nodes_meet_by_the_operators_variables_and_node_n_is_rank_n(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_nodes_meet_by_the_operators_variables_and_node_n_is_rank_n(tmp_path: pathlib.Path) -> None:
     from k8sbench.trainers import paddle_launch
 
     program = tmp_path / "meeting.py"

@@ -21,7 +21,7 @@ from tests.trainers.either_checks import noted_runs
 from tests.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
 from tests.trainers.paddle_runs import import_paddle, narrow, output, run
 from tests.trainers.torch_checks import tells_its_device
-from tests.trainers.torch_runs import environment, events, losses, only
+from tests.trainers.torch_runs import Captured, environment, events, losses, only, refuse
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -33,7 +33,7 @@ TRAINERS = ("deeplabv3p_paddle", "arcface")
 @trains
 @pytest.mark.parametrize("case", LEARNING)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(
-    case: str, narrow: None, capfd: pytest.CaptureFixture[str]
+    case: str, narrow: None, capfd: Captured
 ) -> None:
     trainer, options, steps, factor = LEARNING[case]
     text = output(capfd, trainer, *options, *length(steps))
@@ -46,7 +46,7 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("amp", ["fp16", "bf16"])
 def test_amp_without_effect_is_called_fp32(
-    trainer: str, amp: str, narrow: None, capfd: pytest.CaptureFixture[str]
+    trainer: str, amp: str, narrow: None, capfd: Captured
 ) -> None:
     small = CROP if trainer == "deeplabv3p_paddle" else FACES
     short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
@@ -63,7 +63,7 @@ def test_amp_without_effect_is_called_fp32(
 
 @trains
 def test_a_fixed_scale_of_the_loss_changes_no_step(
-    narrow: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    narrow: None, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half precision is for GPUs, but what is done with the scaled gradients is so everywhere."""
     from k8sbench.trainers.parts import paddle_session
@@ -79,7 +79,7 @@ def test_a_fixed_scale_of_the_loss_changes_no_step(
 @trains
 @pytest.mark.parametrize("option", [(), ("--fused-optimizer",)])
 def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
-    option: tuple[str, ...], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    option: tuple[str, ...], capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Paddle's own scaler at work, which on a CPU has to believe that it is elsewhere."""
     import_paddle()
@@ -140,7 +140,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
 @trains
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_loader_processes_feed_a_run_and_their_wait_is_reported(
-    trainer: str, narrow: None, capfd: pytest.CaptureFixture[str]
+    trainer: str, narrow: None, capfd: Captured
 ) -> None:
     small = CROP if trainer == "deeplabv3p_paddle" else FACES
     options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
@@ -154,10 +154,7 @@ def test_loader_processes_feed_a_run_and_their_wait_is_reported(
 @trains
 @pytest.mark.parametrize("option", ["--channels-last", "--fused-optimizer"])
 def test_an_option_of_speed_changes_no_loss(
-    option: str,
-    narrow: None,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    option: str, narrow: None, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from k8sbench.trainers.parts import paddle_loop
 
@@ -184,7 +181,7 @@ def test_an_option_of_speed_changes_no_loss(
     ],
 )
 def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
-    options: tuple[str, ...], nhwc: bool, narrow: None, capfd: pytest.CaptureFixture[str]
+    options: tuple[str, ...], nhwc: bool, narrow: None, capfd: Captured
 ) -> None:
     """PaddleSeg's run_fp16.sh trains in NHWC, its run_fp32.sh and mmsegmentation in NCHW."""
     from k8sbench.trainers.models import deeplabv3p_paddle, deeplabv3plus_paddle
@@ -217,7 +214,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     option: tuple[str, ...],
     training: tuple[bool, bool],
     narrow: None,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Captured,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from k8sbench.trainers.parts import paddle_loop
@@ -237,12 +234,9 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 
 @trains
 def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
-    narrow: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    narrow: None, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from k8sbench.trainers.parts import loop
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     monkeypatch.setattr(loop, "refuse", refuse)
     with pytest.raises(SystemExit, match="--batch-size must be at least 2"):
@@ -253,9 +247,7 @@ def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
 
 
 @trains
-def test_parameters_are_counted_as_upstream_counts_them(
-    narrow: None, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_parameters_are_counted_as_upstream_counts_them(narrow: None, capfd: Captured) -> None:
     """PaddleSeg's count holds batch norm's statistics; mmsegmentation's and PLSC's do not."""
     short = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
     ours = run(capfd, "deeplabv3p_paddle", *CROP, *short)[-1]
@@ -279,7 +271,7 @@ def test_parameters_are_counted_as_upstream_counts_them(
     ],
 )
 def test_wrong_arguments_are_one_line_and_code_2(
-    trainer: str, wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    trainer: str, wrong: tuple[str, ...], capsys: Captured
 ) -> None:
     module = importlib.import_module(f"k8sbench.trainers.{trainer}")
     with pytest.raises(SystemExit) as ended:

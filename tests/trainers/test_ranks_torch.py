@@ -28,6 +28,7 @@ from tests.trainers.torch_runs import (
     losses,
     only,
     rank_variables,
+    refuse,
 )
 
 pytestmark = pytest.mark.tier("frameworks")
@@ -200,9 +201,6 @@ def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
 def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch) -> None:
     from k8sbench.trainers import allreduce
     from k8sbench.trainers.parts import settings
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     monkeypatch.setattr(settings, "refuse", refuse)
     with pytest.raises(SystemExit, match="start at least two"):

@@ -157,9 +157,7 @@ def test_loss_scales_are_upstreams(work: Any) -> None:
     assert found["paddleseg"].initial_scale == 1024.0
 
 
-def test_matched_has_on_its_white_list_what_pytorch_does_in_half_precision(
-    work: Any,
-) -> None:
+def test_matched_has_on_its_white_list_what_pytorch_does_in_half_precision(work: Any) -> None:
     """By Paddle's own rule of how lists add up; PaddleSeg's resizes in FP32. What follows for the
     operations is in `test_arithmetic`.
     """

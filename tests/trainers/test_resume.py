@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import errno
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, start_weights, trained, words
-from tests.trainers.torch_runs import Event, environment, losses, only, run
+from tests.trainers.torch_runs import Captured, Event, losses, only, refusal, run
 
 pytestmark = pytest.mark.tier("frameworks")
-
-
-def refusal(arguments: list[str]) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], env=environment(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    return done.stderr
 
 
 # What else each run has beside its own: start weights, a gradient scaler, loader processes, ranks;
@@ -41,7 +31,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, str, int]] = {
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_killed_run_goes_on_to_the_same_bits(
-    trainer: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+    trainer: str, tmp_path: pathlib.Path, capfd: Captured
 ) -> None:
     more, world, moment, left = CASES[trainer]
 
@@ -70,12 +60,12 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         assert refusal([*saving, "--batch-size", "4", "--lr", "0.5", "--input-size", "33"]) == (
             f"k8sbench: error: {tmp_path}/run/step-0000000010 was written with batch_size 2 (now "
             "4), input_size 32 (now 33), lr of the first step 0.0005 (now 0.0625); start as "
-            "before, or name an empty folder by --checkpoints\n"
+            "before, or name an empty folder by --checkpoints"
         )
 
 
 def test_on_a_full_disk_a_run_goes_on_and_says_so(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     saving = ("--workers", "0", "--checkpoints", str(tmp_path / "run"))
     options = words("resnet50", tmp_path, *saving)[2:]

@@ -16,6 +16,7 @@ import pytest
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
 from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.torch_runs import refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -97,9 +98,6 @@ def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(monkeypatch: pytest.Monk
 
     from k8sbench.trainers.parts import torch_session
 
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
-
     answers = {
         "is_available": True,
         "device_count": 1,
@@ -120,9 +118,6 @@ def on_one_gpu(monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str) -> 
     import torch
 
     from k8sbench.trainers.parts import torch_session
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     for name, answer in {"is_available": True, "device_count": 1, "set_device": None}.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
@@ -294,9 +289,6 @@ def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_it
 
     from k8sbench.trainers.parts import paddle_session
 
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
-
     for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, told.get(name, ""))
     place = {"TRAINER_ID": local_rank, "RANK_IN_NODE": local_rank, "TRAINERS_NUM": 8}
@@ -466,15 +458,9 @@ def elsewhere(batch_size: int, *, synced: bool) -> Any:
     ("batch_size", "synced", "refused"), [(1, False, True), (1, True, False), (2, False, False)]
 )
 def test_batch_norm_needs_two_samples_wherever_they_are(
-    batch_size: int,
-    synced: bool,
-    refused: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    batch_size: int, synced: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from k8sbench.trainers.parts import lines, loop
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     monkeypatch.setattr(loop, "refuse", refuse)
     work = loop.Work(

@@ -12,7 +12,7 @@ import pytest
 from k8sbench.trainers.parts import weights
 from tests.trainers import paddle_runs, torch_runs
 from tests.trainers.either_checks import noted_runs
-from tests.trainers.torch_runs import only
+from tests.trainers.torch_runs import Captured, only, refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -31,10 +31,7 @@ def named(state: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_run_begins_with_the_files_weights_and_says_so(
-    trainer: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     runs, name, small = TRAINERS[trainer]
     if runs is paddle_runs:
@@ -59,14 +56,9 @@ def test_a_run_begins_with_the_files_weights_and_says_so(
 
 
 def test_weights_that_do_not_fit_end_the_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     from k8sbench.trainers.parts import loop
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     exec(torch_runs.NARROW, {"put": monkeypatch.setattr})
     monkeypatch.setattr(loop, "refuse", refuse)

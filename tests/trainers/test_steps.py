@@ -22,11 +22,7 @@ class Clock:
 
 
 def drive(
-    plan: StepPlan,
-    *,
-    data: float = 0.25,
-    compute: float = 0.75,
-    after: float = 0.0,
+    plan: StepPlan, *, data: float = 0.25, compute: float = 0.75, after: float = 0.0
 ) -> tuple[StepTimer, list[StepRecord]]:
     """Run a whole plan; each step waits `data`, computes `compute`, then logs for `after`."""
     clock = Clock()

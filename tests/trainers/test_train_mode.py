@@ -70,9 +70,7 @@ def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, lis
     return text, separate(events(text))
 
 
-def test_a_run_is_evaluated_each_epoch_and_at_its_end(
-    alone: tuple[str, list[list[Event]]],
-) -> None:
+def test_a_run_is_evaluated_each_epoch_and_at_its_end(alone: tuple[str, list[list[Event]]]) -> None:
     whole = alone[1][0]
     assert told(whole, "step", "epoch") == [(OF_ONE, 1), (2 * OF_ONE, 2), (3 * OF_ONE, 3)]
     for event in only(whole, "evaluation"):

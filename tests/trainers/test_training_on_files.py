@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.trainers.data import sample_sets
 from tests.trainers import paddle_runs, torch_runs
-from tests.trainers.torch_runs import Event, losses, only
+from tests.trainers.torch_runs import Captured, Event, losses, only
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -47,13 +47,13 @@ LEARNED = {
 }
 
 
-def trained(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
+def trained(capfd: Captured, trainer: str, *options: str) -> list[Event]:
     runs = paddle_runs if trainer == "arcface" else torch_runs
     return runs.run(capfd, trainer, *TRAIN, *options)
 
 
 def learns(
-    capfd: pytest.CaptureFixture[str],
+    capfd: Captured,
     folder: Path,
     trainer: str,
     options: tuple[str, ...],
@@ -83,9 +83,7 @@ def learns(
 
 
 @pytest.mark.parametrize("trainer", LEARNED)
-def test_a_small_network_learns_a_small_set(
-    trainer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_small_network_learns_a_small_set(trainer: str, tmp_path: Path, capfd: Captured) -> None:
     learns(capfd, tmp_path, trainer, *LEARNED[trainer])
 
 
@@ -107,9 +105,7 @@ def test_faces_are_trained_on_and_verified_by_two_ranks_as_by_one(tmp_path: Path
     assert losses(found[1]) == pytest.approx(losses(found[0]), rel=1e-4)
 
 
-def test_a_broken_file_is_named_and_the_run_goes_on(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_file_is_named_and_the_run_goes_on(tmp_path: Path, capfd: Captured) -> None:
     options, (_, _, size), _ = LEARNED["tsm"]
     sample_sets.kinetics(tmp_path, pictures=8, size=size)
     broken = tmp_path / "images/class_1/train_0001/img_00003.jpg"
@@ -129,7 +125,7 @@ def test_a_broken_file_is_named_and_the_run_goes_on(
 
 
 def test_a_checkpoint_waits_until_added_gradients_have_changed_the_weights(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: Captured
 ) -> None:
     """And from it the run goes on as if nothing had happened."""
     options, _, _ = LEARNED["resnet50"]
@@ -159,10 +155,7 @@ def test_a_checkpoint_waits_until_added_gradients_have_changed_the_weights(
     ],
 )
 def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
-    options: tuple[str, ...],
-    accumulated: int,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    options: tuple[str, ...], accumulated: int, tmp_path: Path, capfd: Captured
 ) -> None:
     """And its rate is that of so many samples: 0.256 for 256, after 8 epochs that rise to it."""
     own, _, _ = LEARNED["resnet50"]

@@ -28,7 +28,17 @@ from tests.trainers.torch_checks import (
     upstreams_waits,
     waits,
 )
-from tests.trainers.torch_runs import Event, events, losses, narrow, only, output, run
+from tests.trainers.torch_runs import (
+    Captured,
+    Event,
+    events,
+    losses,
+    narrow,
+    only,
+    output,
+    refuse,
+    run,
+)
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.tier("frameworks")
@@ -47,7 +57,7 @@ LEARNING = {"deeplabv3p_pytorch": (14, 0.5), "resnet50": (14, 0.4), "tsm": (20, 
 @pytest.mark.parametrize("amp", ["none", "bf16"])
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_trainer_overfits_four_samples_and_tells_its_story(
-    trainer: str, amp: str, narrow: None, capfd: pytest.CaptureFixture[str]
+    trainer: str, amp: str, narrow: None, capfd: Captured
 ) -> None:
     steps, factor = LEARNING[trainer]
     length = ("--warmup", "1", "--iterations", str(steps - 1), "--log-interval", "1")
@@ -57,7 +67,7 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(
     tells_its_device(events(text), "cpu")
 
 
-def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: Captured) -> None:
     """On a CPU half precision is slow, but it takes the same way through the scaler."""
     length = ("--batch-size", "4", "--warmup", "0", "--iterations", "1")
     text = output(capfd, "resnet50", *SIZES["resnet50"], *length, "--amp-dtype", "fp16")
@@ -65,8 +75,7 @@ def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: pytest.CaptureFixture[
 
 
 def test_loader_processes_feed_a_run_and_their_wait_is_reported(
-    narrow: None,
-    capfd: pytest.CaptureFixture[str],
+    narrow: None, capfd: Captured
 ) -> None:
     options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2")
     found = run(
@@ -93,7 +102,7 @@ def test_an_option_of_speed_changes_no_loss_and_is_reported() -> None:
 
 
 def test_options_of_speed_have_their_effect(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
     from torch import nn
@@ -115,9 +124,7 @@ def test_options_of_speed_have_their_effect(
         assert torch.backends.cudnn.benchmark is not on
 
 
-def test_as_many_loader_processes_are_at_work_as_were_asked_for(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_as_many_loader_processes_are_at_work_as_were_asked_for(capfd: Captured) -> None:
     from torch import nn
 
     seen = set()
@@ -132,10 +139,7 @@ def test_as_many_loader_processes_are_at_work_as_were_asked_for(
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(
-    trainer: str,
-    narrow: None,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    trainer: str, narrow: None, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model's program is caught, in one graph for each of its modes, and run as it is: to make
     code of it takes minutes and a compiler (the next test does so for one layer).
@@ -165,7 +169,7 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, of its compiler
 def test_a_compiled_model_runs_code_that_was_made_for_it(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     if (missing := compiler_missing()) is not None:
         pytest.skip(missing)
@@ -210,9 +214,6 @@ def test_a_model_that_cannot_be_compiled_here_is_refused_at_once(
 ) -> None:
     from k8sbench.trainers.parts import settings, torch_session
 
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
-
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(torch_session, "refuse", refuse)
     monkeypatch.setattr("shutil.which", lambda name: name if name == there else None)
@@ -250,7 +251,7 @@ def compiler_missing() -> str | None:
     return None if (headers / "Python.h").is_file() else f"no Python.h in {headers}"
 
 
-def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Event]:
+def toy(capfd: Captured, *argv: str, **work: Any) -> list[Event]:
     """Train one linear layer on two tiny pictures through the whole loop."""
     from torch import nn
 
@@ -284,7 +285,7 @@ def toy(capfd: pytest.CaptureFixture[str], *argv: str, **work: Any) -> list[Even
     ("amp", "kind"), [("none", "float32"), ("bf16", "bfloat16"), ("fp16", "float16")]
 )
 def test_the_forward_pass_runs_in_the_precision_asked_for(
-    amp: str, kind: str, capfd: pytest.CaptureFixture[str]
+    amp: str, kind: str, capfd: Captured
 ) -> None:
     import torch
 
@@ -301,9 +302,7 @@ def test_the_forward_pass_runs_in_the_precision_asked_for(
     assert seen == {getattr(torch, kind)}
 
 
-def test_gradients_are_unscaled_before_they_are_clipped(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_gradients_are_unscaled_before_they_are_clipped(capfd: Captured) -> None:
     """Clipped while scaled by 512, they would be next to nothing after unscaling."""
     plain = losses(toy(capfd, clip_norm=1.0))
     scaled = losses(toy(capfd, "--amp-dtype", "fp16", clip_norm=1.0, static_scale=512.0))
@@ -322,7 +321,7 @@ def test_gradients_are_unscaled_before_they_are_clipped(
     ],
 )
 def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_large(
-    options: tuple[str, ...], work: dict[str, Any], capfd: pytest.CaptureFixture[str]
+    options: tuple[str, ...], work: dict[str, Any], capfd: Captured
 ) -> None:
     from torch import nn
 
@@ -354,7 +353,7 @@ def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_la
         assert found == pytest.approx(told, abs=0.002 if "fp16" in options else 1e-5)
 
 
-def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[float], list[Any]]:
+def overflowing(capfd: Captured, **work: Any) -> tuple[list[float], list[Any]]:
     """Four steps in fp16 whose second gradients are infinite: the scale after each step, and the
     weights before each and at the end.
     """
@@ -385,16 +384,14 @@ def overflowing(capfd: pytest.CaptureFixture[str], **work: Any) -> tuple[list[fl
     return scales, [*weights, model[1].weight.detach()]
 
 
-def test_an_overflow_leaves_its_step_out_and_halves_a_scale_that_adapts(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_an_overflow_leaves_its_step_out_and_halves_a_scale_that_adapts(capfd: Captured) -> None:
     found, weights = overflowing(capfd)
     assert found == [65536.0, *[32768.0] * 3]
     kept = [bool((after == before).all()) for before, after in itertools.pairwise(weights)]
     assert kept == [False, True, False, False]
 
 
-def test_a_fixed_scale_takes_the_step_that_overflows(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fixed_scale_takes_the_step_that_overflows(capfd: Captured) -> None:
     """As mmcv's and apex's: to ask would bring the device to rest."""
     scales, weights = overflowing(capfd, static_scale=512.0)
     assert scales == [512.0] * 4
@@ -402,7 +399,7 @@ def test_a_fixed_scale_takes_the_step_that_overflows(capfd: pytest.CaptureFixtur
     assert finite == [True, True, False, False, False]
 
 
-def test_each_parameter_group_learns_at_its_own_rate(capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
     """TSM's classifier learns 5 times as fast, its bias 10 times; by 0 it does not learn at all."""
 
     def changes(of_weight: float, of_bias: float) -> tuple[Any, Any]:
@@ -434,7 +431,7 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: pytest.CaptureFixtur
     ],
 )
 def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
-    checked: dict[str, bool], training: tuple[bool, bool], capfd: pytest.CaptureFixture[str]
+    checked: dict[str, bool], training: tuple[bool, bool], capfd: Captured
 ) -> None:
     from torch import nn
 
@@ -445,7 +442,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     assert (norm.training, dropout.training) == training
 
 
-def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: Captured) -> None:
 
     found = toy(capfd, schedule=lambda _: lambda _: 1e38)
     assert losses(found)[-1] == "nan"

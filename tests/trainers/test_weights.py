@@ -18,6 +18,7 @@ from k8sbench.trainers.parts import settings, weights
 from k8sbench.trainers.parts.weights import Loaded, WeightsError
 from tests.trainers import published
 from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.torch_runs import refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
 IMAGES = np.random.default_rng(3).standard_normal((2, 3, 64, 64), dtype=np.float32)
@@ -171,9 +172,6 @@ Run = Callable[..., tuple[str, str]]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the program on these arguments: what it prints, and what it refuses."""
-
-    def refuse(message: str) -> None:
-        raise SystemExit(message)
 
     def start(*arguments: object) -> tuple[str, str]:
         refused = ""

@@ -154,11 +154,7 @@ def on_one_rank(jobs: Sequence[Job], device: str, *, timeout: float = 100.0) -> 
 
 
 def on_two_ranks(
-    jobs: Sequence[Job],
-    device: str,
-    *options: str,
-    before: str = "",
-    timeout: float = 100.0,
+    jobs: Sequence[Job], device: str, *options: str, before: str = "", timeout: float = 100.0
 ) -> list[list[list[Event]]]:
     """The same with two samples on each of two ranks; each rank's events."""
     each = _five_steps(jobs, device, "--batch-size", "2", *options)
@@ -461,10 +457,7 @@ def meeting(
 
 
 def sums_up(
-    device: str,
-    *options: str,
-    start: Callable[..., list[str]] = ranks,
-    timeout: float = 100.0,
+    device: str, *options: str, start: Callable[..., list[str]] = ranks, timeout: float = 100.0
 ) -> list[Event]:
     """Two ranks of the all-reduce trainer, started by a framework's `ranks`: rank 0's lines."""
     length = ("--device", device, "--warmup", "1", "--iterations", "2")

@@ -13,13 +13,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 Event = dict[str, Any]
+Captured = pytest.CaptureFixture[str]
 
 # The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
 NARROW = """
@@ -74,7 +75,7 @@ def losses(found: Iterable[Event]) -> list[Any]:
     return [event["loss"] for event in only(found, "step")]
 
 
-def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> str:
+def output(capfd: Captured, trainer: str, *options: str) -> str:
     """Run one rank here, on one thread, and give what it printed."""
     capfd.readouterr()
     module = importlib.import_module(f"k8sbench.trainers.{trainer}")
@@ -83,7 +84,7 @@ def output(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> st
     return capfd.readouterr().out
 
 
-def run(capfd: pytest.CaptureFixture[str], trainer: str, *options: str) -> list[Event]:
+def run(capfd: Captured, trainer: str, *options: str) -> list[Event]:
     """Run one rank here, on one thread, and give its events."""
     return events(output(capfd, trainer, *options))
 
@@ -141,6 +142,20 @@ def rank_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise, in the place of the trainers' own refusal, which ends the process."""
+    raise SystemExit(message)
+
+
+def refusal(arguments: Sequence[str]) -> str:
+    """Run `python ARGUMENTS`, which refuses to go on: the one line that it says."""
+    words = [sys.executable, *arguments]
+    ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (line,) = ended.stderr.splitlines()
+    return line
 
 
 END = """
