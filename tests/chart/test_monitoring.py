@@ -261,17 +261,3 @@ def test_the_page_lists_all_series_and_no_others() -> None:
         for name in NAME.findall(row)
     }
     assert listed == {name: set(labels_of(name)) for name in names()}
-
-
-def test_no_panel_lies_on_another() -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in dashboard()["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (place["x"] + right, place["y"] + down)
-            for right in range(place["w"])
-            for down in range(place["h"])
-        }
-        assert not cells & taken, panel["title"]
-        assert max(x for x, _ in cells) < 24
-        taken |= cells

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from k8sbench.model.image import TITLES, Build, ImageTable, number
+from k8sbench.model.image import TITLES, ImageTable, number
 
 At = tuple[str | int, ...]
 """Path of the offending key."""
@@ -26,12 +26,6 @@ def problems(table: ImageTable) -> Iterator[tuple[At, str]]:
     for index, line in enumerate(table.builds):
         if line.before is not None and number(line.before) <= number(line.since):
             yield ("builds", index, "before"), f"is {line.before}, not after {line.since}"
-    for (first, one), (second, two) in itertools.combinations(enumerate(table.builds), 2):
-        if one.framework == two.framework and overlap(one, two):
-            if set(one.cuda) & set(two.cuda):
-                yield ("builds", second), f"has versions and a CUDA of builds[{first}]"
-            elif one.on_index and two.on_index:
-                yield ("builds", second, "on_index"), f"is true in builds[{first}] as well"
     for framework, origin in itertools.product(TITLES, ("public", "built")):
         count = sum((i.framework, i.origin) == (framework, origin) for i in table.images)
         if count != 1:
@@ -44,12 +38,6 @@ def problems(table: ImageTable) -> Iterator[tuple[At, str]]:
                 ("images", index, "name"),
                 f"is {image.name!r}, whose tag says no version and CUDA",
             )
-
-
-def overlap(one: Build, two: Build) -> bool:
-    return (one.before is None or number(two.since) < number(one.before)) and (
-        two.before is None or number(one.since) < number(two.before)
-    )
 
 
 def words_of(name: str) -> list[str]:
