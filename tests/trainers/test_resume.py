@@ -57,7 +57,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         assert event["left"] == ["fc"]
     # It goes on with what it was, or not at all.
     if trainer == "resnet50":
-        assert refusal([*saving, "--batch-size", "4", "--lr", "0.5", "--input-size", "33"]) == (
+        other = [*saving, "--batch-size", "4", "--lr", "0.5", "--input-size", "33"]
+        assert refusal(other, begun=True) == (
             f"k8sbench: error: {tmp_path}/run/step-0000000010 was written with batch_size 2 (now "
             "4), input_size 32 (now 33), lr of the first step 0.0005 (now 0.0625); start as "
             "before, or name an empty folder by --checkpoints"

@@ -149,11 +149,11 @@ def refuse(message: str) -> NoReturn:
     raise SystemExit(message)
 
 
-def refusal(arguments: Sequence[str]) -> str:
-    """Run `python ARGUMENTS`, which refuses to go on: the one line that it says."""
+def refusal(arguments: Sequence[str], *, begun: bool = False) -> str:
+    """Run `python ARGUMENTS`, which refuses to go on, `begun` or not: the one line that it says."""
     words = [sys.executable, *arguments]
     ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout != "") == (2, begun)
     (line,) = ended.stderr.splitlines()
     return line
 

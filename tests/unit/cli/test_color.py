@@ -12,6 +12,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import COMMANDS, cli, main
+from tests.unit.command_line import Cli
 from tests.unit.report.factory import repeats
 
 GREEN = "\x1b[32m"
@@ -90,6 +91,6 @@ def test_every_command_and_those_below_it_have_the_option() -> None:
             assert [param.name for param in each.params].count("color") == 1
 
 
-def test_another_word_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["results", "--color", "pink"]) == 2
-    assert "'pink' is not one of 'auto', 'always', 'never'" in capsys.readouterr().err
+def test_another_word_is_refused(cli: Cli) -> None:
+    err = cli("results", "--color", "pink", code=2).err
+    assert "'pink' is not one of 'auto', 'always', 'never'" in err

@@ -15,7 +15,6 @@ from k8sbench.adapters.kubernetes import creating
 from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.app import connections, doctor, targets
-from k8sbench.cli.main import main
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
@@ -129,13 +128,12 @@ def test_what_answers_like_no_usable_cluster_is_named_and_is_exit_code_6(
     sentence: str,
     words: tuple[str, ...],
     tmp_path: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     with reached(tmp_path, act) as kubeconfig:
-        assert main([*words, kubeconfig]) == 6
-    out, err = capsys.readouterr()
+        out, err = cli(*words, kubeconfig, code=6)
     assert sentence in " ".join((out if words[0] == "doctor" else err).split())
     assert "Internal error" not in err
 

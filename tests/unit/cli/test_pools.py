@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from k8sbench.adapters.files import pools
-from k8sbench.cli.main import main
 from k8sbench.model.pool import NodePool, Rdma, Toleration
+from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 
 NOWHERE = "https://127.0.0.1:1"
@@ -37,11 +37,8 @@ def _nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_table_names_each_pool_and_the_file_and_the_default(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["pools"]) == 0
-    out, err = capfd.readouterr()
+def test_the_table_names_each_pool_and_the_file_and_the_default(cli: Cli) -> None:
+    out, err = cli("pools")
     header, *rows = out.splitlines()
     assert header.split() == ["POOL", "GPUS", "GPU", "MODEL", "CPU", "MEMORY", "SELECTOR"]
     assert [row.split()[0] for row in rows] == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
@@ -49,72 +46,60 @@ def test_the_table_names_each_pool_and_the_file_and_the_default(
     assert err == "pools from built-in; default: v100-32gb\n"
 
 
-def test_yaml_is_a_pools_file_of_the_same_pools(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["pools", "-o", "yaml"]) == 0
+def test_yaml_is_a_pools_file_of_the_same_pools(tmp_path: Path, cli: Cli) -> None:
     own = tmp_path / "pools.yaml"
-    own.write_text(capfd.readouterr().out)
+    own.write_text(cli("pools", "-o", "yaml").out)
     again, built_in = pools.load(str(own)), pools.load()
     assert (again.pools, again.default) == (built_in.pools, built_in.default)
     # Defaults are left out: a file is adapted, and later defaults hold for the rest.
     assert "host_network" not in own.read_text()
 
 
-def test_every_key_of_a_pool_survives_being_written(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_every_key_of_a_pool_survives_being_written(tmp_path: Path, cli: Cli) -> None:
     own = tmp_path / "own.yaml"
     document = json.loads(msgspec.json.encode({"pools": [FULL]}))
     own.write_text(yaml.safe_dump(document))
-    assert main(["pools", "--pools", str(own), "-o", "yaml"]) == 0
-    own.write_text(capfd.readouterr().out)
+    own.write_text(cli("pools", "--pools", str(own), "-o", "yaml").out)
     assert pools.load(str(own)).pools == {"full": FULL}
     assert "null" not in own.read_text()
 
 
-def test_json_and_names_hold_the_same_pools(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["pools", "-o", "json"]) == 0
-    found = json.loads(capfd.readouterr().out)
+def test_json_and_names_hold_the_same_pools(cli: Cli) -> None:
+    found = cli.json("pools", "-o", "json")
     assert (found["source"], found["default"]) == ("built-in", "v100-32gb")
-    assert main(["pools", "-o", "name"]) == 0
-    names = capfd.readouterr().out.split()
+    names = cli("pools", "-o", "name").out.split()
     assert [pool["name"] for pool in found["pools"]] == names == list(pools.load().pools)
 
 
 def test_several_pools_without_a_default_say_that_one_must_be_named(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Cli
 ) -> None:
     own = tmp_path / "own.yaml"
     listed = [{"name": name, "gpus_per_node": 1, "gpu_model": "T4"} for name in "ab"]
     own.write_text(yaml.safe_dump({"pools": listed}))
-    assert main(["pools", "--pools", str(own)]) == 0
-    assert capfd.readouterr().err == f"pools from {own}; default: none: --node-pool is required\n"
+    err = cli("pools", "--pools", str(own)).err
+    assert err == f"pools from {own}; default: none: --node-pool is required\n"
 
 
-def test_a_file_that_is_missing_or_wrong_is_bad_input(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_missing_or_wrong_is_bad_input(tmp_path: Path, cli: Cli) -> None:
     own = tmp_path / "own.yaml"
-    assert main(["pools", "--pools", str(own)]) == 2
+    cli("pools", "--pools", str(own), code=2)
     own.write_text("pools: [{name: a}]")
-    assert main(["pools", "--pools", str(own)]) == 2
-    out, err = capfd.readouterr()
+    out, err = cli("pools", "--pools", str(own), code=2)
     assert out == ""
     assert "gpus_per_node" in err
 
 
 def test_a_configured_cluster_that_does_not_answer_is_a_warning_unless_it_was_named(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Cli
 ) -> None:
     path = tmp_path / ".kube" / "config"
     path.parent.mkdir()
     servers.kubeconfig(path, server=NOWHERE)
-    assert main(["pools"]) == 0
-    out, err = capfd.readouterr()
+    out, err = cli("pools")
     assert "v100-16gb" in out
     assert (
         "warning: the pools of the cluster are not read: The API server https://127.0.0.1:1" in err
     )
-    assert main(["pools", "--kubeconfig", str(path)]) == 6
-    assert "cannot be reached: connection refused" in capfd.readouterr().err
+    err = cli("pools", "--kubeconfig", str(path), code=6).err
+    assert "cannot be reached: connection refused" in err

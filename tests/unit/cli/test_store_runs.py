@@ -273,15 +273,8 @@ sys.stdin.read()
 
 
 def test_a_run_that_another_process_follows_is_not_removed(root: pathlib.Path, cli: Cli) -> None:
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            CLAIMS,
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as other:
+    words = [sys.executable, "-c", CLAIMS]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
         err = cli("store", "remove", "one", "--yes", code=2).err

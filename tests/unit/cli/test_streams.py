@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from k8sbench.cli.main import main
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 
 Capture = pytest.CaptureFixture[str]
 
@@ -45,14 +45,14 @@ def test_a_stream_that_is_closed_is_as_good_as_nowhere(closed: str, tmp_path: pa
 
 
 def test_a_folder_that_has_been_deleted_is_named(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-    assert main(["list", "--store", "here"]) == 2
-    assert "error: The current folder has been deleted." in capsys.readouterr().err
+    err = cli("list", "--store", "here", code=2).err
+    assert "error: The current folder has been deleted." in err
 
 
 def test_an_error_that_nobody_can_read_keeps_its_exit_code(tmp_path: pathlib.Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.cli.main import main
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 
 LEFT_OUT = "…"
 EXAMPLES = "docs/examples"
@@ -23,22 +23,18 @@ def shown(page: str) -> list[list[str]]:
 
 
 @pytest.fixture
-def printed(place: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+def printed(place: Path, cli: Cli) -> dict[str, str]:
     """What the pages' commands print, by the command."""
     shutil.copytree(ROOT / EXAMPLES, place / EXAMPLES)
     logs = f"{EXAMPLES}/tensorflow/logs"
     benchmark = ["--benchmark", f"{EXAMPLES}/tensorflow/benchmark.yaml"]
     gpu = ["--gpu-model", "Tesla V100-SXM2-16GB"]
-    assert main(["import", logs, "--set", "march", *benchmark, *gpu]) == 0
-    found = {"import": capsys.readouterr().out}
-    assert main(["list", "-o", "name"]) == 0
-    last = capsys.readouterr().out.split()[-1]
-    assert main(["explain", last]) == 0
-    found["explain"] = capsys.readouterr().out
+    found = {"import": cli("import", logs, "--set", "march", *benchmark, *gpu).out}
+    last = cli("list", "-o", "name").out.split()[-1]
+    found["explain"] = cli("explain", last).out
     log = (place / EXAMPLES / "my-model.log").read_text().replace(" loss ", " loss=")
     (place / "changed.log").write_text(log)
-    assert main(["explain", f"{EXAMPLES}/my-model.yaml", "changed.log"]) == 0
-    found["misses"] = capsys.readouterr().out
+    found["misses"] = cli("explain", f"{EXAMPLES}/my-model.yaml", "changed.log").out
     return found
 
 
