@@ -26,7 +26,7 @@ from k8sbench.app import (
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import RunTarget
-from k8sbench.lifecycle import records, submitting
+from k8sbench.lifecycle import records, set_claims, submitting
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.pool import in_thread
@@ -133,6 +133,7 @@ def run(
         stores.to_write(request.store) as store,
         _cluster(target, request, store, reporter) as cluster,
         _sources(request, target, planned, store) as sources,
+        set_claims.held(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
         place = target.api.place if target.api else None
         context = run_context(

@@ -16,7 +16,6 @@ from typing import Literal
 import msgspec
 
 from k8sbench.lifecycle import collecting, records, requests
-from k8sbench.lifecycle.artifacts import kept_gaps
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
     MANIFEST,
@@ -295,10 +294,6 @@ def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None
     _check_case(case, run.plan)
     if not run.phase.final:
         collecting.check_place(run, context.cluster, context.location)
-    if run.phase is Phase.SUCCEEDED and run.measurement is None:
-        return context.store.measured(
-            run_id, context.measure(run, kept_gaps(context.store, run_id))
-        )
     return run
 
 
@@ -377,6 +372,9 @@ def _join(
             f"run {run_id} exists and is joined as it is: set {existing.plan.set_name},"
             f" --timeout {'none' if limit is None else times.duration(limit)}"
         )
+    elif records.is_unmeasured(existing):
+        is_ours = executor.take(existing)
+        return Submitted(existing, "joined" if is_ours else "followed-elsewhere")
     elif not creation.may_be_submitted_again(existing):
         return Submitted(existing, "over-before")
     if not (context.cluster.jobs_outlive_us and store.claims.claim(run_id)):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, decide, foreign_jobs, submitting
+from k8sbench.app import sweeps
+from k8sbench.lifecycle import collecting, decide, foreign_jobs, set_claims, submitting
 from k8sbench.lifecycle.artifacts import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
@@ -88,7 +89,10 @@ class Schedule:
     def run(self) -> None:
         """Play the schedule to its end."""
         world, dice = self.world, self.world.dice
+        self.laptop.most = dice.randrange(1, 4)
         self._process("submit", self.laptop, self._submit)
+        for _ in range(dice.randrange(0, 3)):
+            self._process("resume", self.laptop, self._resume, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(1, 5)):
             self._process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(0, 3)):
@@ -154,15 +158,24 @@ class Schedule:
     # -- what is done ---------------------------------------------------------------------------
 
     def _submit(self, context: RunContext) -> None:
+        self._submit_cases([CASE] * self.laptop.most, context, resumes=False)
+
+    def _resume(self, context: RunContext) -> None:
+        self._submit_cases([], context, resumes=True)
+
+    def _submit_cases(
+        self, cases: list[PlannedCase], context: RunContext, *, resumes: bool
+    ) -> None:
         dice = self.world.dice
-        cases: list[PlannedCase] = [CASE] * dice.randrange(1, 4)
         request = SubmitRequest(
             benchmark="seg", set_name=SET, parallel=dice.choice([1, 2, 3]), wait=True
         )
-        if dice.random() < 0.3:
-            list(submitting.create_all(cases, context, Quiet(), Stop(), request))
-        else:
-            list(submitting.submit(cases, context, Quiet(), Stop(), request))
+        submit = submitting.create_all if dice.random() < 0.3 else submitting.submit
+        with set_claims.held(context.store.claims, SET, resumes=resumes):
+            if resumes:
+                wanted = msgspec.structs.replace(CASE, repeats=self.laptop.most)
+                _, cases = sweeps.resumed([wanted], context, SET, Quiet())
+            list(submit(cases, context, Quiet(), Stop(), request))
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow

@@ -42,6 +42,8 @@ class Disk:
         self.files: dict[tuple[str, str], bytes] = {}
         self.claimed: dict[str, Process] = {}
         self.full_until = 0.0
+        self.most = 1_000_000
+        """Runs of a set that may count: valid ones, and those that go on."""
 
     def archived(self, run_id: str, replica: str) -> list[LogLine]:
         """Return the lines of a replica's present attempt."""
@@ -108,6 +110,9 @@ class SimulatedStore:
             disk.full_until = world.now + FULL_SECONDS
             raise StoreError("The disk is full.", "Make room.")
 
+    def _runs(self) -> list[Run]:
+        return list(self.disk.rows.values())
+
     def _put(self, run: Run) -> Run:
         self.disk.rows[run.run_id] = run
         return run
@@ -130,6 +135,9 @@ class SimulatedStore:
             same = (run.plan.set_name, run.plan.repeat) == (plan.set_name, plan.repeat)
             if same and case_key(run.plan) == case_key(plan):
                 raise RepeatTaken("The repeat is taken.")
+        count = sum(not run.phase.final or run.measurement is not None for run in self._runs())
+        if count >= self.disk.most:
+            raise Violation(f"{plan.run_id} is one more run than was asked for.")
         created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
         return self._put(
             Run(

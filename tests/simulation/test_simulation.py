@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 
 from k8sbench.lifecycle import executor as executors
-from k8sbench.lifecycle import requests
+from k8sbench.lifecycle import requests, set_claims
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.followed import FollowedRun
@@ -115,6 +116,10 @@ def create_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedStore, "record", broken)
 
 
+def resume_what_is_being_submitted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(set_claims, "held", lambda *_, **__: contextlib.nullcontext())
+
+
 def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Executor, followed: FollowedRun, answer: Future[Any]) -> None:
         followed.see(deletes=False)
@@ -138,6 +143,7 @@ def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
         close_before_the_last_line,
         create_before_it_is_recorded,
         forget_what_is_left,
+        resume_what_is_being_submitted,
     ],
     ids=lambda breaks: breaks.__name__,
 )
