@@ -1,0 +1,229 @@
+"""What is decided on each state and view of a run; docs/architecture.md has the table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from k8sbench.lifecycle import decide
+from k8sbench.lifecycle.admit import Limits, Standing, admit
+from k8sbench.lifecycle.states import State, state_of
+from k8sbench.lifecycle.views import (
+    Busy,
+    Effect,
+    Ended,
+    Idle,
+    JobView,
+    Later,
+    Missing,
+    NotAsked,
+    Record,
+    Reported,
+    Unreadable,
+    Unwatched,
+    View,
+    Watched,
+)
+from k8sbench.model import attempts, creation
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.run import Run, Wish
+from tests import struct_docs
+from tests.tiers import ROOT
+from tests.unit.lifecycle.played import LOCATION, planned_case
+
+NOW = 1000.0
+WISH = Wish(kind="cancel", at=NOW, cause="Cancelled.", cause_id="cancelled")
+UNKNOWN = creation.unknown_error("seg-1", "the connection broke.")
+
+
+def step(phase: Phase, cause_id: str | None = None, at: float = NOW) -> Transition:
+    return Transition(phase=phase, at=at, cause="Because.", cause_id=cause_id)
+
+
+def a_run(*steps: Transition, max_restarts: int = 0) -> Run:
+    plan = planned_case("kubernetes", timeout_s=600.0).plan("seg-1", "night")
+    plan = msgspec.structs.replace(plan, max_restarts=max_restarts)
+    first = step(Phase.CREATED)
+    return Run(
+        plan=plan,
+        created_at=NOW,
+        owner=None,
+        history=(first, *steps),
+        artifacts=None,
+        location=LOCATION,
+    )
+
+
+RUNS = {
+    "Planned": a_run(),
+    "Creating": a_run(creation.unknown(UNKNOWN, NOW)),
+    "Queued": a_run(creation.created(NOW)),
+    "Running": a_run(step(Phase.RUNNING)),
+    "Ending": a_run(step(Phase.RUNNING), step(Phase.RUNNING, LOGS_BEING_READ)),
+    "Over": a_run(step(Phase.RUNNING), step(Phase.SUCCEEDED)),
+}
+JOBS: tuple[JobView, ...] = (
+    Unwatched(),
+    NotAsked(),
+    Watched(),
+    Reported(),
+    Missing(),
+    Ended(step(Phase.SUCCEEDED)),
+    Unreadable(),
+)
+EFFECTS: tuple[Effect, ...] = (Idle(), Busy(), Later(NOW + 5.0))
+
+
+def test_each_state_has_its_run() -> None:
+    assert {type(state_of(run)).__name__ for run in RUNS.values()} == set(RUNS)
+    assert {kind.__name__ for kind in State.__subclasses__()} == set(RUNS)
+    assert {type(job) for job in JOBS} == set(JobView.__subclasses__())
+    assert {type(effect) for effect in EFFECTS} == set(Effect.__subclasses__())
+
+
+def test_every_combination_has_an_answer() -> None:
+    for run, job, effect in itertools.product(RUNS.values(), JOBS, EFFECTS):
+        for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
+            record = Record(run=run, wish=wish, keep=keep)
+            view = View(job=job, effect=effect, deletes=deletes)
+            assert isinstance(decide.decide(record, view, NOW), decide.Action)
+            end = decide.advance(record, view, NOW)
+            assert end is None or isinstance(end, Transition)
+
+
+def _cells() -> Iterator[tuple[str, str, str, str]]:
+    for (state, run), job in itertools.product(RUNS.items(), JOBS):
+        answers = []
+        for wish in (None, WISH):
+            record, view = Record(run=run, wish=wish), View(job=job)
+            end = decide.advance(record, view, NOW)
+            answers.append(
+                f"records {end.phase}"
+                if end is not None and end.phase.final
+                else type(decide.decide(record, view, NOW)).__name__
+            )
+        yield (state, type(job).__name__, *answers)  # type: ignore[misc]
+
+
+def test_the_table_of_the_page_is_generated_golden() -> None:
+    states: dict[tuple[str, ...], list[str]] = {}
+    for state, *cell in _cells():
+        if state != "Over":
+            states.setdefault(tuple(cell), []).append(state)
+    rows = ["| state | job | wanted: to run | wanted: its end |", "|---|---|---|---|"]
+    rows += [f"| {', '.join(same)} | {' | '.join(cell)} |" for cell, same in states.items()]
+    for name, run in (("Over, not measured", RUNS["Over"]), ("Over", a_run(step(Phase.FAILED)))):
+        for deletes in (True, False):
+            view = View(job=Ended(step(Phase.SUCCEEDED)), deletes=deletes)
+            unwanted = msgspec.structs.replace(view, is_unwanted=True)
+            job = "Ended" if deletes else "Ended, nothing is left of it"
+            answers = (decided(run, view), decided(run, unwanted))
+            rows.append(f"| {' | '.join((name, job, *answers))} |")
+    struct_docs.assert_generated(ROOT / "docs" / "architecture.md", "states", "\n".join(rows))
+
+
+# -- cells of their own ---------------------------------------------------------------------------
+
+
+def decided(run: Run, view: View, *, now: float = NOW, **record: object) -> str:
+    return type(decide.decide(Record(run=run, **record), view, now)).__name__  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_over_is_measured_once_and_its_job_deleted_after_that() -> None:
+    over = RUNS["Over"]
+    assert decided(over, View(job=Ended(over.history[-1]), deletes=True)) == "Measure"
+    failed = a_run(step(Phase.FAILED))
+    assert decided(failed, View(job=Ended(failed.history[-1]), deletes=True)) == "Delete"
+    assert decided(failed, View(job=Ended(failed.history[-1]))) == "Done"
+
+
+def test_a_job_that_a_user_no_longer_wants_is_deleted_before_its_logs_are_parsed() -> None:
+    view = View(job=Ended(step(Phase.SUCCEEDED)), deletes=True, is_unwanted=True)
+    assert decided(RUNS["Over"], view) == "Delete"
+
+
+@pytest.mark.parametrize("state", ["Queued", "Running"])
+def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: str) -> None:
+    unread = View(job=Reported(), is_read=False, read_by=NOW + 60.0)
+    assert decided(RUNS[state], unread, wish=WISH) == "Wait"
+    assert decided(RUNS[state], unread, wish=WISH, now=NOW + 60.0) == "Cancel"
+    assert decided(RUNS[state], View(job=Reported()), wish=WISH) == "Cancel"
+
+
+def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
+    record = Record(run=RUNS["Running"], wish=WISH)
+    view = View(job=Reported(), asked_to_end_at=NOW)
+    assert isinstance(decide.decide(record, view, NOW + 1.0), decide.Wait)
+    assert decide.advance(record, view, NOW + 1.0) is None
+    left = decide.advance(record, view, NOW + decide.CANCEL_SECONDS)
+    assert left is not None
+    assert (left.phase, left.cause_id) == (Phase.FAILED, "cancelled")
+
+
+def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
+    end = step(Phase.FAILED, "replica-failed")
+    record = Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    view = View(job=Ended(end))
+    assert decide.advance(record, view, NOW) is None
+    assert decide.decide(record, view, NOW) == decide.Restart(end)
+    for changes in ({"wish": WISH}, {"keep": True}):
+        last = msgspec.structs.replace(record, **changes)
+        assert decide.advance(last, view, NOW) is not None
+    assert decide.advance(record, view, NOW + 601.0) is not None, "its time is up"
+
+
+def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
+    began = a_run(step(Phase.RUNNING), max_restarts=1)
+    again = attempts.restarting(began.plan, 1, "It failed.", NOW)
+    waits = attempts.waiting(began, BenchError("A pod is left."), NOW)
+    run = msgspec.structs.replace(began, history=(*began.history, again, waits))
+    view = View(job=NotAsked(), effect=Later(NOW + 5.0))
+    assert decided(run, view) == "Wait"
+    assert decided(run, view, now=NOW + 5.0) == "Create"
+    assert decided(run, view, now=NOW + 600.0) == "Cancel"
+
+
+def test_logs_that_cannot_be_read_leave_the_run_to_whoever_collects_it_next() -> None:
+    run = a_run(step(Phase.RUNNING), step(Phase.RUNNING, LOGS_INCOMPLETE))
+    assert decided(run, View(job=Unreadable())) == "Done"
+    assert decided(run, View(job=Unwatched())) == "Follow"
+
+
+# -- what runs share ------------------------------------------------------------------------------
+
+
+def test_four_requests_of_a_kind_are_under_way_at_a_time() -> None:
+    standing = Standing(
+        going_on=9, creating=3, deleting=4, to_create=("a", "b"), to_delete=("c", "d")
+    )
+    admission = admit(standing, Limits(), NOW)
+    assert (admission.create, admission.delete, admission.has_room) == (("a",), (), False)
+
+
+def test_a_further_run_begins_where_a_place_is_free() -> None:
+    standing = Standing(going_on=1, creating=0, deleting=0)
+    assert admit(standing, Limits(parallel=2), NOW).has_room
+    assert not admit(standing, Limits(parallel=1), NOW).has_room
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_put_off"),
+    [({}, True), ({"lack_room": True}, False), ({"put_off_since": NOW - 300.0}, False)],
+)
+def test_deletions_are_put_off_while_pods_start_unless_they_make_room(
+    changes: dict[str, object], is_put_off: bool
+) -> None:
+    standing = Standing(
+        going_on=1,
+        creating=0,
+        deleting=0,
+        to_delete=("a",),
+        are_starting=True,
+        put_off_since=NOW,
+    )
+    admission = admit(msgspec.structs.replace(standing, **changes), Limits(), NOW)
+    assert (admission.delete == ()) is is_put_off
