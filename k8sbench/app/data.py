@@ -1,36 +1,32 @@
 """``data``: which sets there are; drawn, prepared and checked in a folder here or on a claim.
 
-All work is done by the trainers' own program, as a process beside us or as a Job of Kubernetes;
-each line that it prints is passed on.
+All work is done by the trainers' own program. For a folder of this machine it is a process beside
+us, and each line that it prints is passed on. For a claim it is a Job of Kubernetes, whose manifest
+is rendered for kubectl.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import catalog, connections, targets
+from k8sbench.app import catalog
 from k8sbench.lifecycle.pool import in_thread
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
-from k8sbench.model.errors import InputError, Interrupted, JobFailed, TimedOut, UsageError
+from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.request import ClusterAccess
-from k8sbench.render.claims import Claim
-from k8sbench.render.data_job import DataJob
+from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.lifecycle.context import Stop
-    from k8sbench.model.pool import NodePool
 
-__all__ = ["ClusterAccess", "ConvertedWeights", "KnownDataSet"]
+__all__ = ["ConvertedWeights", "KnownDataSet"]
 
 PROGRAM = "k8sbench.trainers.prepare_data"
 CONVERTER = "k8sbench.trainers.convert_weights"
@@ -49,7 +45,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of this machine, or ``pvc:NAME[/SUB]``."""
     words: tuple[str, ...] = ()
     """More words of the program."""
-    access: ClusterAccess = ClusterAccess()
     image: str | None = None
     """None: the public image of PyTorch, which has numpy and Pillow."""
     secret: str | None = None
@@ -57,6 +52,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     pools_file: str | None = None
     seconds: int = DAY_SECONDS
     """After which a Job is ended."""
+
+    @property
+    def is_on_claim(self) -> bool:
+        """Whether the place is a claim, and not a folder of this machine."""
+        return self.place.startswith("pvc:")
 
 
 class ListedDataSet(KnownDataSet, frozen=True, kw_only=True):
@@ -109,17 +109,52 @@ def listed() -> DataSetList:
 
 
 def run(task: Task, stop: Stop, tell: Tell) -> int:
-    """Carry a task out, and tell what its program prints; returns the program's exit code.
+    """Carry out a task on this machine, and tell what its program prints; returns its exit code.
 
     It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where the
     task could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
     the program did not come to its end.
     """
+    from k8sbench.adapters.local import program
+
     data_set(task.data_set)
-    with stop:
-        if task.place.startswith("pvc:"):
-            return _on_claim(task, stop, tell)
-        return _here(task, stop, tell)
+    if task.secret is not None:
+        raise UsageError(
+            "--secret names a Secret of a cluster, and the folder is on this machine.",
+            "Set the variables that docs/data.md names.",
+        )
+    words = (task.action, task.data_set, str(Path(task.place).absolute()), *task.words)
+    with stop, program.running(PROGRAM, words) as process:
+        code = _until(in_thread(lambda: program.read(process, tell), "data"), stop)
+    if code is None:
+        raise Interrupted(
+            f"{stop.cause}; the program on this machine was ended.",
+            "The same command continues with what is there.",
+        )
+    if code not in {0, 2, 3}:
+        raise JobFailed(f"The program ended with exit code {code}.", "The lines above say why.")
+    return code
+
+
+def render(task: Task) -> Sequence[Manifest]:
+    """Return the ConfigMap and the Job that carry out a task on a claim; asks no cluster."""
+    from k8sbench.adapters.files import pools, templates, trainer_sources
+    from k8sbench.render import data_job
+    from k8sbench.render.claims import Claim
+
+    data_set(task.data_set)
+    pool = pools.load(task.pools_file).pool(task.node_pool) if task.node_pool else None
+    job = data_job.DataJob(
+        action=task.action,
+        data_set=task.data_set,
+        claim=Claim.parse(task.place, f"{task.place!r} names no claim."),
+        words=task.words,
+        image=task.image or catalog.images().image("pytorch", "public").name,
+        secret=task.secret,
+        pool=pool,
+        seconds=task.seconds,
+    )
+    return data_job.manifests(job, templates=templates.load(), trainers=trainer_sources.read())
 
 
 def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
@@ -135,77 +170,6 @@ def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
         why = lines[-1].strip().removeprefix("k8sbench: error: ")
         raise InputError(f"{source} is not converted: {why}.", "docs/data.md says what is taken.")
     return msgspec.json.decode(lines[-1], type=ConvertedWeights)
-
-
-def _here(task: Task, stop: Stop, tell: Tell) -> int:
-    from k8sbench.adapters.local import program
-
-    if task.secret is not None:
-        raise UsageError(
-            "--secret names a Secret of a cluster, and the folder is on this machine.",
-            "Set the variables that docs/data.md names.",
-        )
-    words = (task.action, task.data_set, str(Path(task.place).absolute()), *task.words)
-    with program.running(PROGRAM, words) as process:
-        code = _until(in_thread(lambda: program.read(process, tell), "data"), stop)
-    if code is None:
-        raise Interrupted(
-            f"{stop.cause}; the program on this machine was ended.",
-            "The same command continues with what is there.",
-        )
-    if code not in {0, 2, 3}:
-        raise JobFailed(f"The program ended with exit code {code}.", "The lines above say why.")
-    return code
-
-
-def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
-    from k8sbench.adapters.files import templates, trainer_sources
-    from k8sbench.adapters.kubernetes import data_jobs
-    from k8sbench.render import data_job
-
-    claim = Claim.parse(task.place, f"{task.place!r} names no claim.")
-    with contextlib.closing(connections.connect(task.access)) as api:
-        connections.note_silence(api, tell)
-        job = DataJob(
-            action=task.action,
-            data_set=task.data_set,
-            claim=claim,
-            words=task.words,
-            image=task.image or catalog.images().image("pytorch", "public").name,
-            secret=task.secret,
-            pool=_pool(task, api),
-            seconds=task.seconds,
-        )
-        objects = data_job.manifests(
-            job, templates=templates.load(), trainers=trainer_sources.read()
-        )
-        data_jobs.check_claim(api, claim.name, writes=task.action != "check")
-        where = f"{job.name} in namespace {api.place.namespace}"
-        if data_jobs.start(api, objects):
-            tell(f"Created Job {where}, image {job.image}.")
-        else:
-            tell(f"Job {where} is at work already; following it.")
-        try:
-            code = _until(in_thread(lambda: data_jobs.follow(api, job.name, tell), "data"), stop)
-        except (JobFailed, TimedOut):
-            data_jobs.remove(api, job.name)
-            raise
-        if code is None:
-            raise Interrupted(
-                f"{stop.cause}; the Job {where} goes on.",
-                "To follow it again, give the same command.",
-            )
-        data_jobs.remove(api, job.name)
-    return code
-
-
-def _pool(task: Task, api: Api) -> NodePool | None:
-    if task.node_pool is None:
-        return None
-    from k8sbench.adapters.files import pools
-
-    published = functools.partial(targets.cluster_pools, api)
-    return pools.load(task.pools_file, published=published).pool(task.node_pool)
 
 
 def _until(code: Future[int], stop: Stop) -> int | None:

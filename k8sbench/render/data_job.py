@@ -1,6 +1,6 @@
 """A Job of Kubernetes that prepares or checks a data set on a claim, beside no run.
 
-Its name follows from what it does and where, so that whoever asks for the same again finds it.
+Its name follows from what it does and where, so that it is not created twice.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ CONTAINER = "data"
 MOUNT = "/data"
 LABEL = f"{LABEL_DOMAIN}/data"
 """Label of the Job, its pod and its ConfigMap; the value is the Job's name."""
-WORDS_ANNOTATION = f"{LABEL_DOMAIN}/data-words"
-"""Checksum of what the Job was asked for."""
 PROGRAM = ("python3", "-m", "k8sbench.trainers.prepare_data")
 SECRET_KEYS = {
     "K8SBENCH_DATA_USERNAME": "username",
@@ -90,12 +88,11 @@ def manifests(
     packages = None
     if pool is not None and pool.python_packages:
         packages = Claim.parse(pool.python_packages, no_packages(pool))
-    said = repr((job.command, job.image, job.secret, pool, trainers.digest))
-    words = hashlib.sha256(said.encode()).hexdigest()
+    annotations = {DIGEST_ANNOTATION: trainers.digest}
     values = {
         "name": job.name,
         "labels": labels,
-        "annotations": {DIGEST_ANNOTATION: trainers.digest, WORDS_ANNOTATION: words},
+        "annotations": annotations,
         "pod_labels": {**labels, SIDECAR: "false"},
         "pod_annotations": {SIDECAR: "false"},
         "seconds": job.seconds,
@@ -129,7 +126,7 @@ def manifests(
         SOURCES_TEMPLATE,
         job_name=job.name,
         labels=labels,
-        annotations={DIGEST_ANNOTATION: trainers.digest},
+        annotations=annotations,
         data={config_key(path): text for path, text in trainers.files.items()},
     )
     return [read(sources), read(render(templates, TEMPLATE, job=values))]

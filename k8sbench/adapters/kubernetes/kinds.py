@@ -6,7 +6,6 @@ from k8sbench.model.kinds import KINDS
 
 _API_PATHS = {
     "Deployment": "/apis/apps/v1",
-    "Job": "/apis/batch/v1",
     "Lease": "/apis/coordination.k8s.io/v1",
     "PriorityClass": "/apis/scheduling.k8s.io/v1",
     "StorageClass": "/apis/storage.k8s.io/v1",

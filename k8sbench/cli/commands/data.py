@@ -9,14 +9,14 @@ import click
 
 from k8sbench.app import data
 from k8sbench.app.data import Task
-from k8sbench.cli.options import access_options, duration_option
+from k8sbench.cli.commands import render
+from k8sbench.cli.options import duration_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.data_set import data_set
 from k8sbench.model.errors import UsageError
-from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column, clean
 
 COLUMNS = (
@@ -37,9 +37,8 @@ _JOB = (
     click.option("--node-pool", metavar="NAME", help="Node pool; default: any node."),
     click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
     duration_option("--timeout", "seconds", "End the Job after TIME; default 24h."),
-    access_options,
 )
-"""Of the Job that does the work where the place is a claim."""
+"""Of the Job that is printed where the place is a claim."""
 
 
 def _job_options(function: Any) -> Any:
@@ -91,14 +90,17 @@ def list_(output_format: str) -> None:
 @click.option("--size", metavar="HxW", help="Size of a picture, as 64x128.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
 @_job_options
-def make_sample(access: ClusterAccess, **given: Any) -> int:
-    """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
+def make_sample(**given: Any) -> int:
+    """Draw a small set of the same form, for checks: a tiny model learns it in seconds.
+
+    For a claim the manifest of a Job that does so is printed.
+    """
     if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
         raise UsageError(
             f"--size {given['size']!r} is not a size.", "Write HEIGHTxWIDTH, as 64x128."
         )
     words = [f"--{key}={given[key]}" for key in ("pictures", "size", "seed") if given[key]]
-    return _run("make-sample", words, access, **given)
+    return _run("make-sample", words, **given)
 
 
 @command.command()
@@ -106,12 +108,13 @@ def make_sample(access: ClusterAccess, **given: Any) -> int:
 @_place
 @click.option("--deep", is_flag=True, help="Decode every file.")
 @_job_options
-def check(access: ClusterAccess, **given: Any) -> int:
-    """List the files that are missing in a folder or a claim.
+def check(**given: Any) -> int:
+    """List the files that are missing in a folder.
 
-    Exit code 0 if the set is complete, 2 if something is missing.
+    Exit code 0 if the set is complete, 2 if something is missing. For a claim the manifest of a Job
+    that looks is printed.
     """
-    return _run("check", ["--deep"] if given["deep"] else [], access, **given)
+    return _run("check", ["--deep"] if given["deep"] else [], **given)
 
 
 @command.command()
@@ -124,15 +127,15 @@ def check(access: ClusterAccess, **given: Any) -> int:
 @click.option("--sha256", "sha256s", multiple=True, metavar="HEX", help="The same.")
 @click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
 @_job_options
-def prepare(access: ClusterAccess, **given: Any) -> int:
-    """Fetch and unpack archives into a folder or a claim, and check what is there.
+def prepare(**given: Any) -> int:
+    """Fetch and unpack archives into a folder, and check what is there.
 
-    After an interruption the same command continues. On a cluster a Job does the work: after Ctrl-C
-    the Job continues, and the same command follows it again. Exit code 2 if something is missing.
+    After an interruption the same command continues. Exit code 2 if something is missing. For a
+    claim the manifest of a Job that does the work is printed, to be piped into kubectl create -f -.
     """
     words = [f"--url={url}" for url in given["urls"]]
     words += [f"--{name}={value}" for name in ("md5", "sha256") for value in given[f"{name}s"]]
-    return _run("prepare", words, access, **given)
+    return _run("prepare", words, **given)
 
 
 @command.command()
@@ -151,14 +154,21 @@ def convert(source: str, target: str) -> None:
     output.note(f"To start from it: k8sbench submit BENCHMARK --mode train --weights {target}")
 
 
-def _run(action: Any, words: list[str], access: ClusterAccess, **given: Any) -> int:
+def _run(action: Any, words: list[str], **given: Any) -> int:
     known: dict[str, Any] = {key: given[key] for key in _TASK if key in given}
     if given.get("seconds") is not None:
         known["seconds"] = max(1, int(given["seconds"]))
     name, place = given["name"], given["place"]
-    task = Task(
-        action=action, data_set=name, place=place, words=tuple(words), access=access, **known
-    )
+    task = Task(action=action, data_set=name, place=place, words=tuple(words), **known)
+    if task.is_on_claim:
+        objects = data.render(task)
+        render.write(objects, "yaml")
+        job = objects[-1]["metadata"]["name"]
+        output.note(
+            "Create it with 'kubectl create -f -' in the claim's namespace, and follow it with"
+            f" 'kubectl logs -f --pod-running-timeout=10m job/{job}'."
+        )
+        return 0
     missing: list[str] = []
 
     def tell(line: str) -> None:

@@ -75,14 +75,6 @@ def test_the_name_is_that_of_what_is_done_and_where() -> None:
     assert len({JOB.name, *(job.name for job in others)}) == 5
 
 
-def test_other_options_are_told_from_the_same_ones() -> None:
-    def words(job: DataJob) -> str:
-        return str(rendered(job)[1]["metadata"]["annotations"][data_job.WORDS_ANNOTATION])
-
-    assert words(JOB) == words(changed(seconds=7200))
-    assert words(JOB) != words(changed(words=()))
-
-
 def test_no_credential_is_in_the_job_but_by_reference() -> None:
     container = pod()["containers"][0]
     given = [one for one in container["env"] if "valueFrom" in one]
