@@ -1,7 +1,7 @@
 """Turns published ResNet-50 weights into a file of start weights for --weights.
 
 Takes open-mmlab's resnet50_v1c (.pth, DeepLabV3+ of mmsegmentation), torchvision's resnet50 (.pth,
-TSM and ResNet-50) and PaddleClas' ResNet50_vd_ssld (.pdparams, DeepLabV3P of PaddleSeg). Nothing in
+TSM and ResNet-50) and PaddleSeg's ResNet50_vd_ssld (.pdparams, DeepLabV3P of PaddleSeg). Nothing in
 the file is executed: .pth is read by torch.load(weights_only=True), .pdparams by an unpickler that
 knows numpy arrays only. Where the published name carries the beginning of the SHA-256, the file
 must have it. Prints one line of JSON.
@@ -16,7 +16,7 @@ import pickle
 import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,71 +25,47 @@ import numpy as np
 from k8sbench.trainers.parts import settings, weights
 from k8sbench.trainers.parts.samples import Array
 
+DEPTHS = (3, 4, 6, 3)
+PARTS = ("reduce", "spatial", "expand")
+Layers = tuple[str, str]  # names of a convolution and of its norm
 
-class Kind(NamedTuple):
-    """How one publisher names the tensors of a ResNet-50, as regular expressions.
 
-    Groups: `stage`, `block` or `flat` (the block's number among all), `part` of a block (without:
-    its shortcut), `stem` (without: the stem is one convolution) and `leaf`. `first` is the number
-    of the first part of a block, `stage_one` that of the first stage; stem numbers become places by
-    `stem_step` and `stem_one`.
+class Publisher(NamedTuple):
+    """How one publisher names the layers of a ResNet-50.
+
+    `part` and `shortcut` are formats of the numbers `stage` and `block`, from 0, `layer`, the stage
+    from 1, and of a part's number `place`, from 0, and `number`, from 1.
     """
 
     name: str
-    block: str
-    stem: str
-    classifier: str
-    stage_one: int = 0
-    first: int = 0
-    stem_one: int = 0
-    stem_step: int = 1
+    stem: tuple[Layers, ...]
+    part: Layers
+    shortcut: Layers
+    classifier: str = "fc"
+    mean: str = "running_mean"
+    variance: str = "running_var"
     transposed: bool = False  # of the classifier: [features, classes]
 
 
-_TORCH_BLOCK = (
-    r"layer(?P<stage>\d)\.(?P<block>\d)\.(?:(?:conv|bn)(?P<part>\d)|downsample\.\d)\.(?P<leaf>\w+)"
+_TORCH: tuple[Layers, Layers] = (
+    ("layer{layer}.{block}.conv{number}", "layer{layer}.{block}.bn{number}"),
+    ("layer{layer}.{block}.downsample.0", "layer{layer}.{block}.downsample.1"),
 )
-KINDS = (
+PUBLISHERS = (
     # open-mmlab://resnet50_v1c: convolution, norm and ReLU of the stem follow one another.
-    Kind(
-        "mmseg",
-        _TORCH_BLOCK,
-        r"stem\.(?P<stem>\d)\.(?P<leaf>\w+)",
-        r"fc\.(?P<leaf>\w+)",
-        stage_one=1,
-        first=1,
-        stem_step=3,
-    ),
-    Kind(
-        "torchvision",
-        _TORCH_BLOCK,
-        r"(?:conv|bn)1\.(?P<leaf>\w+)",
-        r"fc\.(?P<leaf>\w+)",
-        stage_one=1,
-        first=1,
-    ),
-    # The names of PaddleClas until 2.1, which PaddleSeg's backbone still has.
-    Kind(
-        "paddleclas",
-        r"bb_(?P<stage>\d)_(?P<block>\d)\.(?:conv(?P<part>\d)|short)"
-        r"\.(?:_conv|_batch_norm)\.(?P<leaf>\w+)",
-        r"conv1_(?P<stem>\d)\.(?:_conv|_batch_norm)\.(?P<leaf>\w+)",
-        r"out\.(?P<leaf>\w+)",
-        stem_one=1,
-        transposed=True,
-    ),
-    # Those of today's.
-    Kind(
-        "paddleclas",
-        r"blocks\.(?P<flat>\d+)\.(?:conv(?P<part>\d)|short)\.(?:conv|bn)\.(?P<leaf>\w+)",
-        r"stem\.(?P<stem>\d)\.(?:conv|bn)\.(?P<leaf>\w+)",
-        r"fc\.(?P<leaf>\w+)",
+    Publisher("mmseg", (("stem.0", "stem.1"), ("stem.3", "stem.4"), ("stem.6", "stem.7")), *_TORCH),
+    Publisher("torchvision", (("conv1", "bn1"),), *_TORCH),
+    Publisher(
+        "paddleseg",
+        tuple((f"conv1_{at}._conv", f"conv1_{at}._batch_norm") for at in (1, 2, 3)),
+        ("bb_{stage}_{block}.conv{place}._conv", "bb_{stage}_{block}.conv{place}._batch_norm"),
+        ("bb_{stage}_{block}.short._conv", "bb_{stage}_{block}.short._batch_norm"),
+        classifier="out",
+        mean="_mean",
+        variance="_variance",
         transposed=True,
     ),
 )
-_LEAVES = {"_mean": "running_mean", "_variance": "running_var"}
-# What is no tensor of the network.
-_ASIDE = re.compile(r".*num_batches_tracked|StructuredToParameterName@@")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -118,8 +94,7 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
             f"{given.source} is damaged or another file: its SHA-256 begins with {source[:8]}, its "
             f"name says {told[1]}; fetch it again"
         )
-    tensors = _tensors(given.source)
-    kind, arrays = convert(tensors)
+    kind, arrays = convert(_tensors(given.source))
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     part = given.out.with_name(f".{given.out.name}.part")
@@ -135,70 +110,65 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
 
 
 def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
-    """The kind of the names, and the arrays (float32) under ours.
+    """The publisher's name, and the arrays (float32) under our names.
 
     Raises :class:`weights.WeightsError` unless every tensor of a ResNet-50 is there and no other.
     """
-    tensors = {name: array for name, array in tensors.items() if not _ASIDE.fullmatch(name)}
-    kind = max(KINDS, key=lambda kind: sum(_ours(kind, name) is not None for name in tensors))
-    arrays: dict[str, Array] = {}
-    strange = []
-    for name, tensor in tensors.items():
-        ours = _ours(kind, name)
-        if ours is None:
-            strange.append(name)
-            continue
-        if not ours.startswith("fc."):
-            ours = ours.format("conv" if tensor.ndim == 4 else "norm")
-        turned = tensor.T if kind.transposed and ours.startswith("fc.") else tensor
-        arrays[ours] = np.ascontiguousarray(turned, np.float32)
-    expected = weights.names(deep_stem=r"(?P<stem>" in kind.stem)
-    missing = [name for name in expected if name not in arrays]
+    tables = {publisher: dict(_names(publisher)) for publisher in PUBLISHERS}
+    publisher = max(PUBLISHERS, key=lambda publisher: len(tables[publisher].keys() & tensors))
+    table = tables[publisher]
+    missing = [ours for name, ours in table.items() if name not in tensors]
+    table |= {f"{publisher.classifier}.{leaf}": f"fc.{leaf}" for leaf in ("weight", "bias")}
+    strange = [
+        name for name in tensors if name not in table and not name.endswith("num_batches_tracked")
+    ]
     if strange or missing:
         what = f"no {missing[0]}" if missing else f"{strange[0]}, which that has not"
         raise weights.WeightsError(
-            f"these are not {kind.name}'s weights of a ResNet-50: {len(missing)} tensors are "
+            f"these are not {publisher.name}'s weights of a ResNet-50: {len(missing)} tensors are "
             f"missing and {len(strange)} are strange, such as {what}"
         )
-    return kind.name, arrays
+    arrays = {ours: tensors[name] for name, ours in table.items() if name in tensors}
+    if publisher.transposed and "fc.weight" in arrays:
+        arrays["fc.weight"] = arrays["fc.weight"].T
+    return publisher.name, {
+        ours: np.ascontiguousarray(array, np.float32) for ours, array in arrays.items()
+    }
 
 
-def _ours(kind: Kind, name: str) -> str | None:
-    """Our name, {} for conv or norm; None where the kind has no such name."""
-    for pattern in (kind.block, kind.stem, kind.classifier):
-        match = re.fullmatch(pattern, name)
-        if match is None:
-            continue
-        at = match.groupdict()
-        leaf = _LEAVES.get(at["leaf"], at["leaf"])
-        if pattern == kind.classifier:
-            return f"fc.{leaf}"
-        if pattern == kind.stem:
-            if at.get("stem") is None:
-                return f"stem.{{}}.{leaf}"
-            return f"stem.{(int(at['stem']) - kind.stem_one) // kind.stem_step}.{{}}.{leaf}"
-        part = "shortcut" if at["part"] is None else weights.PARTS[int(at["part"]) - kind.first]
-        return f"stages.{_place(kind, at)}.{part}.{{}}.{leaf}"
-    return None
+def _names(publisher: Publisher) -> Iterator[tuple[str, str]]:
+    """The published and our name of every tensor but the classifier's."""
+    for (convolution, norm), ours in _units(publisher):
+        yield f"{convolution}.weight", f"{ours}.conv.weight"
+        yield f"{norm}.weight", f"{ours}.norm.weight"
+        yield f"{norm}.bias", f"{ours}.norm.bias"
+        yield f"{norm}.{publisher.mean}", f"{ours}.norm.running_mean"
+        yield f"{norm}.{publisher.variance}", f"{ours}.norm.running_var"
 
 
-def _place(kind: Kind, at: Mapping[str, Any]) -> str:
-    if "flat" not in at:
-        return f"{int(at['stage']) - kind.stage_one}.{at['block']}"
-    block = int(at["flat"])
-    stage = 0
-    while stage < len(weights.DEPTHS) - 1 and block >= weights.DEPTHS[stage]:
-        block -= weights.DEPTHS[stage]
-        stage += 1
-    return f"{stage}.{block}"
+def _units(publisher: Publisher) -> Iterator[tuple[Layers, str]]:
+    """Each convolution with its norm, and our name of both."""
+    is_deep = len(publisher.stem) > 1
+    for place, layers in enumerate(publisher.stem):
+        yield layers, f"stem.{place}" if is_deep else "stem"
+    for stage, depth in enumerate(DEPTHS):
+        for block in range(depth):
+            at = {"stage": stage, "layer": stage + 1, "block": block}
+            parts = [(publisher.part, part) for part in PARTS]
+            if block == 0:
+                parts.append((publisher.shortcut, "shortcut"))
+            for place, ((convolution, norm), part) in enumerate(parts):
+                at |= {"place": place, "number": place + 1}
+                yield (
+                    (convolution.format(**at), norm.format(**at)),
+                    f"stages.{stage}.{block}.{part}",
+                )
 
 
 def _tensors(path: Path) -> dict[str, Array]:
     """The arrays of a published file, by its names."""
-    read = _pdparams if path.suffix == ".pdparams" else _pth
     try:
-        loaded = read(path)
-        loaded = loaded.get("state_dict", loaded)
+        loaded = _pdparams(path) if path.suffix == ".pdparams" else _pth(path)
         return {
             str(name): tensor for name, tensor in loaded.items() if isinstance(tensor, np.ndarray)
         }

@@ -1,7 +1,7 @@
 """ResNet-50's published weights, as upstream's own programs name and use them.
 
-The names and shapes are those of mmsegmentation's ResNetV1c, torchvision's ResNet, PaddleSeg's
-ResNet_vd and PaddleClas' ResNet; the numbers are drawn. `features` computes from them, by name,
+The names and shapes are those of mmsegmentation's ResNetV1c, torchvision's ResNet and PaddleSeg's
+ResNet_vd; the numbers are drawn. `features` computes from them, by name,
 what those programs compute.
 """
 
@@ -43,22 +43,12 @@ def _paddleseg(stage: int, block: int, part: int | None) -> tuple[str, str]:
     return f"{at}._conv", f"{at}._batch_norm"
 
 
-def _paddleclas(stage: int, block: int, part: int | None) -> tuple[str, str]:
-    at = f"blocks.{sum(DEPTHS[:stage]) + block}." + ("short" if part is None else f"conv{part}")
-    return f"{at}.conv", f"{at}.bn"
-
-
 NAMES = {
     "mmseg": Names(lambda at: (f"stem.{3 * at}", f"stem.{3 * at + 1}"), _torch),
     "torchvision": Names(lambda _: ("conv1", "bn1"), _torch, stems=1),
     "paddleseg": Names(
         lambda at: (f"conv1_{at + 1}._conv", f"conv1_{at + 1}._batch_norm"),
         *(_paddleseg, "_mean", "_variance", "out"),
-        transposed=True,
-    ),
-    "paddleclas": Names(
-        lambda at: (f"stem.{at}.conv", f"stem.{at}.bn"),
-        *(_paddleclas, "_mean", "_variance"),
         transposed=True,
     ),
 }

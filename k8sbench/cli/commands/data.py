@@ -144,7 +144,7 @@ def prepare(**given: Any) -> int:
 def convert(source: str, target: str) -> None:
     """Convert published weights to a file that --weights takes.
 
-    It converts open-mmlab's resnet50_v1c (.pth), torchvision's resnet50 (.pth) and PaddleClas'
+    It converts open-mmlab's resnet50_v1c (.pth), torchvision's resnet50 (.pth) and PaddleSeg's
     ResNet50_vd_ssld (.pdparams).
     """
     made = data.convert(source, target, SignalStop())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,16 @@ import numpy as np
 
 from k8sbench.trainers.parts.samples import Array
 
-DEPTHS = (3, 4, 6, 3)
-PARTS = ("reduce", "spatial", "expand")
-NORM = ("weight", "bias", "running_mean", "running_var")
 # A name inside one of our backbones: where the convolution and its norm are, their places in
 # there (which differ between models), and the tensor.
 _INSIDE = re.compile(
     r"(?P<unit>stem(?:\.\d(?=\.\d))?|stages\.\d\.\d\.(?:body\.\d|\w+))(?:\.\d)+\.(?P<leaf>\w+)"
 )
 _OURS = {
-    **{f"body.{place}": part for place, part in enumerate(PARTS)},  # Paddle's blocks
+    # Paddle's blocks and norms.
+    "body.0": "reduce",
+    "body.1": "spatial",
+    "body.2": "expand",
     "_mean": "running_mean",
     "_variance": "running_var",
 }
@@ -102,18 +102,6 @@ def neutral(name: str, dimensions: int) -> str | None:
     unit = re.sub(r"body\.\d", lambda body: _OURS[body[0]], match["unit"])
     leaf = _OURS.get(match["leaf"], match["leaf"])
     return f"{unit}.{'conv' if dimensions == 4 else 'norm'}.{leaf}"
-
-
-def names(*, deep_stem: bool) -> Iterator[str]:
-    """Every name in a file of a ResNet-50, but for `fc`."""
-    units = [f"stem.{place}" for place in range(3)] if deep_stem else ["stem"]
-    for stage, depth in enumerate(DEPTHS):
-        for block in range(depth):
-            parts = (*PARTS, "shortcut") if block == 0 else PARTS
-            units += [f"stages.{stage}.{block}.{part}" for part in parts]
-    for unit in units:
-        yield f"{unit}.conv.weight"
-        yield from (f"{unit}.norm.{leaf}" for leaf in NORM)
 
 
 def digest(path: Path) -> str:
