@@ -111,7 +111,6 @@ def manifests(
             ("PYTHONPATH", f"{TRAINERS_MOUNT}:{PACKAGES_MOUNT}" if packages else TRAINERS_MOUNT),
             ("PYTHONDONTWRITEBYTECODE", "1"),
             ("HOME", "/tmp"),  # noqa: S108 - in the pod
-            *((("K8SBENCH_DATA_SECRET", job.secret),) if job.secret is not None else ()),
         ],
         "secret": job.secret,
         "secret_env": list(SECRET_KEYS.items()) if job.secret is not None else [],

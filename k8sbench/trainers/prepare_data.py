@@ -21,7 +21,7 @@ from typing import Any
 
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
-from k8sbench.trainers.prepare.fetching import GIVEN, NO_ROOM, SECRET, URL, ArchiveSource, fetch
+from k8sbench.trainers.prepare.fetching import NO_ROOM, URL, ArchiveSource, fetch
 from k8sbench.trainers.prepare.holding import held
 from k8sbench.trainers.prepare.messages import EXIT_INPUT, MISSING, Failed, say
 from k8sbench.trainers.prepare.unpacking import unpack
@@ -109,13 +109,6 @@ def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
 
 
 def _sources(given: argparse.Namespace) -> list[ArchiveSource]:
-    secret = os.environ.get(SECRET)
-    if secret and not any(name in os.environ for name in GIVEN):
-        raise Failed(
-            f"There is no Secret {secret}, or it has none of the keys that are read.",
-            "Its keys are username and password, header, url: docs/data.md says what they hold.",
-            EXIT_INPUT,
-        )
     urls = given.url or [url for url in [os.environ.get(URL)] if url]
     sums = [(name, value) for name in LENGTHS for value in getattr(given, name)]
     if sums and len(sums) != len(urls):

@@ -11,8 +11,6 @@ import errno
 import hashlib
 import http.client
 import os
-import random
-import shutil
 import time
 import urllib.error
 import urllib.request
@@ -22,13 +20,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress, say, size
+from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress, say
 
 USER, PASSWORD, HEADER, URL = (
     f"K8SBENCH_DATA_{name}" for name in ("USERNAME", "PASSWORD", "HEADER", "URL")
 )
-GIVEN = (USER, PASSWORD, HEADER, URL)
-SECRET = "K8SBENCH_DATA_SECRET"  # the name of the Secret that they are from
 TRIES = 8  # in a row that bring nothing
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 ANSWER_SECONDS = 60.0
@@ -84,51 +80,43 @@ def fetch(source: ArchiveSource, target: Path, pause: Callable[[float], None] = 
     _check_url(source.url)
     if target.exists():
         return
-    partial, tag = (target.with_name(target.name + end) for end in (".partial", ".tag"))
+    partial = target.with_name(f"{target.name}.partial")
     failures = 0
     while True:
         before = _length(partial)
         try:
-            _request(source, partial, tag)
+            _request(source, partial)
             break
         except urllib.error.HTTPError as error:
-            wait = _retry_after(error)
             why = f"{source.shown} answers {error.code} {error.reason}"
             error.close()
             if error.code not in _PASSING:
                 raise _refused(source, error.code, why) from None
-        except (OSError, http.client.HTTPException, _Cut) as error:
+        except (OSError, http.client.HTTPException) as error:
             if isinstance(error, OSError) and (error.filename or error.errno in NO_ROOM):
                 raise  # of our own file
-            wait, why = 0.0, f"{source.shown}: {getattr(error, 'reason', None) or error}"
+            why = f"{source.shown}: {getattr(error, 'reason', None) or error}"
         failures = 1 if _length(partial) > before else failures + 1
         if failures >= TRIES:
             raise Failed(
                 f"{why}; given up after {TRIES} tries in a row without anything new.",
                 "What was fetched is kept: the same command goes on with it.",
             )
-        wait = max(wait, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1)))
+        wait = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
         say(f"{why}; trying again in {wait:.0f} s.")
-        pause(wait * random.uniform(0.8, 1.2))
+        pause(wait)
     _verify(source, partial)
     partial.replace(target)
-    tag.unlink(missing_ok=True)
 
 
-class _Cut(Exception):
-    """The connection ended before the file did."""
-
-
-def _request(source: ArchiveSource, partial: Path, tag: Path) -> None:
-    """Ask once for what is missing, and append it; the file's ETag is kept in `tag`."""
+def _request(source: ArchiveSource, partial: Path) -> None:
+    """Ask once for what is missing, and append it."""
     begin = _length(partial)
     request = urllib.request.Request(source.url, headers={"User-Agent": "k8sbench"})  # noqa: S310
     for name, value in _credentials(source.environ).items():
         request.add_unredirected_header(name, value)
     if begin:
         request.add_header("Range", f"bytes={begin}-")
-        if tag.exists() and (known := tag.read_text()):
-            request.add_header("If-Range", known)
     opener = urllib.request.build_opener(_Redirects)
     try:
         answer = opener.open(request, timeout=ANSWER_SECONDS)
@@ -136,23 +124,11 @@ def _request(source: ArchiveSource, partial: Path, tag: Path) -> None:
         if error.code != 416 or not begin:
             raise
         error.close()
-        if error.headers.get("Content-Range", "").rpartition("/")[2] == str(begin):
-            return  # it is whole
-        partial.unlink()
-        raise _Cut("what is there does not fit the file; fetching it anew") from None
+        return  # there is no more of it: the checksum tells whether it is whole
     with answer:
-        goes_on = answer.status == 206
-        where = answer.headers.get("Content-Range", "")
-        if goes_on and not where.startswith(f"bytes {begin}-"):
-            partial.unlink(missing_ok=True)
-            raise _Cut(f"{begin} bytes on were asked for and {where!r} came")
-        begin = begin if goes_on else 0
+        begin = begin if answer.status == 206 else 0
         length = answer.headers.get("Content-Length")
         total = begin + int(length) if length is not None and length.isdecimal() else None
-        sent = answer.headers.get("ETag", "")
-        tag.write_text("" if sent.startswith("W/") else sent)
-        if total is not None:
-            need_room(partial.parent, total - begin, f"fetch the rest of {source.name}")
         progress = Progress(f"fetch {source.name}", total, done=begin)
         with partial.open("ab" if begin else "wb") as file:
             while block := answer.read1(_BLOCK):
@@ -161,17 +137,9 @@ def _request(source: ArchiveSource, partial: Path, tag: Path) -> None:
                 progress.add(len(block))
         progress.say()
         if total is not None and progress.done < total:
-            raise _Cut(f"the connection ended after {progress.done} of {total} bytes")
-
-
-def need_room(folder: Path, count: int, doing: str) -> None:
-    """Raise :class:`Failed` where a file system has less room than `count` bytes."""
-    free = shutil.disk_usage(folder).free
-    if free < count:
-        raise Failed(
-            f"To {doing} takes {size(count)}, and {folder} has {size(free)} free.",
-            "Enlarge the volume or make room; the same command then goes on.",
-        )
+            raise http.client.HTTPException(
+                f"the connection ended after {progress.done} of {total} bytes"
+            )
 
 
 def _verify(source: ArchiveSource, path: Path) -> None:
@@ -238,11 +206,6 @@ def _check_url(url: str) -> None:
             "Leave them out, and give them as a Secret: --secret NAME.",
             EXIT_INPUT,
         )
-
-
-def _retry_after(error: urllib.error.HTTPError) -> float:
-    seconds = error.headers.get("Retry-After", "")
-    return min(float(seconds), 600.0) if seconds.isdecimal() else 0.0
 
 
 def _length(path: Path) -> int:
