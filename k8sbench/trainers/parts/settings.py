@@ -187,6 +187,34 @@ def refuse(message: str, *, passing: bool = False) -> NoReturn:
     os._exit(1 if passing else 2)
 
 
+# Options of one of several words, the first of which is the default.
+CHOICES: dict[str, tuple[tuple[str, ...], str]] = {
+    "preset": (PRESETS, "label of the sizes for the start line; the sizes themselves are options"),
+    "amp_dtype": (AMP_DTYPES, "none = FP32; fp16 uses a gradient scaler, bf16 none"),
+    "mode": (
+        MODES,
+        (
+            "throughput = a warm-up and measured steps; train = --length of real data, evaluated, "
+            "where the measured steps are all that follow the warm-up"
+        ),
+    ),
+    "length_unit": (LENGTH_UNITS, "of --length and --evaluate-every"),
+    "device": (DEVICES, "where it trains"),
+}
+# Whole numbers, with the least that is taken and the default.
+COUNTS: dict[str, tuple[int, int, str]] = {
+    "seed": (0, 0, "of all random numbers"),
+    "threads": (0, 0, "CPU threads per rank; 0 = leave the framework's choice"),
+    "broken_limit": (
+        *(0, Settings.broken_limit),
+        "samples that cannot be read, more of which than this end the run",
+    ),
+    "length": (1, 0, "of all training"),
+    "evaluate_every": (0, 0, "besides at the end; 0 = at the end only"),
+    "checkpoint_every": (0, 0, "iterations; 0 = at evaluations"),
+}
+
+
 def parser(program: str, description: str, defaults: Defaults) -> Parser:
     """The common options with one trainer's defaults."""
     made = Parser(
@@ -194,40 +222,35 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         description=description,
         allow_abbrev=False,
     )
-    amp = defaults.batch_size_amp or defaults.batch_size
-    batch = f"{defaults.batch_size}, with AMP {amp}"
-    what = made.add_argument_group("what is measured")
-    what.add_argument("--benchmark", default=defaults.benchmark, help="name for the start line")
-    what.add_argument(
-        "--variant", default=None, help="label for the start line, of any kind (default: --recipe)"
-    )
-    what.add_argument(
-        "--recipe",
-        choices=defaults.recipes,
-        default=defaults.recipes[0],
-        help=f"way to train (default: {defaults.recipes[0]})",
-    )
-    what.add_argument(
+    add = made.add_argument
+    for name, (words, text) in (CHOICES | {"recipe": (defaults.recipes, "way to train")}).items():
+        add(_flag(name), choices=words, default=words[0], help=f"{text} (default: {words[0]})")
+    steps = {
+        "warmup": (0, defaults.warmup, "steps before the measured window"),
+        "iterations": (1, defaults.iterations, "measured steps"),
+        "log_interval": (1, defaults.log_interval, "steps per log line"),
+    }
+    for name, (least, default, text) in (COUNTS | steps).items():
+        add(_flag(name), type=whole(least), default=default, help=f"{text} (default: {default})")
+    for name, (action, text) in SWITCHES.items():
+        if name in defaults.speed_options:
+            add(_flag(name), action=action, default=None, help=text)
+    if defaults.shares_gpu:
+        text = "let several ranks share a GPU and talk by gloo, since NCCL refuses that; for checks"
+        add("--share-gpu", action="store_true", help=text)
+    add("--benchmark", default=defaults.benchmark, help="name for the start line")
+    add("--variant", help="label for the start line, of any kind (default: --recipe)")
+    add(
         "--run-id",
         default=os.environ.get("K8SBENCH_RUN_ID") or None,
         help="identity of the run, for the start line (default: the variable K8SBENCH_RUN_ID)",
     )
-    what.add_argument(
-        "--preset",
-        choices=PRESETS,
-        default="full",
-        help="label of the sizes for the start line; the sizes themselves are options",
-    )
-    what.add_argument(
-        "--batch-size", type=whole(1), default=None, help=f"samples per rank (default: {batch})"
-    )
-    what.add_argument(
-        "--amp-dtype",
-        choices=AMP_DTYPES,
-        default="none",
-        help="none = FP32; fp16 uses a gradient scaler, bf16 none (default: none)",
-    )
-    what.add_argument(
+    amp = defaults.batch_size_amp or defaults.batch_size
+    batch = f"samples per rank (default: {defaults.batch_size}, with AMP {amp})"
+    add("--batch-size", type=whole(1), help=batch)
+    workers = f"loader processes per rank, where the data need them (default: {defaults.workers}, "
+    add("--workers", type=whole(0), help=f"{workers}1 with --preset smoke)")
+    add(
         "--data",
         type=source,
         default="synthetic",
@@ -235,112 +258,24 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         help="synthetic = fixed tensors on the device; synthetic-host = made by loader workers; "
         "DIR = the absolute path of a folder of real files",
     )
-    what.add_argument(
-        "--weights", default=None, metavar="FILE", help="weights to begin with, as .npz"
-    )
-    what.add_argument(
-        "--broken-limit",
-        type=whole(0),
-        default=Settings.broken_limit,
-        metavar="N",
-        help="samples that cannot be read, more of which than this end the run "
-        f"(default: {Settings.broken_limit})",
-    )
-    what.add_argument("--seed", type=whole(0), default=0, help="default: 0")
-
-    length = made.add_argument_group("how long")
-    for name, least, text in (
-        ("warmup", 0, "steps before the measured window"),
-        ("iterations", 1, "measured steps"),
-        ("log_interval", 1, "steps per log line"),
-    ):
-        length.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=whole(least),
-            default=getattr(defaults, name),
-            help=f"{text} (default: {getattr(defaults, name)})",
-        )
-    length.add_argument(
+    add("--weights", metavar="FILE", help="weights to begin with, as .npz")
+    add(
         "--min-steady-seconds",
         type=real(0.0),
         default=0.0,
         metavar="S",
         help="train on after the window until S seconds have passed since the warm-up (default: 0)",
     )
-
-    _add_training_options(made.add_argument_group("training to an accuracy"))
-
-    machine = made.add_argument_group("where and how")
-    machine.add_argument("--device", choices=DEVICES, default="auto", help="default: auto")
-    machine.add_argument(
-        "--workers",
-        type=whole(0),
-        default=None,
-        help=f"loader processes per rank, where the data need them (default: {defaults.workers}, "
-        "1 with --preset smoke)",
-    )
-    machine.add_argument(
-        "--threads",
-        type=whole(0),
-        default=0,
-        help="CPU threads per rank (default: 0 = leave the framework's choice)",
-    )
-    for option, (action, text) in SWITCHES.items():
-        if option in defaults.speed_options:
-            machine.add_argument(
-                f"--{option.replace('_', '-')}", action=action, default=None, help=text
-            )
-    if defaults.shares_gpu:
-        machine.add_argument(
-            "--share-gpu",
-            action="store_true",
-            help="let several ranks share a GPU and talk by gloo, since NCCL refuses that; for "
-            "checks, not for measuring",
-        )
+    add("--target", type=real(0.0, 100.0), metavar="X", help="accuracy in percent")
+    text = "end at the evaluation that reaches it"
+    add("--stop-at-target", action="store_true", help=text)
+    text = "folder of this run alone, from which it goes on after a restart"
+    add("--checkpoints", metavar="DIR", help=text)
     return made
 
 
-def _add_training_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--mode",
-        choices=MODES,
-        default="throughput",
-        help="throughput = a warm-up and measured steps; train = --length of real data, evaluated, "
-        "where the measured steps are all that follow the warm-up (default: throughput)",
-    )
-    group.add_argument("--length", type=whole(1), default=0, metavar="N", help="of all training")
-    group.add_argument(
-        "--length-unit",
-        choices=LENGTH_UNITS,
-        default=Settings.length_unit,
-        help="of --length and --evaluate-every (default: iterations)",
-    )
-    group.add_argument(
-        "--evaluate-every",
-        type=whole(0),
-        default=0,
-        metavar="N",
-        help="besides at the end (default: 0 = at the end only)",
-    )
-    group.add_argument(
-        "--target", type=real(0.0, 100.0), default=None, metavar="X", help="accuracy in percent"
-    )
-    group.add_argument(
-        "--stop-at-target", action="store_true", help="end at the evaluation that reaches it"
-    )
-    group.add_argument(
-        "--checkpoints",
-        default=None,
-        metavar="DIR",
-        help="folder of this run alone, from which it goes on after a restart",
-    )
-    group.add_argument(
-        "--checkpoint-every",
-        type=whole(0),
-        default=0,
-        metavar="N",
-        help="iterations (default: 0 = at evaluations)",
-    )
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _contradiction(given: argparse.Namespace) -> str | None:
@@ -353,7 +288,7 @@ def _contradiction(given: argparse.Namespace) -> str | None:
     alone = ("length", "evaluate_every", "target", "stop_at_target", "checkpoints")
     for name in () if trains else alone:
         if getattr(given, name) not in (None, False, 0):
-            return f"--{name.replace('_', '-')} needs --mode train"
+            return f"{_flag(name)} needs --mode train"
     if given.stop_at_target and given.target is None:
         return "--stop-at-target needs --target"
     if given.checkpoint_every and given.checkpoints is None:
@@ -380,26 +315,21 @@ def read(
     if (contradiction := _contradiction(given)) is not None:
         made.error(contradiction)
     amp_dtype = None if given.amp_dtype == "none" else str(given.amp_dtype)
-    batch_size = given.batch_size
-    if batch_size is None:
-        batch_size = defaults.batch_size
-        if amp_dtype is not None and defaults.batch_size_amp is not None:
-            batch_size = defaults.batch_size_amp
+    batch_size = given.batch_size or defaults.batch_size
+    if given.batch_size is None and amp_dtype is not None:
+        batch_size = defaults.batch_size_amp or defaults.batch_size
     workers = given.workers
     if workers is None:
-        worker_counts = defaults.recipe_workers.get(
-            given.recipe, (defaults.workers, defaults.workers)
-        )
+        counts = defaults.recipe_workers.get(given.recipe, (defaults.workers, defaults.workers))
         # Starting as many as a full run takes would be most of what a small one does.
-        workers = 1 if given.preset == "smoke" else worker_counts[amp_dtype is not None]
+        workers = 1 if given.preset == "smoke" else counts[amp_dtype is not None]
     upstream = {
         "channels_last": amp_dtype is not None and given.recipe in defaults.channels_last_amp,
         "cudnn_benchmark": defaults.cudnn_benchmark,
         "overlap": amp_dtype is None or given.recipe not in defaults.flat_sum_amp,
     }
     values: dict[str, Any] = {
-        worker_counts.name: getattr(given, worker_counts.name, False)
-        for worker_counts in fields(Settings)
+        entry.name: getattr(given, entry.name, False) for entry in fields(Settings)
     }
     # As set, else as upstream; an option that the trainer lacks is off, but that its gradients are
     # summed as upstream's.
@@ -417,27 +347,18 @@ def read(
 
 def add_check_options(group: argparse._ArgumentGroup) -> None:
     """Options that make a trainer comparable with itself; none is for measuring."""
-    group.add_argument(
-        "--lr", type=real(0.0), default=None, help="base learning rate (default: upstream's rule)"
-    )
-    group.add_argument(
-        "--frozen-norm",
-        action="store_true",
-        help="batch norm in evaluation mode and no dropout, so that one rank and several compute "
-        "the same; for checks, not for measuring",
-    )
-    group.add_argument(
-        "--no-dropout",
-        action="store_true",
-        help="no dropout, batch norm as it trains: so that one rank and several with synchronised "
-        "batch norm compute the same; for checks, not for measuring",
-    )
-    group.add_argument(
+    add = group.add_argument
+    add("--lr", type=real(0.0), help="base learning rate (default: upstream's rule)")
+    text = "batch norm in evaluation mode and no dropout, so that one rank and several compute the"
+    add("--frozen-norm", action="store_true", help=f"{text} same; for checks")
+    text = "no dropout, batch norm as it trains: so that one rank and several with synchronised"
+    add("--no-dropout", action="store_true", help=f"{text} batch norm compute the same; for checks")
+    add(
         "--width-divisor",
         type=whole(1, 32),  # the narrowest layer has 32 channels
         default=1,
         metavar="N",
-        help="divide the model's numbers of channels by N; for checks, not for measuring",
+        help="divide the model's numbers of channels by N; for checks",
     )
 
 
