@@ -123,7 +123,6 @@ def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
 
 def local(reason: str | None) -> RunTarget:
     """Describe this machine: its GPUs as a pool of one node, or none."""
-    from k8sbench.adapters.files import image_table
     from k8sbench.adapters.local import gpus
 
     here = gpus.inventory()
@@ -134,12 +133,7 @@ def local(reason: str | None) -> RunTarget:
         )
     devices = f"{len(here.gpus)} × {here.gpus[0].model}" if here.gpus else f"no GPU ({here.reason})"
     why = f"backend local: {devices}" + (f"; {reason}" if reason else "")
-    site = Site(backend="local", pool=pool, cores=len(os.sched_getaffinity(0)))
-    if here.gpus:
-        site = msgspec.structs.replace(
-            site, images=image_table.load(), installed=image_table.installed()
-        )
-    return RunTarget(site, why)
+    return RunTarget(Site(backend="local", pool=pool, cores=len(os.sched_getaffinity(0))), why)
 
 
 def cluster_pools(api: Api) -> PublishedPools | None:

@@ -19,7 +19,7 @@ from k8sbench.model.errors import (
     UsageError,
     did_you_mean,
 )
-from k8sbench.model.image import ImageTable, built_image, image_warning, installed_warning, number
+from k8sbench.model.image import ImageTable, built_image, image_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import SubmitRequest
@@ -55,8 +55,6 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     """CPU cores of this machine, for local runs."""
     images: ImageTable | None = None
     """Which images there are, and which GPUs they run on; None: nothing is known of them."""
-    installed: dict[Framework, str] = {}
-    """Versions of the frameworks on this machine, for local runs."""
 
 
 class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -352,14 +350,9 @@ def image(
 def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
     """Say so where the framework has no kernels for the pool's GPUs: the job would fail."""
     site = case.site
-    if site.images is None or case.device != "cuda":
+    if site.images is None or case.device != "cuda" or site.backend == "local":
         return
-    gpu_model = site.pool.gpu_model
-    if site.backend == "local":
-        version = site.installed.get(case.framework)
-        doubt = installed_warning(site.images, case.framework, gpu_model=gpu_model, version=version)
-    else:
-        doubt = image_warning(site.images, gpu_model=gpu_model, image=chosen)
+    doubt = image_warning(site.images, gpu_model=site.pool.gpu_model, image=chosen)
     notes.extend(filter(None, [doubt]))
 
 

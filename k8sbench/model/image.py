@@ -30,12 +30,8 @@ Capability = Annotated[
 ]
 
 TITLES: dict[Framework, str] = {"pytorch": "PyTorch", "paddle": "Paddle"}
-PACKAGES: dict[Framework, str] = {"pytorch": "torch", "paddle": "paddlepaddle-gpu"}
-"""The package that holds the framework with its kernels."""
 _TAG = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)(?:-gpu)?-cuda(?P<cuda>[0-9]+\.[0-9]+)(?:-.*)?")
 """How PyTorch and Paddle tag their public images."""
-_LOCAL = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)[^+]*(?:\+cu(?P<cuda>[0-9]{2,3}))?.*")
-"""How a package states its version: ``2.10.0``, ``2.11.0+cu126``."""
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,8 +62,6 @@ class Build(_Strict, frozen=True, kw_only=True):
     """The first version that is not of the line any more; none: it goes on."""
     cuda: tuple[Version, ...]
     """The CUDA versions that it was built with."""
-    on_index: bool = False
-    """Whether the package index has it: a version that names no CUDA is this build."""
     capabilities: tuple[Capability, ...]
     """What all its kernels were compiled for."""
     elsewhere: dict[Capability, Text] = {}
@@ -104,16 +98,14 @@ class Image(_Strict, frozen=True, kw_only=True):
 
 
 class Content(_Strict, frozen=True, kw_only=True):
-    """A framework with its version, as an image's tag or a package states it."""
+    """A framework with its version, as an image's tag states it."""
 
     framework: Framework
     version: Version
-    cuda: Version | None
-    """None: the one of the package index."""
+    cuda: Version
 
     def __str__(self) -> str:
-        cuda = f" (CUDA {self.cuda})" if self.cuda else ""
-        return f"{TITLES[self.framework]} {self.version}{cuda}"
+        return f"{TITLES[self.framework]} {self.version} (CUDA {self.cuda})"
 
 
 class ImageTable(_Strict, frozen=True, kw_only=True):
@@ -152,7 +144,7 @@ class ImageTable(_Strict, frozen=True, kw_only=True):
                 line.framework == content.framework
                 and number(line.since) <= number(content.version)
                 and (line.before is None or number(content.version) < number(line.before))
-                and (line.on_index if content.cuda is None else content.cuda in line.cuda)
+                and content.cuda in line.cuda
             ):
                 return line
         return None
@@ -202,20 +194,22 @@ def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None
     content = None if image is None else table.content(image)
     if content is None:
         return None
-    subject = f"{image} holds {content}, which"
-    return _warning(table, content, gpu_model, subject, installed=False)
-
-
-def installed_warning(
-    table: ImageTable, framework: Framework, *, gpu_model: str | None, version: str | None
-) -> str | None:
-    """The same for a framework that is installed here, by its package's version."""
-    match = _LOCAL.fullmatch(version or "")
-    if match is None:
+    build, capability = table.build(content), table.capability(gpu_model or "")
+    if build is None or capability is None or has_kernels(build, capability):
         return None
-    cuda = f"{match['cuda'][:-1]}.{match['cuda'][-1]}" if match["cuda"] else None
-    content = Content(framework=framework, version=match["version"], cuda=cuda)
-    return _warning(table, content, gpu_model, f"The installed {content}", installed=True)
+    known = table.image(content.framework, "public")
+    theirs = table.build_in(known)
+    if theirs is not None and has_kernels(theirs, capability):
+        action = f"Leave out --image: {known.name} has them."
+    else:
+        # One name for each architecture: the reader knows whether theirs are of the family.
+        names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
+        action = f"Choose a pool with other GPUs: {', '.join(names)} or the like."
+        action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
+    return (
+        f"{image} holds {content}, which has no kernels for {gpu_model} (compute capability"
+        f" {capability}): the first step on the GPU will fail. {action}"
+    )
 
 
 def built_image(registry: str, framework: Framework, *, version: str, trainers_digest: str) -> str:
@@ -229,32 +223,6 @@ def built_image(registry: str, framework: Framework, *, version: str, trainers_d
 def number(version: str) -> tuple[int, ...]:
     """A version as something to compare: ``2.10.0`` is later than ``2.9.1``."""
     return tuple(map(int, version.split(".")))
-
-
-def _warning(
-    table: ImageTable, content: Content, gpu_model: str | None, subject: str, *, installed: bool
-) -> str | None:
-    """Report that ``content`` has no kernels for a GPU."""
-    build, capability = table.build(content), table.capability(gpu_model or "")
-    if build is None or capability is None or has_kernels(build, capability):
-        return None
-    known = table.image(content.framework, "built" if installed else "public")
-    theirs = table.build_in(known)
-    if theirs is not None and has_kernels(theirs, capability):
-        action = f"Leave out --image: {known.name} has them."
-        if installed:
-            package = PACKAGES[known.framework]
-            action = f"Install {package}=={known.version}, which has them."
-    else:
-        # One name for each architecture: the reader knows whether theirs are of the family.
-        names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
-        where = "Run it on a machine" if installed else "Choose a pool"
-        action = f"{where} with other GPUs: {', '.join(names)} or the like."
-        action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
-    return (
-        f"{subject} has no kernels for {gpu_model} (compute capability {capability}): the first"
-        f" step on the GPU will fail. {action}"
-    )
 
 
 def _words(name: str) -> str:

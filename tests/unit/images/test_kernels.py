@@ -163,7 +163,6 @@ def test_any_other_image_is_not_guessed_at(name: str) -> None:
 def test_no_name_is_too_odd(name: str) -> None:
     TABLE.content(name)
     TABLE.capability(name)
-    images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=name)
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -185,26 +184,6 @@ def test_that_paddle_2_6_2_is_not_for_an_h100_is_said() -> None:
         " P100, P40, V100, T4, A100, A40, L4 or the like. Builds of Paddle 3 for CUDA 12 list"
         " compute capability 9.0; they are not on the package index."
     )
-
-
-@pytest.mark.parametrize("version", ["2.11.0", "2.12.1", "2.15.0", "3.0"])
-def test_for_a_v100_with_an_installed_torch_after_2_10_another_is_named(version: str) -> None:
-    assert images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=version) == (
-        f"The installed PyTorch {version} has no kernels for {V100} (compute capability 7.0): the"
-        " first step on the GPU will fail. Install torch==2.10.0, which has them."
-    )
-
-
-@pytest.mark.parametrize("version", ["2.8.0", "2.10.0", "2.10.0+cu128", "2.11.0+cu126", "1.5.0"])
-def test_a_torch_that_has_them_or_is_not_known_is_no_warning(version: str) -> None:
-    assert images.installed_warning(TABLE, "pytorch", gpu_model=V100, version=version) is None
-
-
-def test_an_installed_paddle_on_an_h100_has_nothing_better_to_install() -> None:
-    said = images.installed_warning(TABLE, "paddle", gpu_model=H100, version="2.6.2")
-    assert said is not None
-    assert "The installed Paddle 2.6.2 has no kernels" in said
-    assert "Run it on a machine with other GPUs: P40, V100, T4, A100, A40, L4 or the like." in said
 
 
 def test_what_is_said_of_other_places_is_of_this_gpu() -> None:
@@ -237,11 +216,9 @@ def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_o
         assert gpu_peaks.peak_of(pool.gpu_model) is not None
 
 
-def test_no_gpu_no_image_and_no_package_are_no_warning() -> None:
+def test_no_gpu_and_no_image_are_no_warning() -> None:
     assert images.image_warning(TABLE, gpu_model=None, image=PADDLE) is None
     assert images.image_warning(TABLE, gpu_model=H100, image=None) is None
-    assert images.installed_warning(TABLE, "paddle", gpu_model=None, version="2.6.2") is None
-    assert images.installed_warning(TABLE, "paddle", gpu_model=H100, version=None) is None
 
 
 # --- the table's own rules ------------------------------------------------------------------------

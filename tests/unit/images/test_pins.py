@@ -11,13 +11,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from k8sbench.adapters.files import image_table
-from k8sbench.model.image import PACKAGES
 from k8sbench.model.spec import Framework
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
 
 each_image = pytest.mark.parametrize("framework", dockerfiles.FRAMEWORKS)
 CUDA_OF_PADDLE = "-cu11"
+PACKAGES: dict[Framework, str] = {"pytorch": "torch", "paddle": "paddlepaddle-gpu"}
 NOT_IN_CONSTRAINTS = {"paddle": CUDA_OF_PADDLE, "pytorch": None}
 """No test can run with these: they need a GPU, and come with the GPU build alone."""
 

@@ -431,15 +431,6 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_reported() -> None:
     assert not any("no kernels" in note for note in planned(site=site).notes)
 
 
-def test_a_framework_installed_here_without_kernels_for_the_gpu_is_reported() -> None:
-    site = msgspec.structs.replace(
-        GPU_BOX, images=CLUSTER.images, installed={"pytorch": "2.12.0", "paddle": "2.6.2"}
-    )
-    assert any("Install torch==2.10.0" in note for note in planned(site=site, replicas=1).notes)
-    paddle = planned(site=site, replicas=1, framework="paddle")
-    assert not any("no kernels" in note for note in paddle.notes)
-
-
 def test_without_a_table_of_images_one_must_be_given() -> None:
     site = msgspec.structs.replace(CLUSTER, images=None)
     with pytest.raises(UsageError, match="with --image, or with --image-registry"):
