@@ -38,6 +38,8 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
     """The path as given, the name of the cluster's, or ``built-in``."""
     default: str | None
     """The pool that runs get without ``--node-pool``; None where the file names none of several."""
+    text: str
+    """The file as it is written."""
 
     def pool(self, name: str | None = None) -> NodePool:
         """The pool of that name, or the default; else says which there are."""
@@ -100,4 +102,5 @@ def _loaded(text: str, file: str, source: str) -> LoadedPools:
         pools={pool.name: pool for pool in document.pools},
         source=source,
         default=document.default or alone,
+        text=text,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
@@ -43,7 +41,7 @@ COLUMNS = (
 @click.command()
 @click.option("--pools", "pools_file", metavar="FILE", help="Pools file.")
 @access_options
-@format_option("table", "json", "yaml", "name", about="Format; yaml is a pools file.")
+@format_option("table", "json", "yaml", "name", about="Format; yaml is the pools file.")
 def command(pools_file: str | None, access: ClusterAccess, output_format: str) -> None:
     """List the node pools that --node-pool names.
 
@@ -60,7 +58,7 @@ def command(pools_file: str | None, access: ClusterAccess, output_format: str) -
     if output_format == "json":
         output.write_json(PoolList(source=known.source, default=known.default, pools=pools))
     elif output_format == "yaml":
-        output.write_yaml({"default": known.default, "pools": [_written(pool) for pool in pools]})
+        output.write(known.text)
     elif output_format == "name":
         output.write_names(known.pools)
     else:
@@ -73,24 +71,3 @@ def _cells(pool: NodePool) -> list[str | None]:
     labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items())
     per_gpu = (pool.cpu_per_gpu, pool.memory_per_gpu)
     return [pool.name, str(pool.gpus_per_node), pool.gpu_model, *per_gpu, labels or "any node"]
-
-
-def _written(pool: NodePool) -> dict[str, Any]:
-    """Write a pool as in a pools file: what must stand there, and what differs from the default."""
-    least = NodePool(name=pool.name, gpus_per_node=pool.gpus_per_node, gpu_model=pool.gpu_model)
-    required = {field.name for field in msgspec.structs.fields(NodePool) if field.required}
-    return {
-        name: _plain(value)
-        for name, value in msgspec.structs.asdict(pool).items()
-        if name in required or value != getattr(least, name)
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Write a value without what is null in its parts."""
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    plain = msgspec.to_builtins(value)
-    if isinstance(plain, dict):
-        return {key: item for key, item in plain.items() if item is not None}
-    return plain
