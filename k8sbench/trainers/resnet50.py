@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train with the options in `argv`."""
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
     if own.decoder == "dali":
-        _check_dali(common)
+        _check_dali()
     machine.steer_tf32(common.tf32)
 
     from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
@@ -123,11 +123,7 @@ def _files(own: argparse.Namespace, folder: Path) -> Files:
     return imagenet.open_set(folder, size=own.input_size, classes=own.classes)
 
 
-def _check_dali(common: settings.Settings) -> None:
-    if not common.real_data:
-        settings.refuse(
-            f"--decoder dali decodes files, and --data {common.data} has none; give --data DIR"
-        )
+def _check_dali() -> None:
     try:
         import nvidia.dali  # noqa: F401
     except ImportError as error:

@@ -36,7 +36,6 @@ from tests.trainers.torch_runs import (
     narrow,
     only,
     output,
-    refuse,
     run,
 )
 
@@ -146,8 +145,6 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     """
     from torch import nn
 
-    from k8sbench.trainers.parts import torch_session
-
     graphs = []
 
     def backend(graph: Any, _: Any) -> Any:
@@ -156,7 +153,6 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
 
     compile_ = nn.Module.compile
     monkeypatch.setattr(nn.Module, "compile", lambda model: compile_(model, backend=backend))
-    monkeypatch.setattr(torch_session, "_need_compiler", lambda _: None)
     length = ("--batch-size", "2", "--warmup", "0", "--iterations", "3", "--log-interval", "1")
     options = (*STEEP[trainer], *length, "--frozen-norm")
     plain = run(capfd, trainer, *options)
@@ -195,38 +191,6 @@ def test_a_compiled_model_runs_code_that_was_made_for_it(
     assert compiled[0]["options"]["compile"] is True
     assert list(tmp_path.rglob("*.so"))
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("there", "headers", "said"),
-    [
-        ("", True, "there is no g[+][+]; install one, or name one by the variable CXX"),
-        ("g++", False, "no Python.h in .*; install Python's headers"),
-        ("g++", True, None),
-    ],
-)
-def test_a_model_that_cannot_be_compiled_here_is_refused_at_once(
-    there: str,
-    headers: bool,
-    said: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: pathlib.Path,
-) -> None:
-    from k8sbench.trainers.parts import settings, torch_session
-
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(torch_session, "refuse", refuse)
-    monkeypatch.setattr("shutil.which", lambda name: name if name == there else None)
-    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
-    if headers:
-        (tmp_path / "Python.h").touch()
-    defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
-    wanted, _ = settings.read("b", "", defaults, None, ["--device", "cpu", "--compile"])
-    if said is None:
-        torch_session.open_session(wanted)
-        return
-    with pytest.raises(SystemExit, match=said):
-        torch_session.open_session(wanted)
 
 
 def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> None:

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import sysconfig
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -205,36 +202,12 @@ def open_session(settings: Settings) -> Session:
             refuse(f"--amp-dtype bf16, but {name} has no arithmetic for it; use fp16")
     else:
         device = torch.device("cpu")
-    if settings.compile:
-        _need_compiler(wanted)
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.backends.cuda.matmul.allow_tf32 = settings.tf32
     torch.backends.cudnn.allow_tf32 = settings.tf32
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
     return Session(settings, place, device)
-
-
-def _need_compiler(device: str) -> None:
-    """Reject a run that could not compile, which would otherwise fail during its first step.
-
-    What starts the compiled kernels is itself built at run time, as a module of Python: by another
-    compiler on a GPU than on a CPU.
-    """
-    variable, usual = {"cuda": ("CC", ("gcc", "clang")), "cpu": ("CXX", ("g++",))}[device]
-    given = os.environ.get(variable)
-    names = (given,) if given else usual
-    if not any(shutil.which(name) for name in names):
-        refuse(
-            f"--compile builds code at run time, and there is no {' or '.join(names)}; install "
-            f"one, or name one by the variable {variable}"
-        )
-    headers = Path(sysconfig.get_paths()["include"])
-    if not (headers / "Python.h").is_file():
-        refuse(
-            f"--compile builds code at run time, and there is no Python.h in {headers}; install "
-            "Python's headers (Debian: python3-dev)"
-        )
 
 
 @contextlib.contextmanager

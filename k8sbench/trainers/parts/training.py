@@ -11,44 +11,19 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
-from k8sbench.trainers.parts.course import Course
-from k8sbench.trainers.parts.events import Journal, rate
-from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, ValidationBatches
+from k8sbench.trainers.parts.events import rate
+from k8sbench.trainers.parts.file_samples import Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.samples import Array, Files
-from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import RankWindow, StepTimer
-
-
-class Run(Protocol):
-    """What is needed of the run whose course this is (`loop.Loop` describes its methods)."""
-
-    work: Any
-    here: Any
-    journal: Journal
-    course: Course
-    timer: StepTimer
-    schedule: Schedule
-    bare: Any
-    parameters: int
-
-    def loader(  # noqa: D102
-        self, reader: Reader, batches: Iterable[list[At]]
-    ) -> Iterable[tuple[Any, Any, str]]: ...
-    def on_device(self, inputs: Any, targets: Any) -> Any: ...  # noqa: D102
-    def save(self, folder: Path) -> None: ...  # noqa: D102
-    def restore(self, common: Path, own: Path) -> None: ...  # noqa: D102
-    def share_statistics(self) -> None: ...  # noqa: D102
-    def train_mode(self) -> None: ...  # noqa: D102
-    def whole(self, step: int) -> bool: ...  # noqa: D102
+from k8sbench.trainers.parts.steps import RankWindow
 
 
 @dataclass
@@ -63,9 +38,9 @@ class Reached:
 
 
 class Training:
-    """The course of one rank of --mode train."""
+    """The course of one rank of --mode train; `run` is its `loop.Loop`."""
 
-    def __init__(self, run: Run, files: Files, broken: Ledger) -> None:
+    def __init__(self, run: Any, files: Files, broken: Ledger) -> None:
         work, settings = run.work, run.here.settings
         if work.evaluation is None:
             refuse("--mode train: this trainer cannot evaluate what it trains; use throughput")

@@ -48,16 +48,6 @@ def test_throughput_has_its_window_and_no_evaluation() -> None:
         (("--mode", "train", "--length", "5"), "needs real data"),
         (("--mode", "train", "--data", "synthetic-host", "--length", "5"), "needs real data"),
         (TRAIN, "needs --length"),
-        (("--length", "5"), "--length needs --mode train"),
-        (("--evaluate-every", "5"), "--evaluate-every needs --mode train"),
-        (("--target", "5"), "--target needs --mode train"),
-        (("--checkpoints", "/c"), "--checkpoints needs --mode train"),
-        ((*TRAIN, "--length", "5", "--stop-at-target"), "--stop-at-target needs --target"),
-        ((*TRAIN, "--length", "5", "--checkpoint-every", "5"), "needs --checkpoints"),
-        ((*TRAIN, "--length", "5", "--target", "101"), "at most 100"),
-        ((*TRAIN, "--length", "0"), "at least 1"),
-        (("--data", "relative"), "the absolute path of a folder, not 'relative'"),
-        (("--data", ""), "the absolute path of a folder"),
     ],
 )
 def test_options_that_contradict_each_other_are_one_line_and_exit_code_2(
