@@ -1,4 +1,4 @@
-"""The data sets that benchmarks train on: what is in them, their form, and where they are had.
+"""The data sets that benchmarks train on: how many samples they have, and where they are had.
 
 The archive of a report and its checksum stand in the catalog, beside the figures that it gave.
 """
@@ -19,16 +19,10 @@ class KnownDataSet(msgspec.Struct, frozen=True, kw_only=True):
     """What people call it."""
     benchmarks: tuple[str, ...]
     """Names in the catalog."""
-    samples: str
-    """What one sample is: pictures, clips, pairs."""
     training: int
     """Samples to train on."""
     validation: int
     """Samples, or pairs of faces, to evaluate on."""
-    form: tuple[str, ...]
-    """Paths below its folder; capitals stand for names."""
-    account: bool
-    """Whether its publisher gives it to those who have registered alone."""
     source: str
     """Where it is had, and what may be fetched."""
 
@@ -38,14 +32,8 @@ DATA_SETS = (
         name="cityscapes",
         title="Cityscapes",
         benchmarks=("deeplabv3p",),
-        samples="pictures",
         training=2975,
         validation=500,
-        form=(
-            "leftImg8bit/{train,val}/CITY/NAME_leftImg8bit.png",
-            "gtFine/{train,val}/CITY/NAME_gtFine_labelTrainIds.png",
-        ),
-        account=True,
         source="Register with Cityscapes and fetch leftImg8bit_trainvaltest.zip and"
         " gtFine_trainvaltest.zip, or fetch a copy of your own. Train ids are made of label ids"
         " where they are missing.",
@@ -54,11 +42,8 @@ DATA_SETS = (
         name="imagenet",
         title="ImageNet (ILSVRC 2012)",
         benchmarks=("resnet50",),
-        samples="pictures",
         training=1_281_167,
         validation=50_000,
-        form=("train/CLASS/NAME.JPEG", "val/CLASS/NAME.JPEG"),
-        account=True,
         source="Register with ImageNet, and put the pictures of both parts into a folder for each"
         " class; then fetch an archive of that from a place of your own.",
     ),
@@ -66,14 +51,8 @@ DATA_SETS = (
         name="kinetics",
         title="Kinetics-400",
         benchmarks=("tsm",),
-        samples="clips",
         training=234_584,
         validation=19_760,
-        form=(
-            "labels/{train,val}_videofolder.txt (PATH FRAMES LABEL)",
-            "images/PATH/img_00001.jpg …",
-        ),
-        account=False,
         source="Its publisher gives links to videos alone: cut them into frames with the tools of"
         " temporal-shift-module, and fetch an archive of that from a place of your own.",
     ),
@@ -81,11 +60,8 @@ DATA_SETS = (
         name="faces",
         title="MS1M faces with LFW's pairs",
         benchmarks=("arcface",),
-        samples="pictures",
         training=5_822_653,
         validation=6_000,
-        form=("train.txt (PATH LABEL)", "PATH", "lfw.bin"),
-        account=False,
         source="Not published by those who made it any more; fetch an archive of a copy that you"
         " may use.",
     ),

@@ -58,7 +58,7 @@ def command() -> None:
 @command.command("list")
 @format_option("table", "json", "name")
 def list_(output_format: str) -> None:
-    """List the data sets: their contents, their form, and where to get them."""
+    """List the data sets: what they hold, and where to get them."""
     listing = data.listed()
     if output_format == "json":
         output.write_json(listing)
