@@ -59,7 +59,7 @@ class Build(_Strict, frozen=True, kw_only=True):
     since: Version
     """The first version of the line."""
     before: Version | None = None
-    """The first version that is not of the line any more; none: it goes on."""
+    """The first version that is not of the line any more; None: it goes on."""
     cuda: tuple[Version, ...]
     """The CUDA versions that it was built with."""
     capabilities: tuple[Capability, ...]
@@ -86,15 +86,15 @@ class Image(_Strict, frozen=True, kw_only=True):
     cudnn: Version
     """Of cuDNN, as exactly as it is known."""
     nccl: Version | None = None
-    """Of NCCL, where it is known."""
+    """Of NCCL; None where it is not known."""
     python: Version | None = None
-    """Of Python, where it is known."""
+    """Of Python; None where it is not known."""
     minimum_driver: Version
     """The oldest driver that runs this CUDA (minor version compatibility)."""
     source: Text
     """How that is known."""
     note: Text | None = None
-    """What to know of it."""
+    """What to know of it; None for nothing."""
 
 
 class Content(_Strict, frozen=True, kw_only=True):

@@ -8,12 +8,15 @@ something is missing or the input is wrong, 3 it could not be completed now.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import importlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +25,6 @@ from typing import Any
 from k8sbench.trainers.parts.settings import Parser, size, whole
 from k8sbench.trainers.prepare import labels
 from k8sbench.trainers.prepare.fetching import NO_ROOM, URL, ArchiveSource, fetch
-from k8sbench.trainers.prepare.holding import held
 from k8sbench.trainers.prepare.messages import EXIT_INPUT, MISSING, Failed, say
 from k8sbench.trainers.prepare.unpacking import unpack
 
@@ -82,7 +84,7 @@ def _prepare(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     state = folder / STATE
     state.mkdir(parents=True, exist_ok=True)
-    with held(state / "lock"):
+    with _held(state / "lock"):
         if next(_missing(given.name, folder), None) is None:
             say("All is there: nothing is fetched.")
         else:
@@ -93,6 +95,30 @@ def _prepare(given: argparse.Namespace) -> int:
         if code == 0:
             shutil.rmtree(state, ignore_errors=True)
     return code
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`; raises :class:`Failed` where another process is at work.
+
+    The folder may be shared by several machines. The lock ends with its process, also with one that
+    is killed.
+    """
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise Failed(
+                f"The folder is being prepared by {file.read() or 'another process'}.",
+                "Wait for its end; then the same command says that all is there.",
+            ) from None
+        except OSError as error:  # of a file system without locks
+            say(f"{path} cannot be locked ({error.strerror}): start nothing else on this folder.")
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
 
 
 def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:

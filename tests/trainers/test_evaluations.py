@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Files
 from tests.trainers.paddle_runs import import_paddle
 from tests.trainers.references import Array, encoded

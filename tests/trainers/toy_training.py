@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import ending, lines, schedules, settings
-from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
 CLASSES = 4

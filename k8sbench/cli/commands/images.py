@@ -12,38 +12,10 @@ from k8sbench import __version__
 from k8sbench.app import catalog
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
-from k8sbench.model.image import Image, ImageTable, built_image
+from k8sbench.model.image import Build, CapabilityGpus, Image, ImageTable, built_image
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.report.text_table import Column
-
-
-class ImageVersions(msgspec.Struct, frozen=True):
-    """What is in an image, as exactly as it is known."""
-
-    framework: str
-    """Of PyTorch or Paddle."""
-    cuda: str
-    """Of CUDA's libraries."""
-    cudnn: str
-    """Of cuDNN, as precisely as it is known."""
-    nccl: str | None
-    """Of NCCL; None where it is not known."""
-    python: str | None
-    """Of Python; None where it is not known."""
-
-
-class GpuKind(msgspec.Struct, frozen=True):
-    """GPUs of one compute capability, by the part of their names that all forms share."""
-
-    compute_capability: str
-    """As NVIDIA's tables give it: ``7.0``."""
-    architecture: str
-    """Its name: ``Volta``."""
-    data_center: tuple[str, ...]
-    """GPUs of servers, by the part of their names that all forms share: ``V100``."""
-    other: tuple[str, ...]
-    """GPUs of workstations and consumers."""
 
 
 class ListedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +29,12 @@ class ListedImage(msgspec.Struct, frozen=True, kw_only=True):
     """The image's name with its tag."""
     origin: Literal["public", "built", "user"]
     """From ``images/``, from the framework's authors, or named by the user's file."""
-    versions: ImageVersions | None = None
+    content: Image | None = None
     """What is in it; None for a user's."""
-    minimum_driver: str | None = None
-    """The oldest NVIDIA driver that runs it; None for a user's."""
-    compute_capabilities: tuple[str, ...] | None = None
-    """What its framework's kernels were compiled for; None for a user's."""
-    gpus: tuple[GpuKind, ...] | None = None
-    """The GPUs that these run on; None for a user's."""
-    sources: tuple[str, ...] = ()
-    """How that is known; empty for a user's."""
+    build: Build | None = None
+    """The framework's build in it; None for a user's."""
+    gpus: tuple[CapabilityGpus, ...] | None = None
+    """The GPUs that the build has kernels for; None for a user's."""
     note: str | None = None
     """Remark; None for none."""
 
@@ -145,27 +113,20 @@ def _known(table: ImageTable, image: Image, name: str, benchmark: str) -> Listed
         framework=image.framework,
         image=name,
         origin=image.origin,
-        versions=ImageVersions(
-            image.version, image.cuda, image.cudnn, nccl=image.nccl, python=image.python
-        ),
-        minimum_driver=image.minimum_driver,
-        compute_capabilities=build.capabilities,
-        gpus=tuple(
-            GpuKind(row.capability, row.architecture, row.data_center, row.other)
-            for row in table.running_on(build)
-        ),
-        sources=(image.source, build.source),
+        content=image,
+        build=build,
+        gpus=table.running_on(build),
         note=image.note,
     )
 
 
 def _cells(row: ListedImage) -> list[str | None]:
-    versions, gpus, driver = row.versions, row.gpus, row.minimum_driver
+    there, gpus = row.content, row.gpus
     return [
         row.benchmark,
         row.framework,
         row.image,
-        f"{versions.framework}, CUDA {versions.cuda}, cuDNN {versions.cudnn}" if versions else None,
-        f"≥ {driver}" if driver else None,
+        f"{there.version}, CUDA {there.cuda}, cuDNN {there.cudnn}" if there else None,
+        f"≥ {there.minimum_driver}" if there else None,
         ", ".join(name for kind in gpus for name in kind.data_center) if gpus else None,
     ]

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array
 
 DEPTHS = (3, 4, 6, 3)

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from k8sbench.trainers.parts import course, gpu_samples, weights
 from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
-from k8sbench.trainers.parts.evaluation import Evaluation
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, TrainingBatches, opened
 from k8sbench.trainers.parts.lines import LineValues
+from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.session import Session

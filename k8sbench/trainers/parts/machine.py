@@ -12,7 +12,6 @@ import ctypes
 import os
 import platform
 import re
-import resource
 import socket
 import sys
 import tempfile
@@ -32,21 +31,19 @@ FRAMEWORK_FIELDS = (
 GPU_FIELDS = (
     *("driver", "ecc", "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz"),
     *("clock_memory_max_mhz", "power_limit_w", "pcie_generation", "pcie_width"),
-    # Topology: how the GPU is connected with others, and with the processors.
-    *("nvlinks", "numa_node", "throttle_reasons"),
+    *("nvlinks", "throttle_reasons"),
 )
 NVLINKS = 36  # the most that NVML counts of one GPU
 
 
 def describe() -> dict[str, object]:
-    """Host, Python, processor and limits; every other field of the event, not yet known."""
+    """Host, Python and processor; every other field of the event, not yet known."""
     return {
         **dict.fromkeys((*FRAMEWORK_FIELDS, *GPU_FIELDS)),
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "cpu": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
-        "memlock_ulimit": _memlock(),
         "pod": os.environ.get("POD_NAME") or None,
         "node": os.environ.get("NODE_NAME") or None,
     }
@@ -59,12 +56,9 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
     its UUID.
     """
     facts: dict[str, object] = dict.fromkeys(GPU_FIELDS)
-    facts["driver"] = _driver_from_proc()
-    if pci_bus_id is not None:
-        facts["numa_node"] = _numa_node(pci_bus_id)
     with nvml.opened() as library:
         if library is not None:
-            facts["driver"] = library.driver() or facts["driver"]
+            facts["driver"] = library.driver()
             device = library.device(pci_bus_id, uuid)
             if device is not None:
                 facts |= _from_nvml(library, device)
@@ -152,33 +146,7 @@ def _move_to_stderr(log: Path) -> None:
                 os.dup2(2, int(number.name))
 
 
-def _numa_node(pci_bus_id: str) -> int | None:
-    """The kernel's number of the memory that is nearest; -1 where there is only one."""
-    domain, _, rest = pci_bus_id.lower().partition(":")
-    path = Path("/sys/bus/pci/devices") / f"{domain[-4:]}:{rest}" / "numa_node"
-    try:
-        node = int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
-    return node if node >= 0 else None
-
-
-def _driver_from_proc() -> str | None:
-    """The kernel module's version, which is there without any library."""
-    try:
-        words = Path("/proc/driver/nvidia/version").read_text(encoding="ascii").split()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return next((word for word in words if word[0].isdigit() and word.count(".") >= 1), None)
-
-
 def _cpu_model() -> str | None:
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     match = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
     return match[1].strip() if match else platform.machine() or None
-
-
-def _memlock() -> int | str | None:
-    """`ulimit -l` in KiB; "unlimited" as the shell prints it. RDMA needs it large."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    return "unlimited" if soft == resource.RLIM_INFINITY else soft // 1024

@@ -1,11 +1,15 @@
-"""Figures of evaluations, from sums over validation samples: IoU, pixels, verification.
+"""How a trainer is evaluated, and figures from sums over validation samples: IoU, pixels, pairs.
 
-Each is computed from sums that add up over batches and ranks, in float64, so that it does not
-depend on how the samples were divided. Arrays are numpy's; figures are fractions from 0 to 1, and
-NaN where there is nothing to compute them from.
+Each figure is computed from sums that add up over batches and ranks, in float64, so that it does
+not depend on how the samples were divided. Arrays are numpy's; figures are fractions from 0 to 1,
+and NaN where there is nothing to compute them from.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +18,25 @@ from k8sbench.trainers.parts.samples import Array
 FOLDS = 10
 # The distances that are tried as the border between same and different (InsightFace, PLSC).
 THRESHOLDS = np.arange(0, 4, 0.01)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What is summed over the validation samples of all ranks, and the figures that follow.
+
+    Each sample of the validation part is counted exactly once, whatever the number of ranks and the
+    batch size.
+    """
+
+    # The name of the headline, as in the catalog: "mIoU", "top-1", "accuracy".
+    metric: str
+    # Samples per forward pass and rank.
+    batch_size: int
+    # Of (model, inputs, targets, numbers): one batch's sums, a 1-D tensor of the framework whose
+    # length is the same for every batch. `numbers` are the samples' numbers in the validation part.
+    sums: Callable[[Any, Any, Any, list[int]], Any]
+    # From the sums over all samples (float64) to figures in percent, the headline under `metric`.
+    figures: Callable[[Array], Mapping[str, float]]
 
 
 def mean_iou(matrix: Array) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from k8sbench.trainers.parts import metrics
-from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 

@@ -8,7 +8,7 @@ import paddle
 from paddle.nn import functional as F
 
 from k8sbench.trainers.parts import metrics
-from k8sbench.trainers.parts.evaluation import Evaluation
+from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, Files
 
 BATCH = 60  # pairs: PLSC's test_batch_size is 120 pictures

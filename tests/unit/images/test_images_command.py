@@ -58,17 +58,19 @@ def test_programs_get_everything_with_its_sources() -> None:
     build = table.build_in(table.image("paddle", "public"))
     assert build is not None
     assert row["origin"] == "public"
-    assert row["versions"] == {
-        "framework": "2.6.2",
+    versions = {
+        "version": "2.6.2",
         "cuda": "11.7",
         "cudnn": "8.4",
         "nccl": None,  # not known of the public image: null, not a guess
         "python": "3.10",
     }
-    assert row["minimum_driver"] == "450.80.02"
-    assert row["compute_capabilities"] == list(build.capabilities)
-    assert {"compute_capability": "7.0", "architecture": "Volta"}.items() <= row["gpus"][2].items()
-    assert row["sources"] == [table.image("paddle", "public").source, build.source]
+    assert versions.items() <= row["content"].items()
+    assert row["content"]["minimum_driver"] == "450.80.02"
+    assert row["build"]["capabilities"] == list(build.capabilities)
+    assert {"capability": "7.0", "architecture": "Volta"}.items() <= row["gpus"][2].items()
+    sources = [row["content"]["source"], row["build"]["source"]]
+    assert sources == [table.image("paddle", "public").source, build.source]
 
 
 def test_a_registry_lists_the_images_that_are_built_for_it() -> None:
@@ -79,7 +81,7 @@ def test_a_registry_lists_the_images_that_are_built_for_it() -> None:
         for name in ("pytorch", "paddle")
     }
     assert {row["origin"] for row in found} == {"built"}
-    assert {row["versions"]["nccl"] for row in found} == {"2.27.5", "2.19.3"}
+    assert {row["content"]["nccl"] for row in found} == {"2.27.5", "2.19.3"}
 
 
 def test_names_are_one_per_line_and_once_each() -> None:
@@ -95,7 +97,7 @@ def test_an_image_of_the_user_s_own_is_listed_and_nothing_is_claimed_of_it(
     [row] = rows(str(file))
     assert row["image"] == "registry.example/me/mine:1"
     assert row["origin"] == "user"
-    assert row["versions"] is row["minimum_driver"] is row["gpus"] is None
+    assert row["content"] is row["build"] is row["gpus"] is None
     [line] = run(str(file)).stdout.splitlines()[1:]
     assert line.split() == ["mine", "pytorch", "registry.example/me/mine:1", "–", "–", "–"]
 
