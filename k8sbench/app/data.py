@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -115,8 +114,6 @@ def run(task: Task, stop: Stop, tell: Tell) -> int:
     task could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
     the program did not come to its end.
     """
-    from k8sbench.adapters.local import program
-
     data_set(task.data_set)
     if task.secret is not None:
         raise UsageError(
@@ -124,8 +121,7 @@ def run(task: Task, stop: Stop, tell: Tell) -> int:
             "Set the variables that docs/data.md names.",
         )
     words = (task.action, task.data_set, str(Path(task.place).absolute()), *task.words)
-    with stop, program.running(PROGRAM, words) as process:
-        code = _until(in_thread(lambda: program.read(process, tell), "data"), stop)
+    code = _exit_code(PROGRAM, words, stop, tell)
     if code is None:
         raise Interrupted(
             f"{stop.cause}; the program on this machine was ended.",
@@ -159,11 +155,8 @@ def render(task: Task) -> Sequence[Manifest]:
 
 def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
     """Convert published weights to a file of start weights; raises :class:`InputError`."""
-    from k8sbench.adapters.local import program
-
     lines = [""]
-    with stop, program.running(CONVERTER, (source, target)) as process:
-        code = _until(in_thread(lambda: program.read(process, lines.append), "data"), stop)
+    code = _exit_code(CONVERTER, (source, target), stop, lines.append)
     if code is None:
         raise Interrupted(f"{stop.cause}; nothing was written.")
     if code:
@@ -172,9 +165,13 @@ def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:
     return msgspec.json.decode(lines[-1], type=ConvertedWeights)
 
 
-def _until(code: Future[int], stop: Stop) -> int | None:
-    """Wait for an exit code; None: a stop was asked for before there was one."""
-    while stop.cause is None:
-        with contextlib.suppress(TimeoutError):
-            return code.result(LOOK_SECONDS)
+def _exit_code(module: str, words: Sequence[str], stop: Stop, tell: Tell) -> int | None:
+    """Run one of the trainers' programs; None: a stop was asked for before it ended."""
+    from k8sbench.adapters.local import program
+
+    with stop, program.running(module, words) as process:
+        code = in_thread(lambda: program.read(process, tell), "data")
+        while stop.cause is None:
+            with contextlib.suppress(TimeoutError):
+                return code.result(LOOK_SECONDS)
     return None

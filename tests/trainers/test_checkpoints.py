@@ -66,12 +66,12 @@ def test_the_newest_two_stay(tmp_path: pathlib.Path) -> None:
 def spoil_a_byte(folder: pathlib.Path) -> str:
     path = folder / "rank-0" / "state"
     path.write_bytes(b"AT 20"[: path.stat().st_size])
-    return "rank-0/state is not as it was written"
+    return "rank-0/state: not as it was written"
 
 
 def cut(folder: pathlib.Path) -> str:
     (folder / "rank-0" / "more" / "numbers").write_bytes(b"at 20" * 99)
-    return "rank-0/more/numbers has 495 of 500 bytes"
+    return "rank-0/more/numbers: not as it was written"
 
 
 def lose_a_file(folder: pathlib.Path) -> str:
@@ -81,13 +81,7 @@ def lose_a_file(folder: pathlib.Path) -> str:
 
 def empty_the_manifest(folder: pathlib.Path) -> str:
     (folder / "manifest.json").write_text("")
-    return "manifest.json is not as it was written"
-
-
-def change_the_manifest(folder: pathlib.Path) -> str:
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"best": 2.0', '"best": 3.0'))
-    return "manifest.json is not as it was written"
+    return "manifest.json: not as it was written"
 
 
 def lose_the_manifest(folder: pathlib.Path) -> str:
@@ -97,7 +91,7 @@ def lose_the_manifest(folder: pathlib.Path) -> str:
 
 @pytest.mark.parametrize(
     "spoil",
-    [spoil_a_byte, cut, lose_a_file, empty_the_manifest, change_the_manifest, lose_the_manifest],
+    [spoil_a_byte, cut, lose_a_file, empty_the_manifest, lose_the_manifest],
 )
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     spoil: Callable[[pathlib.Path], str], tmp_path: pathlib.Path
@@ -137,7 +131,7 @@ def test_one_of_other_settings_is_refused(tmp_path: pathlib.Path) -> None:
 def test_a_folder_that_cannot_be_read_is_refused_for_now(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
-        CheckpointError, match="file: Not a directory; mend the folder or name ano"
+        CheckpointError, match="file: Not a directory; mend the folder, or name one that all"
     ) as refused:
         Checkpoints(tmp_path / "file").latest()
     assert refused.value.passing
@@ -372,11 +366,9 @@ def test_a_folder_that_the_ranks_do_not_share_is_refused_on_all(tmp_path: pathli
     saved(tmp_path / "0", 10)
     job = Together(2)
     told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path / str(rank))))
-    assert told == [
-        f"may pass: not every rank sees step-0000000010 in {tmp_path}/{rank}; name a folder that "
-        "all nodes share by --checkpoints"
-        for rank in range(2)
-    ]
+    unread = f"{tmp_path}/1/step-0000000010/manifest.json: No such file or directory"
+    assert told[0] == "may pass: another rank cannot read the checkpoints; its output says why"
+    assert told[1].startswith(f"may pass: the checkpoints cannot be read: {unread}; mend the")
 
 
 def test_what_rank_0_refuses_is_refused_on_all(tmp_path: pathlib.Path) -> None:

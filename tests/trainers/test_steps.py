@@ -162,12 +162,12 @@ def test_the_device_is_brought_to_rest_only_where_a_record_ends(
 
 
 def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() -> None:
-    meters = steps.Meters()
+    meter = steps.Meter()
     for value in (1.0, 3.0):
-        meters.add("loss", value)
-    assert meters.close() == {"loss": steps.StepValue(last=3.0, mean=2.0, running=2.0)}
-    meters.add("loss", 8.0)
-    assert meters.close() == {"loss": steps.StepValue(last=8.0, mean=8.0, running=4.0)}
+        meter.add(value)
+    assert meter.close() == steps.StepValue(last=3.0, mean=2.0, running=2.0)
+    meter.add(8.0)
+    assert meter.close() == steps.StepValue(last=8.0, mean=8.0, running=4.0)
 
 
 def paused(

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,10 +39,6 @@ class CheckpointError(Exception):
     def __init__(self, sentence: str, *, passing: bool = False) -> None:
         super().__init__(sentence)
         self.passing = passing
-
-
-class _DamagedError(Exception):
-    """What is wrong with one checkpoint."""
 
 
 class Saved(NamedTuple):
@@ -143,33 +138,32 @@ class Checkpoints:
         except CheckpointError as refused:
             error = refused
         except OSError as unreadable:
-            error = CheckpointError(
-                f"the checkpoints cannot be read: {_sentence(unreadable, self.folder)}; mend the "
-                "folder or name another by --checkpoints",
-                passing=True,
-            )
+            error = self._unreadable(unreadable)
         step = _NONE if newest is None else newest.step
         if error is not None:
             step = _UNREADABLE if error.passing else _REFUSED
         step = self.agree(step)
-        if self.rank != 0 and step >= 0:
-            with contextlib.suppress(OSError, _DamagedError):
-                newest = self._read(self.folder / _name(step))
-        everywhere = self.all_fine((newest is not None) == (step >= 0) or self.rank == 0)
-        if error is None and step in {_REFUSED, _UNREADABLE}:
-            error = CheckpointError(
-                "rank 0 cannot go on from its checkpoints; its output says why",
-                passing=step == _UNREADABLE,
-            )
-        if error is None and not everywhere:
-            error = CheckpointError(
-                f"not every rank sees {_name(step)} in {self.folder}; name a folder that all nodes "
-                "share by --checkpoints",
-                passing=True,
-            )
+        if self.rank != 0 and step in {_REFUSED, _UNREADABLE}:
+            told = "rank 0 cannot go on from its checkpoints; its output says why"
+            error = CheckpointError(told, passing=step == _UNREADABLE)
+        elif self.rank != 0 and step != _NONE:
+            try:
+                newest = _read(self.folder / _name(step))
+            except OSError as unreadable:  # not a folder that the nodes share
+                error = self._unreadable(unreadable)
+        if not self.all_fine(error is None) and error is None:
+            told = "another rank cannot read the checkpoints; its output says why"
+            error = CheckpointError(told, passing=True)
         if error is not None:
             raise error
         return newest
+
+    def _unreadable(self, error: OSError) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoints cannot be read: {_sentence(error, self.folder)}; mend the folder, or"
+            " name one that all nodes share by --checkpoints",
+            passing=True,
+        )
 
     def _attempt(self, act: Callable[[], None]) -> str | None:
         """Do it; what stood in the way, as a sentence."""
@@ -184,11 +178,9 @@ class Checkpoints:
             self._sweep()
             for folder in sorted(self._all(), reverse=True):
                 try:
-                    checkpoint = self._read(folder)
-                    _check(folder)
-                except (OSError, _DamagedError) as error:
-                    why = _sentence(error, folder) if isinstance(error, OSError) else str(error)
-                    self.damaged[folder.name] = f"{folder.name} is damaged: {why}"
+                    checkpoint = _read(folder, whole=True)
+                except OSError as error:
+                    self.damaged[folder.name] = f"{folder.name} is damaged: {_sentence(error)}"
                     continue
                 self._refuse_others(checkpoint)
                 return checkpoint
@@ -207,15 +199,15 @@ class Checkpoints:
                 " name an empty folder by --checkpoints"
             )
 
-    def _read(self, folder: Path) -> Checkpoint:
-        manifest = _manifest(folder)
-        return Checkpoint(manifest["step"], folder, {**manifest["facts"], "same": manifest["same"]})
-
     def _finish(self, part: Path, step: int, facts: Mapping[str, object]) -> int:
         """Write the manifest, make it a checkpoint and remove what is no longer needed."""
-        files = {str(path.relative_to(part)): _facts_of(path) for path in _files(part)}
+        files = {
+            str(path.relative_to(part)): (path.stat().st_size, weights.digest(path))
+            for path in sorted(part.rglob("*"))
+            if path.is_file()
+        }
         told = {"step": step, "facts": dict(facts), "same": self.same, "files": files}
-        (part / MANIFEST).write_text(json.dumps({**told, "sha256": _sum(told)}))
+        (part / MANIFEST).write_text(json.dumps(told))
         _to_disk(part / MANIFEST)
         _to_disk(part)
         final = self.folder / _name(step)
@@ -252,37 +244,21 @@ def _name(step: int) -> str:
     return f"step-{step:010d}"
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())
-
-
-def _facts_of(path: Path) -> tuple[int, str]:
-    """Size in bytes and SHA-256."""
-    return path.stat().st_size, weights.digest(path)
-
-
-def _sum(told: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
+def _read(folder: Path, *, whole: bool = False) -> Checkpoint:
+    """What its manifest tells; `whole`: compared with all files. Raises OSError."""
+    damage = OSError(None, "not as it was written")
     try:
         told = json.loads((folder / MANIFEST).read_bytes())
-        if told.pop("sha256") == _sum(told):
-            return dict(told)
-    except (ValueError, KeyError, AttributeError, TypeError):
-        pass
-    raise _DamagedError(f"{MANIFEST} is not as it was written")
-
-
-def _check(folder: Path) -> None:
-    """Compare each file with the manifest."""
-    for name, (size, digest) in _manifest(folder)["files"].items():
-        there, now = _facts_of(folder / name)
-        if there != size:
-            raise _DamagedError(f"{name} has {there} of {size} bytes")
-        if now != digest:
-            raise _DamagedError(f"{name} is not as it was written")
+        checkpoint = Checkpoint(told["step"], folder, {**told["facts"], "same": told["same"]})
+        digests = {folder / name: digest for name, (_, digest) in told["files"].items()}
+    except (ValueError, KeyError, TypeError) as error:
+        damage.filename = MANIFEST
+        raise damage from error
+    for path, digest in digests.items():
+        if whole and weights.digest(path) != digest:
+            damage.filename = str(path.relative_to(folder))
+            raise damage
+    return checkpoint
 
 
 def _to_disk(path: Path) -> None:
@@ -298,5 +274,5 @@ def _to_disk(path: Path) -> None:
         os.close(held)
 
 
-def _sentence(error: OSError, folder: Path) -> str:
+def _sentence(error: OSError, folder: Path | None = None) -> str:
     return f"{error.filename or folder}: {error.strerror or error}"

@@ -47,35 +47,21 @@ class Place:
 
         Contradictory variables end the process: such a rank would wait for its peers for ever.
         """
-        rank_name, local_name, size_name = names
-        place = cls(
-            rank=_number(environ, rank_name, 0),
-            local_rank=_number(environ, local_name, 0),
-            world_size=_number(environ, size_name, 1),
-        )
-        if place.world_size > 1 and rank_name not in environ:
-            refuse(f"{size_name} is {place.world_size}, but {rank_name} is not set; {REMEDY}")
-        for name, value in ((rank_name, place.rank), (local_name, place.local_rank)):
-            if value >= place.world_size:
-                refuse(
-                    f"{name} is {value}, but {size_name} is {place.world_size}, and ranks count "
-                    f"from 0; {REMEDY}"
-                )
-        return place
+        told = [environ.get(name) for name in names]
+        try:
+            rank, local_rank, world_size = map(int, (told[0] or 0, told[1] or 0, told[2] or 1))
+        except ValueError:
+            rank = local_rank = world_size = -1
+        alone = world_size == 1 or told[0] is not None
+        if not (0 <= rank < world_size and 0 <= local_rank < world_size and alone):
+            given = ", ".join(f"{name}={text}" for name, text in zip(names, told, strict=True))
+            refuse(f"{given} are no place in a job; {REMEDY}")
+        return cls(rank, local_rank, world_size)
 
     @property
     def first(self) -> bool:
         """Whether this is the rank that reports for the whole job."""
         return self.rank == 0
-
-
-def _number(environ: Mapping[str, str], name: str, default: int) -> int:
-    text = environ.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdecimal()):
-        refuse(f"{name} is {text!r}, which is no count; {REMEDY}")
-    return int(text)
 
 
 def write_line(text: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +28,6 @@ def opened(
     """The data set that the settings name; None if that is synthetic. Ends the process where there
     is none that one could train on.
     """
-    if settings.data != "synthetic" and find_spec("PIL") is None:
-        refuse(
-            f"--data {settings.data} needs Pillow to decode pictures, and it is not installed; "
-            "install the package pillow, or use an image that has it"
-        )
     if not settings.real_data:
         return None
     if opener is None:

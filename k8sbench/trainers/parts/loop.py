@@ -26,7 +26,7 @@ from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
 from k8sbench.trainers.parts.schedules import Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import Meters, RankWindow, StepPlan, StepRecord, StepTimer
+from k8sbench.trainers.parts.steps import Meter, RankWindow, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -118,7 +118,7 @@ class Loop(abc.ABC, Generic[W, S]):
         sync_each_step: bool = False,
     ) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
-        self.meters = Meters()
+        self.meters: dict[str, Meter] = {}
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
@@ -252,7 +252,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
         """Record a step's values, as they are printed."""
         for name, number in zip(names, numbers, strict=True):
-            self.meters.add(name, number)
+            self.meters.setdefault(name, Meter()).add(number)
             if name == "loss":
                 self.last_loss = number
 
@@ -279,7 +279,7 @@ class Loop(abc.ABC, Generic[W, S]):
         return self._finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
-        readings = self.meters.close()
+        readings = {name: meter.close() for name, meter in self.meters.items()}
         memory = self.here.memory_mib()
         self.journal.text(
             self.work.line(

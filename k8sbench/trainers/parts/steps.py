@@ -14,7 +14,7 @@ import math
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -277,18 +277,3 @@ class StepValue:
     last: float
     mean: float
     running: float
-
-
-@dataclass
-class Meters:
-    """All printed values of a run, by name, in the order of their first appearance."""
-
-    _meters: dict[str, Meter] = field(default_factory=dict)
-
-    def add(self, name: str, value: float) -> None:
-        """One step's value of the meter `name`."""
-        self._meters.setdefault(name, Meter()).add(value)
-
-    def close(self) -> dict[str, StepValue]:
-        """What a record prints of each."""
-        return {name: meter.close() for name, meter in self._meters.items()}

@@ -42,8 +42,6 @@ class Training:
 
     def __init__(self, run: Any, files: Files, broken: Ledger) -> None:
         work, settings = run.work, run.here.settings
-        if work.evaluation is None:
-            refuse("--mode train: this trainer cannot evaluate what it trains; use throughput")
         self.run, self.files, self.broken = run, files, broken
         self.evaluation = work.evaluation(files)
         self.batches = run.loader(

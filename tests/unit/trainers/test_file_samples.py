@@ -222,7 +222,7 @@ def files(samples: int) -> Any:
     return lambda _: Files("set", Numbers(samples), Numbers(1), "0" * 64)
 
 
-def test_real_data_must_be_there_and_fill_a_global_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
     def missing(folder: object) -> Files:
         raise DataError(f"{folder}/train has no pictures")
 
@@ -237,6 +237,3 @@ def test_real_data_must_be_there_and_fill_a_global_batch(monkeypatch: pytest.Mon
         file_samples.opened(missing, real, 8)
     with pytest.raises(Ended, match="reads no files"):
         file_samples.opened(None, real, 8)
-    monkeypatch.setattr(file_samples, "find_spec", lambda _: None)
-    with pytest.raises(Ended, match="needs Pillow"):
-        file_samples.opened(files(8), real, 8)
