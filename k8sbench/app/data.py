@@ -16,7 +16,7 @@ import msgspec
 
 from k8sbench.app import catalog
 from k8sbench.lifecycle.pool import in_thread
-from k8sbench.model.data_set import DATA_SETS, KnownDataSet, data_set
+from k8sbench.model.data_set import KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
@@ -58,21 +58,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return self.place.startswith("pvc:")
 
 
-class ListedDataSet(KnownDataSet, frozen=True, kw_only=True):
-    """One data set of ``data list``, with the archive that a report used."""
-
-    archive: str | None = None
-    """The archive that the benchmark's reports used; None where they name none."""
-    md5: str | None = None
-    """Of that archive, as the report gives it; None where it gives none."""
-
-
 class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
     """What ``data list -o json`` prints."""
 
     schema: int = SCHEMA
     """Version of the document."""
-    data_sets: tuple[ListedDataSet, ...]
+    data_sets: tuple[KnownDataSet, ...]
     """In the order of the table of ``k8sbench data list``."""
 
 
@@ -85,26 +76,6 @@ class ConvertedWeights(msgspec.Struct, frozen=True):
     source_digest: str
     verified: bool
     """Whether the published file's name carries its checksum, and it was right."""
-
-
-def listed() -> DataSetList:
-    """Return the data sets, with the archives that the reports used."""
-    archives = {
-        spec.name: variant.data_set
-        for spec in (loaded.spec for loaded in catalog.benchmarks())
-        for variant in spec.variants
-        if variant.data_set is not None
-    }
-
-    def entry(data_set: KnownDataSet) -> ListedDataSet:
-        known = archives.get(data_set.benchmarks[0])
-        return ListedDataSet(
-            **msgspec.structs.asdict(data_set),
-            archive=known.file if known else None,
-            md5=known.md5 if known else None,
-        )
-
-    return DataSetList(data_sets=tuple(map(entry, DATA_SETS)))
 
 
 def run(task: Task, stop: Stop, tell: Tell) -> int:

@@ -171,15 +171,6 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
         )
     if pool.gpus_per_node > 0 and pool.gpu_model is None:
         yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
-    for index, toleration in enumerate(pool.tolerations):
-        at: At = ("tolerations", index)
-        if toleration.operator == "Exists" and toleration.value is not None:
-            yield (
-                (*at, "value"),
-                "stands beside operator Exists; Kubernetes takes it for Equal only",
-            )
-        if toleration.operator == "Equal" and toleration.key is None:
-            yield (*at, "operator"), "is Equal without a key"
 
 
 def document_problems(document: PoolsFile) -> Iterator[tuple[At, str]]:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from k8sbench.trainers.parts.settings import Parser, size, whole
-from k8sbench.trainers.prepare import labels
 from k8sbench.trainers.prepare.fetching import NO_ROOM, URL, ArchiveSource, fetch
 from k8sbench.trainers.prepare.messages import EXIT_INPUT, MISSING, Failed, say
 from k8sbench.trainers.prepare.unpacking import unpack
@@ -131,7 +130,7 @@ def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
             mark.touch()
         archive.unlink(missing_ok=True)
     if given.name == "cityscapes":
-        labels.make_train_ids(folder, state)
+        _module("prepare.labels").make_train_ids(folder, state)
 
 
 def _sources(given: argparse.Namespace) -> list[ArchiveSource]:
@@ -168,7 +167,7 @@ def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
         return
     marker = folder / SAMPLE
     is_drawn = marker.exists()
-    for sentence in _module(name).problems(folder, deep=deep):
+    for sentence in _module(f"data.{name}").problems(folder, deep=deep):
         if not (is_drawn and _NUMBER.search(sentence)):
             yield sentence
     if is_drawn:
@@ -179,7 +178,7 @@ def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
 
 def _module(name: str) -> Any:
     try:
-        return importlib.import_module(f"k8sbench.trainers.data.{name}")
+        return importlib.import_module(f"k8sbench.trainers.{name}")
     except ModuleNotFoundError as error:
         raise Failed(
             f"This takes numpy and Pillow, and {error.name} is not installed.",
@@ -198,7 +197,7 @@ def _make_sample(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
-    sample = _module("sample_sets").SETS[given.name]
+    sample = _module("data.sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
     sample.write(
         folder,

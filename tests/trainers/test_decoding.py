@@ -58,13 +58,6 @@ def test_a_picture_of_any_kind_is_read_as_rgb(kind: str, tmp_path: Path) -> None
     assert np.asarray(found).std() > 20
 
 
-def test_16_bits_keep_their_range() -> None:
-    """Pillow's own conversion cuts them at 255."""
-    values = np.array([[0, 257 * 7, 257 * 200, 65535]], dtype=np.uint16)
-    found = decoding.decoded(file_of(Image.fromarray(values), "PNG"), "x")
-    assert np.asarray(found)[0].tolist() == [[level] * 3 for level in (0, 7, 200, 255)]
-
-
 def png(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (

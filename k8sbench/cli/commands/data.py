@@ -15,7 +15,7 @@ from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
-from k8sbench.model.data_set import data_set
+from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError
 from k8sbench.report.text_table import Column, clean
 
@@ -59,7 +59,7 @@ def command() -> None:
 @format_option("table", "json", "name")
 def list_(output_format: str) -> None:
     """List the data sets: what they hold, and where to get them."""
-    listing = data.listed()
+    listing = data.DataSetList(data_sets=DATA_SETS)
     if output_format == "json":
         output.write_json(listing)
     elif output_format == "name":

@@ -92,7 +92,7 @@ def _rgb(picture: Picture) -> Picture:
     if picture.mode == "RGB":
         picture.load()
         return picture  # which `convert` would copy
-    return _of_16_bits(picture) if picture.mode.startswith("I") else picture.convert("RGB")
+    return picture.convert("RGB")
 
 
 def _of_one_byte(picture: Picture) -> Picture:
@@ -108,12 +108,6 @@ def broken(path: Path | str) -> list[str]:
     except BrokenSample as error:
         return [str(error)]
     return []
-
-
-def _of_16_bits(picture: Picture) -> Picture:
-    # Pillow's own conversion cuts values above 255 off.
-    values = np.asarray(picture).astype(np.int64).clip(0, 65535) // 257
-    return Image.fromarray(values.astype(np.uint8)).convert("RGB")
 
 
 def pixels(image: Picture) -> Array:

@@ -96,18 +96,18 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
     A class is numbered by the place of its folder among those in DIR/train, in order of names; at
     most `classes` of them fit the model.
     """
-    listings = {part: _Listing.of(folder / part) for part in PICTURES}
-    known = listings["train"].classes
+    listings = {part: _classes(folder / part) for part in PICTURES}
+    known = listings["train"]
     if len(known) > classes:
         raise DataError(
             f"{folder / 'train'} has {len(known)} classes, more than the model's {classes}"
         )
-    if unknown := sorted(set(listings["val"].classes) - set(known)):
+    if unknown := sorted(set(listings["val"]) - set(known)):
         raise DataError(f"{folder}: val has the class {unknown[0]}, which train has not")
 
     def part(name: str, *, training: bool) -> _Part:
         names, labels = [], []
-        for kind, pictures in listings[name].classes.items():
+        for kind, pictures in listings[name].items():
             names += [f"{kind}/{picture}" for picture, _ in pictures]
             labels += [list(known).index(kind)] * len(pictures)
         if not names:
@@ -118,7 +118,7 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
     listed = (
         f"{name}/{kind}/{picture} {length}\n"
         for name in sorted(listings)
-        for kind, pictures in listings[name].classes.items()
+        for kind, pictures in listings[name].items()
         for picture, length in pictures
     )
     return Files(
@@ -129,24 +129,18 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
     )
 
 
-@dataclass(frozen=True)
-class _Listing:
+def _classes(folder: Path) -> dict[str, list[tuple[str, int]]]:
     """The classes of a part, in order of names, with the names and bytes of their pictures."""
-
-    classes: dict[str, list[tuple[str, int]]]
-
-    @classmethod
-    def of(cls, folder: Path) -> _Listing:
-        try:
-            kinds = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
-            # Many at a time: a folder on a network takes its time for each.
-            with ThreadPoolExecutor(16) as pool:
-                listed = list(pool.map(_pictures, [folder / kind for kind in kinds]))
-        except OSError as error:
-            raise DataError(f"{error.filename or folder}: {error.strerror}") from None
-        if not kinds:
-            raise DataError(f"{folder} has no folders of classes")
-        return cls(dict(zip(kinds, listed, strict=True)))
+    try:
+        kinds = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+        # Many at a time: a folder on a network takes its time for each.
+        with ThreadPoolExecutor(16) as pool:
+            listed = list(pool.map(_pictures, [folder / kind for kind in kinds]))
+    except OSError as error:
+        raise DataError(f"{error.filename or folder}: {error.strerror}") from None
+    if not kinds:
+        raise DataError(f"{folder} has no folders of classes")
+    return dict(zip(kinds, listed, strict=True))
 
 
 def _entries(folder: Path) -> Iterable[os.DirEntry[str]]:
@@ -167,7 +161,7 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
     known: set[str] = set()
     for part, count in PICTURES.items():
         try:
-            classes = _Listing.of(folder / part).classes
+            classes = _classes(folder / part)
         except DataError as error:
             yield str(error)
             continue

@@ -176,8 +176,9 @@ class Session(session.Session):
         }
 
     def gpu(self) -> tuple[Any, str | None, str | None]:
-        properties = torch.cuda.get_device_properties(self.device)
-        return properties, _pci_address(properties), str(getattr(properties, "uuid", "")) or None
+        gpu = torch.cuda.get_device_properties(self.device)
+        address = f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
+        return gpu, address, str(gpu.uuid)
 
 
 def open_session(settings: Settings) -> Session:
@@ -222,10 +223,3 @@ def _quiet_stdout() -> Iterator[None]:
         os.dup2(kept, 1)
         os.close(kept)
         os.close(nowhere)
-
-
-def _pci_address(gpu: Any) -> str | None:
-    try:
-        return f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
-    except AttributeError:
-        return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from PIL import Image
+
 from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress
 
 # The label ids that are evaluated, in the order of their train ids: road, sidewalk, building, wall,
@@ -24,13 +26,6 @@ def make_train_ids(folder: Path, state: Path) -> None:
     ]
     if not missing:
         return
-    try:
-        from PIL import Image
-    except ImportError:
-        raise Failed(
-            "Making the train ids of labels takes Pillow, and it is not installed.",
-            "Name an image that has it with --image, or install Pillow.",
-        ) from None
     progress = Progress("make train ids", len(missing), "files")
     for path, made in missing:
         try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from k8sbench.adapters.files import pools
 from k8sbench.model.errors import InputError, NotFound, UsageError
-from k8sbench.model.pool import CPU_POOL, NodePool, Toleration, amount, problems
+from k8sbench.model.pool import CPU_POOL, NodePool, amount, problems
 
 ONE = "pools:\n- name: a\n  gpus_per_node: 1\n  gpu_model: X\n"
 POOL = "pools:\n- {{name: {name}, gpus_per_node: 4, gpu_model: Tesla T4}}\n"
@@ -180,7 +180,6 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         (ONE + "  nccl_env: {A B: c}\n", 5, "environment variable"),
         (ONE + "  selector: {a b: c}\n", 5, "a Kubernetes name"),
         (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Exists, Equal"),
-        (ONE + "  tolerations: [{key: k, value: v}]\n", 5, "stands beside operator Exists"),
         (
             ONE + "  rdma: {resource: rdma/hca, count: 0}\n",
             5,
@@ -207,13 +206,6 @@ def test_shared_memory_must_fit_into_the_memory_of_the_gpus_that_a_pod_gets() ->
     assert path == ("shm",)
     assert "16Gi" in text
     assert "3 × 4Gi" in text
-
-
-def test_a_toleration_of_equal_needs_a_key() -> None:
-    pool = NodePool(
-        name="a", gpus_per_node=1, gpu_model="X", tolerations=(Toleration(operator="Equal"),)
-    )
-    assert [path for path, _ in problems(pool)] == [("tolerations", 0, "operator")]
 
 
 def test_the_pool_of_a_machine_without_gpus_is_sound() -> None:
