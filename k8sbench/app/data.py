@@ -73,7 +73,6 @@ class ConvertedWeights(msgspec.Struct, frozen=True):
     kind: str
     tensors: int
     digest: str
-    source_digest: str
     verified: bool
     """Whether the published file's name carries its checksum, and it was right."""
 

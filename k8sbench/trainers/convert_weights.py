@@ -104,7 +104,6 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
         "kind": kind,
         "tensors": len(arrays),
         "digest": weights.digest(given.out),
-        "source_digest": source,
         "verified": told is not None,
     }
 

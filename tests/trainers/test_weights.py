@@ -197,7 +197,6 @@ def test_the_program_converts_what_has_the_digest_of_its_name(
         "kind": kind,
         "tensors": 5 * 55 + 2,
         "digest": hashlib.sha256((tmp_path / "out.npz").read_bytes()).hexdigest(),
-        "source_digest": digest,
         "verified": True,
     }
     other = source.parent / f"resnet50-0676ba61.{suffix}"

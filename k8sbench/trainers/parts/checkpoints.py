@@ -114,7 +114,11 @@ class Checkpoints:
 
         failed = None
         for act, by_all in ((begin, False), (fill, True), (finish, False)):
-            failed = self._attempt(act) if by_all or self.rank == 0 else None
+            try:
+                if by_all or self.rank == 0:
+                    act()
+            except OSError as error:
+                failed = _sentence(error, self.folder)
             if self.all_fine(failed is None):
                 continue
             if self.rank == 0:
@@ -164,14 +168,6 @@ class Checkpoints:
             " name one that all nodes share by --checkpoints",
             passing=True,
         )
-
-    def _attempt(self, act: Callable[[], None]) -> str | None:
-        """Do it; what stood in the way, as a sentence."""
-        try:
-            act()
-        except OSError as error:
-            return _sentence(error, self.folder)
-        return None
 
     def _newest(self) -> Checkpoint | None:
         with contextlib.suppress(FileNotFoundError):

@@ -30,8 +30,7 @@ def opened(
     """
     if not settings.real_data:
         return None
-    if opener is None:
-        refuse(f"--data {settings.data}: this trainer reads no files")
+    assert opener is not None, "every trainer that has --data reads files"
     try:
         files = opener(Path(settings.data))
     except DataError as error:

@@ -158,8 +158,7 @@ class Loop(abc.ABC, Generic[W, S]):
         except weights.WeightsError as error:
             refuse(f"--weights: {error}")
         if self.here.place.first:
-            told = {"file": loaded.file, "digest": loaded.digest, "loaded": loaded.loaded}
-            self.journal.timed("weights", {**told, "left": loaded.left})
+            self.journal.timed("weights", vars(loaded))
 
     def prepare_training(self) -> None:
         """Go on from the newest checkpoint in --mode train; once the optimizer is made."""

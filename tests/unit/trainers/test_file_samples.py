@@ -235,5 +235,3 @@ def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
         file_samples.opened(files(7), real, 8)
     with pytest.raises(Ended, match=r"error: --data /data/set: /data/set/train has no pictures"):
         file_samples.opened(missing, real, 8)
-    with pytest.raises(Ended, match="reads no files"):
-        file_samples.opened(None, real, 8)
