@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
     from k8sbench.trainers.data.streets import Scenes
-    from k8sbench.trainers.parts import paddle_loop, pixel_accuracy
+    from k8sbench.trainers.parts import metrics, paddle_loop
 
     upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
     augment = partial(upstream.augmented, crop=own.crop)
@@ -95,9 +95,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             ),
             samples=Scenes(own.crop, own.classes, common.seed, augment),
             files=files,
-            evaluation=lambda _: pixel_accuracy.evaluation(
-                own.classes, predicted(layout), paddle.bincount
-            ),
+            evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
             normalise=upstream.NORMALISE,
             losses=losses(common.recipe, layout),
             momentum=0.9,

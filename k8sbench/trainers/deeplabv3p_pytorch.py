@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data import streets_mmseg
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.models import deeplabv3plus_torch
-    from k8sbench.trainers.parts import pixel_accuracy, torch_loop
+    from k8sbench.trainers.parts import metrics, torch_loop
 
     augment = partial(streets_mmseg.augmented, crop=own.crop)
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             ),
             samples=Scenes(own.crop, own.classes, common.seed, augment, torch.from_numpy),
             files=files,
-            evaluation=lambda _: pixel_accuracy.evaluation(
+            evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
             normalise=streets_mmseg.NORMALISE,

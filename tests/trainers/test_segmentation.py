@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.data import sample_sets
-from k8sbench.trainers.parts import pixel_accuracy
+from k8sbench.trainers.parts import metrics
 from tests.trainers import torch_runs
 from tests.trainers.paddle_runs import import_paddle
 from tests.trainers.references import Array, interpolated
@@ -29,7 +29,7 @@ def torch_sums(scores: Array, labels: Array) -> Array:
 
     from k8sbench.trainers.models import deeplabv3plus_torch
 
-    made = pixel_accuracy.evaluation(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
+    made = metrics.of_pixels(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
     total = np.zeros(CLASSES**2)
     for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
         logits = torch.from_numpy(score[None])
@@ -55,7 +55,7 @@ def paddle_sums(layout: str) -> Callable[[Array, Array], Array]:
         from k8sbench.trainers.models.blocks_paddle import resize
 
         predicted = deeplabv3p_paddle.predicted(layout)
-        made = pixel_accuracy.evaluation(CLASSES, predicted, paddle.bincount)
+        made = metrics.of_pixels(CLASSES, predicted, paddle.bincount)
         total = np.zeros(CLASSES**2)
         for number, (score, label) in enumerate(zip(scores, labels, strict=True)):
             axes = (0, 1, 2, 3) if layout == "NCHW" else (0, 2, 3, 1)
@@ -101,7 +101,7 @@ def test_miou_and_accuracy_are_those_of_counting_each_pixel(
     occurs = either > 0
     assert occurs.tolist() == [kind < 3 for kind in range(CLASSES)]
 
-    figures = pixel_accuracy.evaluation(CLASSES, max, max).figures(sums(scores, labels))
+    figures = metrics.of_pixels(CLASSES, max, max).figures(sums(scores, labels))
     assert figures["mIoU"] == pytest.approx(100 * np.mean(both[occurs] / either[occurs]))
     assert figures["aAcc"] == pytest.approx(100 * right / counted)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.segmentation import IGNORE
 
 FOLDS = 10
 # The distances that are tried as the border between same and different (InsightFace, PLSC).
@@ -52,6 +53,30 @@ def mean_iou(matrix: Array) -> float:
 def pixel_accuracy(matrix: Array) -> float:
     """The share of pixels with a class whose prediction is right (mmsegmentation's aAcc)."""
     return float(_shares(np.trace(matrix), matrix.sum()))
+
+
+def of_pixels(
+    classes: int, predicted: Callable[[Any, Any], Any], bincount: Callable[..., Any]
+) -> Evaluation:
+    """How segmentation is evaluated: whole pictures at their own scale, by mIoU and right pixels.
+
+    `predicted` gives the classes [samples, height, width] of (model, pictures); `bincount` is the
+    framework's.
+    """
+
+    def sums(model: Any, pictures: Any, labels: Any, _: list[int]) -> Any:
+        pairs = labels * classes + predicted(model, pictures)
+        # A row for each byte that a label can be: those without a class come after all others.
+        return bincount(pairs.flatten(), minlength=(IGNORE + 1) * classes)[: classes**2]
+
+    def figures(counts: Array) -> Mapping[str, float]:
+        matrix = counts.reshape(classes, classes)
+        return {
+            "mIoU": 100.0 * mean_iou(matrix),
+            "aAcc": 100.0 * pixel_accuracy(matrix),
+        }
+
+    return Evaluation(metric="mIoU", batch_size=1, sums=sums, figures=figures)
 
 
 def verification_accuracy(distances: Array, same: Array) -> float:
