@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from k8sbench.cli import completion
 from k8sbench.model import sources
 from k8sbench.model.errors import InputError, did_you_mean
 from k8sbench.model.request import EXCLUDING
@@ -43,12 +42,6 @@ def options(command: click.Command) -> dict[str, click.Option]:
         for param in command.params
         if isinstance(param, click.Option) and not param.hidden and param.name != "help"
     }
-
-
-def variable(param: click.Option) -> str | None:
-    """Return the environment variable that gives an option its value; None: none does."""
-    name = ENVIRONMENT.get(str(param.name), param.envvar)
-    return name if isinstance(name, str) and os.environ.get(name) else None
 
 
 def check(
@@ -107,7 +100,7 @@ def values(name: str, command: click.Command, files: Sequence[ConfigFile]) -> di
             new = {
                 str(param.name): _value(key, param, table[key], file)
                 for key, param in options(command).items()
-                if key in table and variable(param) is None
+                if key in table and not os.environ.get(ENVIRONMENT.get(str(param.name), ""))
             }
             excluded = {b for pair in EXCLUDING for a, b in (pair, pair[::-1]) if a in new}
             given = {param: given[param] for param in given.keys() - excluded} | new
@@ -131,7 +124,7 @@ def _value(key: str, param: click.Option, value: Any, file: ConfigFile) -> Any:
         raise InputError(f"{key}: It takes {expected}.", "Correct it.", file=file.path)
     if isinstance(value, list) and not param.multiple:
         raise InputError(f"{key}: It takes one value, not a list.", "Correct it.", file=file.path)
-    if param.type is completion.FILES:
+    if isinstance(param.type, click.Path) and key != "benchmark":  # most often that is a name
         return _from_folder(str(value), file)
     return words if param.multiple else value
 
@@ -144,21 +137,3 @@ def _from_folder(value: str, file: ConfigFile) -> str:
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())
     return str(Path(file.path).parent / value)
-
-
-def source(key: str, name: str, files: Sequence[ConfigFile]) -> str | None:
-    """Return the path of the file that gives an option of a command its value; None: none does."""
-    having = (file.path for file in files if key in file.table(name) | file.table(None))
-    return next(having, None)
-
-
-def where_set(message: str, words: Sequence[str], files: Sequence[ConfigFile]) -> str:
-    """Say which file sets the options that an error names and that were not typed."""
-    typed = {word.partition("=")[0].lstrip("-") for word in words}
-    names = (" ".join(words[:1]), " ".join(words[:2]))  # as ``submit``, and ``store prune``
-    paths = (
-        (key, source(key, name, files))
-        for key in sorted({*re.findall(r"--([\w-]+)", message)} - typed)
-        for name in names
-    )
-    return " ".join(dict.fromkeys(f"--{key} is set in {path}." for key, path in paths if path))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench import __version__
-from k8sbench.cli import completion
 from k8sbench.cli.terminal import color
 from k8sbench.cli.terminal.output import ReaderGone, folded
 from k8sbench.model.errors import BenchError, did_you_mean
@@ -57,10 +56,16 @@ COMMANDS: dict[str, str] = {
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; move and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
-    "config": "Show the value of each option, and where it comes from.",
     "completion": "Print the completion script of a shell.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
+PATHS = frozenset(
+    {
+        *("benchmark", "checkpoints", "config", "data", "file", "kubeconfig", "log", "logs"),
+        *("place", "plot", "pools_file", "store", "target", "weights", "where"),
+    }
+)
+"""Parameters that may be a path, in every command: a shell completes the names of files."""
 
 
 class Commands(click.Group):
@@ -77,7 +82,7 @@ class Commands(click.Group):
         command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         color.add_option(command)
-        completion.add_to(command, cmd_name)
+        _mark_paths(command)
         return command
 
     def resolve_command(
@@ -147,15 +152,24 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     return {name: configuration.default_map(name, command, files)}
 
 
-def _where_set(message: str, args: Sequence[str]) -> str:
-    """Say in which file an option was set that an error names."""
+def _mark_paths(command: click.Command) -> None:
+    """Give parameters that may be a path the type of one, also in the commands below."""
+    for param in command.params:
+        if param.name in PATHS and type(param.type) is click.types.StringParamType:
+            param.type = click.Path(readable=False)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            _mark_paths(below)
+
+
+def _where_set(message: str) -> str:
+    """Name the files that may have set an option that an error names."""
     from k8sbench.app import config
 
     with contextlib.suppress(BenchError):  # the error that is being told
-        if files := config.files():
-            from k8sbench.cli import configuration
-
-            return configuration.where_set(message, args, files)
+        paths = [file.path for file in config.files()]
+        if paths and "--" in message:
+            return f"Options are also set in {' and '.join(paths)}."
     return ""
 
 
@@ -198,13 +212,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchError as error:
         if debug:
             raise
-        action = f"{error.action} {_where_set(error.message, args)}".rstrip()
+        action = f"{error.action} {_where_set(error.message)}".rstrip()
         return _tell(error.message, action, error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         return _tell_help(error)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "k8sbench"
-        action = f"See '{where} --help'. {_where_set(error.format_message(), args)}".rstrip()
+        action = f"See '{where} --help'. {_where_set(error.format_message())}".rstrip()
         return _tell(error.format_message(), action, 2)
     except click.ClickException as error:
         return _tell(error.format_message(), "", 2)

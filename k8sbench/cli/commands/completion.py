@@ -14,8 +14,8 @@ SHELLS = ("bash", "zsh", "fish")
 def command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    Commands, options and their values, and the names of runs, sets, benchmarks, node pools and
-    reasons. docs/configuration.md says where each shell reads it.
+    Commands, options and their values, and the names of files. docs/configuration.md says where
+    each shell reads it.
 
     \b
     eval "$(k8sbench completion bash)"           in ~/.bashrc

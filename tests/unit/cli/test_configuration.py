@@ -1,4 +1,4 @@
-"""``k8sbench.toml``: which value an option has, where it is from, and what a file must not have."""
+"""``k8sbench.toml``: which value an option has, and what a file must not have."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import click
 import pytest
 
+from k8sbench.app import config
 from k8sbench.cli import configuration, main
 from tests.unit.command_line import Cli
 
 Write = Callable[[str], pathlib.Path]
-Shown = Callable[..., dict[str, tuple[Any, str]]]
 
 
 @pytest.fixture(autouse=True)
@@ -42,82 +42,32 @@ def _written(path: pathlib.Path, text: str) -> pathlib.Path:
     return path
 
 
-@pytest.fixture
-def shown(cli: Cli) -> Shown:
-    """``config show``: key → value and source, of one command."""
-
-    def show(*words: str) -> dict[str, tuple[Any, str]]:
-        found = cli.json("config", "show", *words, "-o", "json")
-        return {each["key"]: (each["value"], each["source"]) for each in found}
-
-    return show
+def given(name: str) -> dict[str, Any]:
+    """Option → its value by the files, of one command."""
+    command = main.find(name)
+    assert command is not None
+    values = configuration.values(name, command, config.files())
+    names = {str(param.name): key for key, param in configuration.options(command).items()}
+    return {names[param]: value for param, value in values.items()}
 
 
 def refused(cli: Cli, *words: str) -> str:
-    return cli(*(words or ("config", "show")), code=2).err
+    return cli(*(words or ("list",)), code=2).err
 
 
 def plan_of(cli: Cli, *words: str) -> str:
     return cli("render", "resnet50", "--gpus", "1", *words).err
 
 
-def test_a_flag_comes_before_the_environment_the_project_the_user_and_the_default(
-    project: Write, user: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert shown("submit")["prometheus"] == ("auto", "default")
-    mine = user('prometheus = "http://user"\n')
-    assert shown("submit")["prometheus"] == ("http://user", str(mine))
-    ours = project('\nprometheus = "http://project"\n')
-    assert shown("submit")["prometheus"] == ("http://project", str(ours))
-    monkeypatch.setenv("K8SBENCH_PROMETHEUS", "http://environment")
-    expected = ("http://environment", "environment K8SBENCH_PROMETHEUS")
-    assert shown("submit")["prometheus"] == expected
+def test_the_project_s_file_comes_before_the_user_s(project: Write, user: Write) -> None:
+    assert given("submit") == {}
+    user('prometheus = "http://user"\n')
+    assert given("submit") == {"prometheus": "http://user"}
+    project('\nprometheus = "http://project"\n')
+    assert given("submit") == {"prometheus": "http://project"}
 
 
-@pytest.mark.parametrize(
-    ("url", "hidden"),
-    [
-        ("postgresql://me:hunter2@db:5432/bench", "postgresql://me:***@db:5432/bench"),
-        ("postgresql+psycopg://me:hunt@er2@db/bench", "postgresql+psycopg://me:***@db/bench"),
-        ("postgresql://me:hunt/er2?@db/bench", "postgresql://me:***@db/bench"),
-        ("postgresql://:hunter2@db/bench", "postgresql://:***@db/bench"),
-        ("postgresql://db/b?user=me&password=hunter2", "postgresql://db/b?user=me&password=***"),
-        ("postgresql://db/b?sslPassword=hunter2&x=1", "postgresql://db/b?sslPassword=***&x=1"),
-        ("postgresql://me@db:5432/bench", "postgresql://me@db:5432/bench"),
-    ],
-)
-def test_a_password_in_a_url_is_not_shown_from_wherever_it_is(
-    url: str, hidden: str, project: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def both() -> str:
-        ways = ((), ("list",), ("-o", "json"), ("list", "-o", "json"))
-        return "".join(text for words in ways for text in cli("config", "show", *words))
-
-    project(f'store = "{url}"\n')
-    assert "hunt" not in both()
-    assert hidden in both()
-    monkeypatch.setenv("K8SBENCH_STORE", url)
-    assert "hunt" not in both()
-    assert hidden in both()
-
-
-@pytest.mark.parametrize("key", ["prometheus", "image-registry", "store", "url"])
-def test_a_url_with_a_password_is_not_repeated_where_it_is_refused_either(
-    key: str, project: Write, cli: Cli
-) -> None:
-    names = [
-        name
-        for name in main.names()
-        if (command := main.find(name)) is not None and key in configuration.options(command)
-    ]
-    for name in names:
-        project(f'["{name}"]\n{key} = "http://me:hunter2@proxy:8080/"\n')
-        printed = cli("config", "show", *name.split(), "-o", "json", code=None)
-        assert "hunter2" not in "".join(printed), name
-    assert names
-
-
-def test_a_command_takes_what_config_show_says_and_a_flag_before_it(
+def test_a_command_takes_what_the_files_say_and_a_flag_before_it(
     project: Write, user: Write, cli: Cli
 ) -> None:
     user("batch-size = 32\n[render]\nbatch-size = 48\n")
@@ -128,38 +78,36 @@ def test_a_command_takes_what_config_show_says_and_a_flag_before_it(
 
 
 def test_the_environment_comes_before_a_file_where_no_option_names_the_variable(
-    project: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, cli: Cli
+    project: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+    cli: Cli,
 ) -> None:
-    file = project('store = "here"\n')
+    project('store = "here"\n')
     folder = str(tmp_path / "project" / "here")  # relative to the file, wherever one works
-    assert shown("list")["store"] == (folder, str(file))
     assert folder in cli("store", "info").out
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "there"))
-    assert shown("list")["store"] == (str(tmp_path / "there"), "environment K8SBENCH_STORE")
     assert str(tmp_path / "there") in cli("store", "info").out
 
 
-def test_a_table_is_for_one_command_and_comes_before_what_is_for_all(
-    project: Write, shown: Shown
-) -> None:
+def test_a_table_is_for_one_command_and_comes_before_what_is_for_all(project: Write) -> None:
     project(
         'namespace = "all"\n[list]\nnamespace = "some"\n["store prune"]\nkeep-logs-for = "9d"\n'
     )
-    assert shown("list")["namespace"][0] == "some"
-    assert shown("status")["namespace"][0] == "all"
-    assert shown("store", "prune")["keep-logs-for"][0] == "9d"
+    assert given("list")["namespace"] == "some"
+    assert given("status")["namespace"] == "all"
+    assert given("store prune")["keep-logs-for"] == "9d"
 
 
 @pytest.mark.parametrize("name", [*main.names()])
-def test_every_option_of_a_command_can_be_in_a_file(project: Write, cli: Cli, name: str) -> None:
+def test_every_option_of_a_command_can_be_in_a_file(project: Write, name: str) -> None:
     command = main.find(name)
     assert command is not None
     for key, param in configuration.options(command).items():
         if key in configuration.ASKED_EACH_TIME:
             continue
-        file = project(f'["{name}"]\n{key} = {_sample(param)}\n')
-        rows = cli.json("config", "show", *name.split(), "-o", "json")
-        assert {row["key"]: row["source"] for row in rows}[key] == str(file), key
+        project(f'["{name}"]\n{key} = {_sample(param)}\n')
+        assert key in given(name)
 
 
 def _sample(param: click.Option) -> str:
@@ -211,11 +159,11 @@ def test_an_unknown_key_s_error_names_the_nearest_one(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[submit]\namp = 'yes'", "amp: It takes true or false."),
-        ("[submit]\nrepeats = [1, 2]", "repeats: It takes one value, not a list."),
-        ("[submit]\nrepeats = true", "repeats: It takes text or a number."),
-        ("[submit]\nspeed-option = [{}]", "speed-option: It takes text or a number."),
-        ("[submit]\nimage =", "It is not TOML: Invalid value"),
+        ("[render]\namp = 'yes'", "amp: It takes true or false."),
+        ("[render]\nrepeats = [1, 2]", "repeats: It takes one value, not a list."),
+        ("[render]\nrepeats = true", "repeats: It takes text or a number."),
+        ("[render]\nspeed-option = [{}]", "speed-option: It takes text or a number."),
+        ("[render]\nimage =", "It is not TOML: Invalid value"),
         ("amp = 1\namp = 2", "It is not TOML: Cannot overwrite a value"),
         ("['store remove']\nyes = true", "yes answers a question, which a file cannot."),
     ],
@@ -224,7 +172,7 @@ def test_a_value_of_another_type_is_an_error_that_names_its_file(
     project: Write, cli: Cli, text: str, message: str
 ) -> None:
     file = project(text)
-    assert refused(cli).startswith(f"error: {file}: {message}")
+    assert refused(cli, "render", "resnet50").startswith(f"error: {file}: {message}")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +189,7 @@ def test_a_wrong_value_is_an_error_of_the_command_that_names_the_file(
     file = project(f"[render]\n{text}\n")
     err = refused(cli, "render", "resnet50")
     assert err.startswith(f"error: {message}")
-    assert f"--{text.split(maxsplit=1)[0]} is set in {file}." in " ".join(err.split())
+    assert f"Options are also set in {file}." in " ".join(err.split())
 
 
 def test_a_table_of_a_command_that_has_others_below_it_is_an_error_that_names_them(
@@ -250,22 +198,6 @@ def test_a_table_of_a_command_that_has_others_below_it_is_an_error_that_names_th
     project("[baseline]\nstore = 'here'\n")
     tables = '["baseline save"], ["baseline list"], ["baseline remove"]'
     assert f"Name one of the tables {tables}." in refused(cli)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[render]\niterations = 0", ("render", "resnet50", "--gpus", "1")),
-        ("['store prune']\nkeep-logs-for = 'x'", ("store", "prune")),
-    ],
-)
-def test_an_error_that_names_an_option_says_in_which_file_it_was_set(
-    project: Write, cli: Cli, text: str, words: tuple[str, ...]
-) -> None:
-    file = project(text)
-    assert str(file) in refused(cli, *words)
-    option = text.splitlines()[1].partition(" ")[0]
-    assert str(file) not in refused(cli, *words, f"--{option}", "-1")
 
 
 def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
@@ -280,24 +212,15 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
     assert "is a directory" in refused(cli, "list")
 
 
-def test_no_color_is_shown_as_the_option_s_value(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert shown("list")["color"] == ("never", "environment NO_COLOR")
-
-
 def test_a_key_that_no_file_may_have_is_not_suggested(project: Write, cli: Cli) -> None:
     project("yess = true\n")
     assert "Did you mean yes?" not in refused(cli)
 
 
-def test_an_option_that_may_be_repeated_takes_a_list_or_one_value(
-    project: Write, shown: Shown
-) -> None:
+def test_an_option_that_may_be_repeated_takes_a_list_or_one_value(project: Write) -> None:
     project('speed-option = ["compile", "workers=8"]\naccept = "outlier"\n')
-    assert shown("submit")["speed-option"][0] == ["compile", "workers=8"]
-    assert shown("submit")["accept"][0] == ["outlier"]
+    assert given("submit")["speed-option"] == ["compile", "workers=8"]
+    assert given("submit")["accept"] == ["outlier"]
 
 
 @pytest.mark.parametrize(
@@ -316,36 +239,27 @@ def test_what_comes_first_takes_the_place_of_what_it_excludes(
     assert "1 replica × 1 GPU" in plan_of(cli, *words)
 
 
-def test_an_option_may_have_the_name_of_a_command(project: Write, shown: Shown) -> None:
+def test_an_option_may_have_the_name_of_a_command(project: Write) -> None:
     file = project('pools = "pools.yaml"\n')
-    assert shown("pools")["pools"] == (str(file.with_name("pools.yaml")), str(file))
+    assert given("pools")["pools"] == str(file.with_name("pools.yaml"))
 
 
-def test_an_empty_list_gives_an_option_no_value(project: Write, shown: Shown) -> None:
-    file = project("accept = []\n")
-    assert shown("submit")["accept"] == ([], str(file))
+def test_a_benchmark_is_a_name_and_no_path_below_the_file_s_folder(project: Write) -> None:
+    project('benchmark = "resnet50"\n')
+    assert given("list")["benchmark"] == "resnet50"
+
+
+def test_an_empty_list_gives_an_option_no_value(project: Write) -> None:
+    project("accept = []\n")
+    assert given("submit")["accept"] == []
 
 
 def test_no_file_is_read_where_the_environment_says_so(
-    project: Write, shown: Shown, monkeypatch: pytest.MonkeyPatch
+    project: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("nonsense")
     monkeypatch.setenv("K8SBENCH_NO_CONFIG", "1")
-    assert shown("submit")["namespace"] == (None, "default")
-
-
-def test_a_table_for_people_has_what_files_give_on_top(project: Write, cli: Cli) -> None:
-    file = project("[submit]\nrepeats = 5\n")
-    out, err = cli("config", "show")
-    head, first, *_ = out.splitlines()
-    assert head.split() == ["KEY", "VALUE", "FROM", "COMMANDS"]
-    assert first.split() == ["repeats", "5", str(file), "submit"]
-    assert err == f"read: {file}\n"
-
-
-def test_of_a_command_that_does_not_exist_nothing_is_shown(cli: Cli) -> None:
-    err = refused(cli, "config", "show", "sumbit")
-    assert err.startswith("error: There is no command 'sumbit'.\n  Did you mean submit?")
+    assert given("submit") == {}
 
 
 def test_without_a_file_nothing_is_imported_for_it(tmp_path: pathlib.Path) -> None:

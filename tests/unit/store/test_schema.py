@@ -22,7 +22,6 @@ from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
-from k8sbench.cli.commands.config import ShownSetting
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
@@ -53,7 +52,6 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench images -o json": ImageList,
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
-    "k8sbench config show -o json": list[ShownSetting],
     "k8sbench store info -o json": StoreInfo,
     "k8sbench store check -o json": StoreReport,
     "k8sbench store rebuild -o json": StoreReport,
