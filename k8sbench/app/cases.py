@@ -88,14 +88,13 @@ def _renderer() -> tuple[TrainerSources, Render]:
 
 
 def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:
-    from k8sbench.render import ManifestCache, to_yaml
+    from k8sbench.render import to_yaml
 
-    runs = ManifestCache(draft, render)
     return PlannedCase(
         draft=draft,
         repeats=repeats,
-        manifests=runs.manifests,
-        text=lambda plan: to_yaml(runs.manifests(plan)),
+        manifests=render,
+        text=lambda plan: to_yaml(render(plan)),
     )
 
 

@@ -1,11 +1,10 @@
 """From a run plan to the Kubernetes objects that run it: values in, plain data and text out.
 
-``manifest`` is the door, ``repeats`` that for many runs of one case. Behind it, in the order of the
-data: ``job`` decides what goes into the job, ``templates`` lays it out, ``structure`` checks what
-came of it. Nothing here reads a file: template texts and the trainers' sources come in as
-arguments.
+``manifest`` is the door. Behind it, in the order of the data: ``job`` decides what goes into the
+job, ``templates`` lays it out. Nothing here reads a file: template texts and the trainers' sources
+come in as arguments.
 """
 
-from k8sbench.render.manifest import ManifestCache, manifests, to_yaml
+from k8sbench.render.manifest import manifests, to_yaml
 
-__all__ = ["ManifestCache", "manifests", "to_yaml"]
+__all__ = ["manifests", "to_yaml"]

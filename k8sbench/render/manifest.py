@@ -1,21 +1,15 @@
 """From a run plan to Kubernetes objects, and their text.
 
-``manifests`` decides (``job``), lays out (``templates``), reads the text back and checks how the
-objects fit together: what the operator's webhook refuses and what no schema can state. Fields and
-their types are left to the API server's strict field validation, and to tests, which hold every
-rendered manifest against the operator's own schemas. The same plan gives the same objects and the
-same bytes.
-
-Repeats of a case differ by their run id, their set and their number, and by nothing else: in
-names, labels, the annotation with the plan, and where a command or a variable holds the id.
-``ManifestCache`` fills these in for each run, which takes a twentieth of the time of rendering it.
+``manifests`` decides (``job``), lays out (``templates``) and reads the text back. Fields and their
+types are left to the API server's strict field validation, and to tests, which hold every rendered
+manifest against the operator's own schemas. The same plan gives the same objects and the same
+bytes.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -23,14 +17,11 @@ from jinja2 import Environment
 
 from k8sbench.model import yaml_text
 from k8sbench.model.errors import BenchError
-from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import ATTEMPT_LABEL
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import DRAFT_ID, TRAINERS_MOUNT, with_identity
+from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.render import job as jobs
-from k8sbench.render.pod import fitting
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import TrainerSources
 
@@ -54,9 +45,7 @@ def manifests(
     texts.append(
         render(templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT)
     )
-    objects = tuple(read(text) for text in texts)
-    check(objects)
-    return objects
+    return tuple(read(text) for text in texts)
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -127,49 +116,6 @@ def read(text: str) -> dict[str, Any]:
     return loaded
 
 
-def check(manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Raise a :class:`BenchError` unless the ConfigMap and the job of a run fit together."""
-    configs: dict[str, set[str]] = {}
-    for manifest in manifests:
-        if manifest["kind"] == "ConfigMap":
-            configs[manifest["metadata"]["name"]] = set(manifest["data"])
-            continue
-        for problem in _problems(manifest, configs):
-            raise BenchError(
-                f"The rendered {manifest['kind']} is not sound: {problem}.",
-                "This is a fault of k8sbench's templates, not of your input; please report it.",
-            )
-
-
-def _problems(job: Mapping[str, Any], configs: Mapping[str, set[str]]) -> Iterator[str]:
-    kind = KINDS.get(job["kind"])
-    if kind is None or job["apiVersion"] != kind.api_version:
-        yield f"{job['apiVersion']} {job['kind']} is no kind of job that is known"
-        return
-    replicas = job["spec"].get(kind.replicas_key) or {}
-    counts = {name: replica["replicas"] for name, replica in replicas.items()}
-    if counts != dict(kind.replicas(sum(counts.values()))):
-        yield f"{kind.replicas_key} has {', '.join(replicas) or 'no replicas'}"
-    for replica in replicas.values():
-        yield from _pod_problems(replica["template"]["spec"], kind, configs)
-
-
-def _pod_problems(
-    pod: Mapping[str, Any], kind: JobKind, configs: Mapping[str, set[str]]
-) -> Iterator[str]:
-    (container,) = pod["containers"]
-    if container["name"] != kind.container:
-        yield f"the container is called {container['name']}"
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    for mount in container["volumeMounts"]:
-        if mount["name"] not in volumes:
-            yield f"the mount {mount['mountPath']} has no volume {mount['name']}"
-    for name, volume in volumes.items():
-        config = volume.get("configMap")
-        if config and {item["key"] for item in config["items"]} != configs.get(config["name"]):
-            yield f"the volume {name} does not show its ConfigMap's keys"
-
-
 def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapping[str, Any], ...]:
     """Return a run's objects, and the pods of its job, with the number of the attempt."""
     mark = {ATTEMPT_LABEL: str(attempt)}
@@ -192,55 +138,3 @@ def _marked(manifest: Mapping[str, Any], mark: Mapping[str, str]) -> dict[str, A
     for key in ("labels", "annotations"):
         metadata[key] = {**(metadata.get(key) or {}), **mark}
     return {**manifest, "metadata": metadata}
-
-
-_LABELS = (f"{LABEL_DOMAIN}/set", f"{LABEL_DOMAIN}/repeat")
-_Fill = Callable[[str, str], str]
-"""The key and the text of a value in the draft's objects → the value in those of a run."""
-
-
-class ManifestCache:
-    """The manifests of the runs of one case."""
-
-    def __init__(
-        self, draft: RunPlan, render: Callable[[RunPlan], tuple[dict[str, Any], ...]]
-    ) -> None:
-        """``draft`` is under :data:`DRAFT_ID`; it is rendered when the first run is asked for."""
-        self._draft, self._render = draft, render
-
-    def manifests(self, plan: RunPlan) -> tuple[dict[str, Any], ...]:
-        """Return what :func:`~k8sbench.render.manifest.manifests` renders of a plan."""
-        if not self._has(plan):
-            return self._render(plan)
-        manifests: tuple[dict[str, Any], ...] = _filled(self._objects, _values(plan))
-        fitting(manifests[-1]["metadata"]["annotations"])
-        return manifests
-
-    def _has(self, plan: RunPlan) -> bool:
-        """Whether a plan is of this case and differs from its draft by its identity alone."""
-        return plan == with_identity(
-            self._draft, run_id=plan.run_id, set_name=plan.set_name, repeat=plan.repeat
-        )
-
-    @functools.cached_property
-    def _objects(self) -> tuple[dict[str, Any], ...]:
-        return self._render(self._draft)
-
-
-def _values(plan: RunPlan) -> _Fill:
-    """Return what fills in the values of a run."""
-    labels = jobs.labels(plan)
-    known = {PLAN_ANNOTATION: jobs.plan_text(plan)} | {key: labels[key] for key in _LABELS}
-    return lambda key, text: known.get(key) or text.replace(DRAFT_ID, plan.run_id)
-
-
-def _filled(value_in_draft: Any, fill: _Fill, key: str = "") -> Any:
-    """Copy plain data, with other values where those of a run differ from the draft's."""
-    if isinstance(value_in_draft, str):
-        varies = DRAFT_ID in value_in_draft or key in _LABELS
-        return fill(key, value_in_draft) if varies else value_in_draft
-    if isinstance(value_in_draft, dict):
-        return {name: _filled(value, fill, name) for name, value in value_in_draft.items()}
-    if isinstance(value_in_draft, list | tuple):
-        return type(value_in_draft)(_filled(value, fill, key) for value in value_in_draft)
-    return value_in_draft
