@@ -49,11 +49,9 @@ def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
 
 def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     """Check the repeats of one case, given oldest first."""
-    rejections.colliding_repeats(candidates)
     rejections.other_plans(candidates)
     rejections.mixed(candidates)
     estimator = rejections.common_estimator(candidates)
-    rejections.above_peak(candidates, estimator)
     # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
     smoke = planned.preset == "smoke"
     dropped = 0 if smoke else rejections.outliers(candidates, estimator)

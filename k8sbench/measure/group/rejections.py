@@ -11,10 +11,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.measure.group import arithmetic, rules
+from k8sbench.measure.group import rules
 from k8sbench.measure.group.candidates import Candidate, reported
 from k8sbench.measure.rules import IntegrityRule
-from k8sbench.measure.run.rules import ABOVE_PEAK
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import ESTIMATORS
 
@@ -34,20 +33,6 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
         if owner != candidate.run.run_id:
             candidate.reject_unless_accepted(
                 rules.LOG_COUNTED_TWICE, f"Its log is that of run {owner}."
-            )
-
-
-def colliding_repeats(candidates: Sequence[Candidate]) -> None:
-    """Of runs with one number only the first counts."""
-    holders: dict[int, str] = {}
-    for candidate in candidates:
-        if not candidate.counts:
-            continue
-        number = candidate.run.plan.repeat
-        holder = holders.setdefault(number, candidate.run.run_id)
-        if holder != candidate.run.run_id:
-            candidate.reject_unless_accepted(
-                rules.REPEAT_COLLISION, f"It is number {number}, as run {holder} is."
             )
 
 
@@ -130,22 +115,6 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
 
 def _order(estimator: str) -> int:
     return ESTIMATORS.index(estimator) if estimator in ESTIMATORS else len(ESTIMATORS)
-
-
-def above_peak(candidates: Sequence[Candidate], estimator: str) -> None:
-    """Reject runs that did more arithmetic than their GPUs can.
-
-    Measurements say so themselves, but for those of an older version.
-    """
-    for candidate in candidates:
-        if not candidate.counts or any(reason.id == ABOVE_PEAK.id for reason in candidate.reasons):
-            continue
-        plan, rate = candidate.run.plan, candidate.rates[estimator]
-        model = None if plan.preset == "smoke" else plan.fingerprint
-        planned = plan.pool.gpu_model if plan.device == "cuda" else None
-        text = arithmetic.beyond_peak(candidate.measured, rate, model, planned)
-        if text is not None:
-            candidate.reject_unless_accepted(ABOVE_PEAK, text)
 
 
 def outliers(candidates: Sequence[Candidate], estimator: str) -> int:

@@ -26,12 +26,6 @@ LOG_COUNTED_TWICE = IntegrityRule(
     "log-counted-twice", "reject", "Remove the copy with k8sbench store remove RUN."
 )
 """Its log is, record by record, that of an earlier run, in whatever group."""
-REPEAT_COLLISION = IntegrityRule(
-    "repeat-collision",
-    "reject",
-    "Find out which run is which; k8sbench store rebuild numbers them again.",
-)
-"""An earlier run of the group has the same number."""
 MIXED_PLAN = IntegrityRule(
     "mixed-plan",
     "reject",

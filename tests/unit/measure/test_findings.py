@@ -211,7 +211,6 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "printed-running-mean": log(
         integrity.printed_as_the_epochs_mean(30), format="paddleclas", batch_size=None
     ),
-    "repeat-collision": group(factory.run(100.0, at=1.0), factory.run(101.0, at=2.0)),
     "repeated-lines": log([*STEADY[:4], *STEADY[3:]]),
     "restarted": log(
         [

@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -292,19 +291,6 @@ def test_a_log_whose_first_owner_does_not_count_may_count_for_the_second() -> No
     assert rejected(group)[101.0] == ["log-counted-twice"]
 
 
-def test_of_two_runs_with_one_number_the_later_does_not_count() -> None:
-    one, two = run(100.0, at=1.0), run(101.0, at=2.0)
-    group = only([two, one])
-    assert rejected(group) == {101.0: ["repeat-collision"]}
-
-
-def test_a_number_of_a_failed_run_may_be_taken_again() -> None:
-    failed, again = run(None, phase=Phase.FAILED, at=0.0), run(100.0, at=1.0)
-    group = only([failed, again, run(101.0, at=2.0)])
-    assert group.counted == 1
-    assert rejected(group)[101.0] == ["repeat-collision"]
-
-
 MIXED: dict[str, dict[str, Any]] = {
     "mixed-gpu-model": {"measured": {"gpu_model": V100_32}},
     "mixed-precision": {"measured": {"precision_effective": "amp"}},
@@ -374,62 +360,6 @@ def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     assert only([printed]).estimator == "printed_steps"
     assert "time_weighted" not in only([printed]).by_estimator
     assert rejected(only([*repeats([100.0, 101.0]), printed])) == {None: ["mixed-estimator"]}
-
-
-def test_more_arithmetic_than_the_gpu_has_is_rejected() -> None:
-    # 8 × 15.7 TFLOP/s at 6 × 4.089 GFLOP per image are 5119 images/s.
-    group = only(repeats([5000.0, 5200.0]))
-    assert rejected(group) == {5200.0: ["above-peak"]}
-    assert only(repeats([5200.0]), accept={"above-peak"}).counted == 1
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        run(None, phase=Phase.FAILED),
-        run(100.0, measured={"gpu_model": None}),
-    ],
-    ids=["failed", "gpu not known"],
-)
-def test_a_run_that_cannot_be_held_against_the_peak_excuses_no_other(first: Run) -> None:
-    assert rejected(only([first, run(5200.0, repeat=2)]))[5200.0] == ["above-peak"]
-
-
-def test_a_measurement_that_says_so_itself_says_it_once_and_can_be_accepted() -> None:
-    own = Finding(id="above-peak", severity="reject", sentence="Too fast.")
-    rejects = {"verdict": "rejected", "throughput": None, "unverified": throughput(5200.0)}
-    runs = [run(5200.0, measured={**rejects, "reasons": (own,)})]
-    assert rejected(only(runs)) == {5200.0: ["above-peak"]}
-    for accepted in (
-        only(runs, accept={"above-peak"}),
-        only([run(5200.0, measured={"reasons": (msgspec.structs.replace(own, accepted=True),)})]),
-    ):
-        assert accepted.counted == 1
-        assert [each.sentence for each in accepted.members[0].reasons] == ["Too fast."]
-
-
-@pytest.mark.parametrize("unknown", [{"gpu_model": None}, {"precision_effective": None}])
-def test_what_a_run_does_not_report_is_no_way_around_the_peak(unknown: dict[str, None]) -> None:
-    assert only([run(5000.0, measured=unknown)]).counted == 1
-    # 130 TFLOP/s per GPU: more than the tensor cores of a V100.
-    assert only([run(42_500.0, measured=unknown)]).ids("reject") == ("above-peak",)
-
-
-def test_a_gpu_without_a_known_peak_is_not_held_against_one() -> None:
-    assert only([run(5200.0, measured={"gpu_model": "Mystery 1"})]).counted == 1
-
-
-def test_where_tf32_may_have_been_on_its_peak_is_the_limit() -> None:
-    theirs: dict[str, Any] = {
-        "impl": "upstream",
-        "trainer": None,
-        "trainers_digest": None,
-        "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"},
-    }
-    fast = 10_000.0  # 30.7 TFLOP/s per GPU: above FP32's 19.5, far below TF32's 156
-    assert only([run(fast, **theirs)]).counted == 1
-    assert only([run(60_000.0, **theirs)]).ids("reject") == ("above-peak",)
-    assert only([run(fast, measured=theirs["measured"])]).ids("reject") == ("above-peak",)
 
 
 def test_efficiency_above_the_limit_rejects_the_group_and_not_its_baseline() -> None:
