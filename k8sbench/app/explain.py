@@ -14,7 +14,6 @@ from k8sbench.model.explanation import (
     FormatExplanation,
     GroupExplanation,
     MatchedLine,
-    NearMiss,
     RunExplanation,
 )
 from k8sbench.model.measurement import Measurement
@@ -140,7 +139,7 @@ def _log(store: SqlStore, run: Run, found: Measurement, notes: list[str]) -> Log
 
 
 def explain_format(name: str, log: str) -> FormatExplanation:
-    """Say which lines of a log the expressions of a benchmark's file match, and nearly match."""
+    """Say which lines of a log the expressions of a benchmark's file match."""
     from k8sbench.adapters.files import line_limit, log_files
     from k8sbench.measure.run import redaction
     from k8sbench.parse import expressions
@@ -186,15 +185,8 @@ def explain_format(name: str, log: str) -> FormatExplanation:
                 matched=each.matched,
                 lines=tuple(matched(line) for line in _shown(each)),
                 unread=each.unread,
-                misses=tuple(
-                    NearMiss(
-                        place=redaction.place(source.name, miss.number, miss.text),
-                        matches=miss.matches,
-                        then=miss.then,
-                        found=redaction.redact(miss.found),
-                    )
-                    for miss in each.misses
-                ),
+                fits=each.fits,
+                nearest=each.nearest and redaction.place(source.name, *each.nearest),
             )
             for variants, each in some
         ),

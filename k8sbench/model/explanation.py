@@ -201,19 +201,6 @@ class MatchedLine(msgspec.Struct, frozen=True, kw_only=True):
     """Groups whose text is no number, or no precision."""
 
 
-class NearMiss(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that the beginning of an expression matches, and not all of it."""
-
-    place: Place
-    """The line."""
-    matches: str
-    """The longest beginning of the expression that fits."""
-    then: str
-    """The rest of the expression, which does not."""
-    found: str
-    """What the line has there."""
-
-
 class ExpressionExplained(msgspec.Struct, frozen=True, kw_only=True):
     """One expression of a declared format on a log."""
 
@@ -229,8 +216,10 @@ class ExpressionExplained(msgspec.Struct, frozen=True, kw_only=True):
     """The first few of those, and the last."""
     unread: int
     """Matched lines of which a group is no number."""
-    misses: tuple[NearMiss, ...]
-    """Only where it matches nothing: the lines that come nearest."""
+    fits: str | None
+    """The longest beginning of it that a line matches; None where a line matches all or nothing."""
+    nearest: Place | None
+    """The first line that this beginning matches; None where there is none."""
 
 
 class FormatExplanation(msgspec.Struct, frozen=True, kw_only=True):

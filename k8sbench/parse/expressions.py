@@ -1,8 +1,7 @@
-"""The expressions of a declared format on a log: which lines they match, and which they nearly do.
+"""The expressions of a declared format on a log: which lines they match.
 
 For somebody who writes such a file. An expression that matches nothing says nothing of why; its
-longest beginning that matches some line does, and so does what that line has where the rest of the
-expression should be.
+longest beginning that matches some line does.
 """
 
 from __future__ import annotations
@@ -32,19 +31,6 @@ class Matched(NamedTuple):
     """Groups whose text is no number, or states nothing."""
 
 
-class Missed(NamedTuple):
-    """A line that a beginning of an expression matches."""
-
-    number: int
-    text: str
-    matches: str
-    """The beginning that fits."""
-    then: str
-    """The rest of the expression."""
-    found: str
-    """The line from where the beginning ends."""
-
-
 class Expression:
     """One expression, and what it does on the lines that it is given."""
 
@@ -55,13 +41,12 @@ class Expression:
         self.unread = 0
         self.first: list[Matched] = []
         self.last: Matched | None = None
-        self._nearest: list[Missed] = []
-        self._anywhere = Expression(name, pattern[1:]) if pattern.startswith("^") else None
-        """The same without its anchor: a line's beginning is what is misjudged most often."""
+        self.fits: str | None = None
+        """The longest beginning that some line matches, where none matches all of it."""
+        self.nearest: tuple[int, str] | None = None
+        """Number and text of the first line that this beginning matches."""
         self._compiled = re.compile(pattern)
         self._beginnings = list(beginnings(pattern))
-        self._reached = 0
-        """How many beginnings, in the order of their length, some line fits."""
 
     def take(self, number: int, text: str) -> None:
         """Try a line."""
@@ -69,17 +54,9 @@ class Expression:
         if match is not None:
             self._take_match(number, text, match)
         elif not self.matched:
-            self._take_miss(number, text)
-            if self._anywhere is not None:
-                self._anywhere.take(number, text)
-
-    @property
-    def misses(self) -> list[Missed]:
-        """The nearest lines, of those that come equally near the first; none if any matches."""
-        if self._anywhere is None or not self._anywhere.matched or self.matched:
-            return self._nearest
-        rest = self.pattern[1:]
-        return [Missed(m.number, m.text, "^", rest, m.text) for m in self._anywhere.first]
+            # A line that does not match the next beginning matches none of those after it.
+            while self._beginnings and self._beginnings[0][1].search(text):
+                self.fits, self.nearest = self._beginnings.pop(0)[0], (number, text)
 
     def _take_match(self, number: int, text: str, match: re.Match[str]) -> None:
         groups = {name: value for name, value in match.groupdict().items() if value is not None}
@@ -89,30 +66,12 @@ class Expression:
         self.last = Matched(number, text, groups, unread)
         if len(self.first) < SHOWN:
             self.first.append(self.last)
-        self._nearest = []
+        self.fits = self.nearest = None
 
     def _reads(self, name: str, text: str) -> bool:
         if self.name.startswith("facts"):
             return bool(stated(name, text))
         return name == "stamp" or number_in(text) is not None
-
-    def _take_miss(self, number: int, text: str) -> None:
-        """Remember a line that fits further than those before, or, of a few, as far."""
-        match = None
-        while self._reached < len(self._beginnings):
-            # A line that does not fit the next beginning fits none of those after it.
-            further = self._beginnings[self._reached][1].search(text)
-            if further is None:
-                break
-            match, self._nearest = further, []
-            self._reached += 1
-        if match is None and self._reached and len(self._nearest) < SHOWN:
-            match = self._beginnings[self._reached - 1][1].search(text)
-        if match is None:
-            return
-        begin = self._beginnings[self._reached - 1][0]
-        rest = self.pattern[len(begin) :]
-        self._nearest.append(Missed(number, text, begin, rest, text[match.end() :]))
 
 
 def expressions(declared: LogFormat) -> list[Expression]:

@@ -228,16 +228,10 @@ def _expression(each: ExpressionExplained) -> Iterator[Row]:
             yield 2, f"cannot be read: {', '.join(line.unread)}"
     if each.unread:
         yield 1, f"in {counted(each.unread, 'line')} a group is no number: correct the pattern"
-    for miss in each.misses:
-        yield 1, f"nearly: {_place(miss.place)}"
-        if miss.matches == "^":
-            yield 2, "fits, but not at the line's beginning: leave out ^"
-            continue
-        yield 2, f"fits as far as '{miss.matches}'"
-        yield 2, f"then should come '{miss.then}'"
-        yield 2, f"and there is '{miss.found}'"
-    if not each.matched and not each.misses:
-        yield 1, "no line fits even its beginning"
+    if each.fits is not None and each.nearest is not None:
+        yield 1, f"only its beginning '{each.fits}' matches: {_place(each.nearest)}"
+    elif not each.matched:
+        yield 1, "no line matches even its beginning"
 
 
 def _signed(deviation: float) -> str:

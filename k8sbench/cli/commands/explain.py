@@ -31,7 +31,7 @@ def command(
     its numbers, every reason with its evidence and what to do, and the published figures with the
     estimator that reproduces them. For a group (results -o wide shows its id): its runs, median,
     interval and speedup. For a benchmark's file and a LOG: the lines that each expression matches,
-    or, if it matches none, the lines that nearly match.
+    or, if it matches none, how much of it matches a line.
 
     \b
     k8sbench explain resnet50-261120-081500-x7k2qd

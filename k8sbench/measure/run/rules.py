@@ -91,8 +91,7 @@ NOTHING_MEASURED = IntegrityRule(
     "nothing-measured",
     "reject",
     "Look at the logs: the program ended before its first line, or prints another format than the "
-    "plan names. `k8sbench explain FILE.yaml LOG` shows how near the lines come to a format of "
-    "your own.",
+    "plan names. `k8sbench explain FILE.yaml LOG` shows what a format of your own matches.",
 )
 """The run's logs hold no training line that can be read."""
 OTHER_BENCHMARK = IntegrityRule(
