@@ -11,8 +11,6 @@ DAY = 86400.0
 UNDATED_YEAR = 2000
 """Stamps without a year are put into this one; a leap year, so that every date exists."""
 UNDATED_SPAN = 366 * DAY
-MARCH = (datetime.date(UNDATED_YEAR, 3, 1) - datetime.date(1970, 1, 1)).days * DAY
-"""The first of March of that year."""
 
 
 def seconds(text: str) -> float | None:

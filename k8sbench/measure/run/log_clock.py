@@ -20,7 +20,6 @@ from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.measure.run.tally import Stamped, Tally
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
-from k8sbench.parse.stamps import DAY, MARCH, UNDATED_SPAN
 
 
 class Tolerance(NamedTuple):
@@ -76,12 +75,8 @@ class KnownJump(NamedTuple):
     """Time between two lines of which nothing is known but that it is shorter; 0: must be known."""
 
 
-SECOND = KnownJump(-1.0)
-"""A leap second."""
-JUMPS = (KnownJump(-3600.0, 1800.0), KnownJump(3600.0), SECOND)
+JUMPS = (KnownJump(-3600.0, 1800.0), KnownJump(3600.0))
 """Daylight saving time ends, and begins."""
-FEBRUARY = KnownJump(DAY, DAY)
-"""A February of 28 days: stamps without a year are put into a leap year."""
 
 
 class ClockGap(NamedTuple):
@@ -145,9 +140,6 @@ class LogClock:
         """Runs of lines that were compared one after the other: each begins and ends once."""
         self._end = -1
         self._paces = array("d")
-        self._least = math.inf
-        self._fastest: ClockGap | None = None
-        """The line whose stamp is earliest by its printed time."""
 
     def advance(self, stamp: float | None, paused: float = 0.0) -> float | None:
         """Take the stamp of the next line; return the time since that of the line before.
@@ -172,15 +164,8 @@ class LogClock:
         self._iterations += sum(batch.distances)
         self._time = sum(times, self._time)
         self._clock = sum(batch.passed, self._clock)
-        if not batch.kind.takes_time:
-            return
-        paces = [*map(operator.truediv, batch.passed, times)]
-        if self._tolerance.median is not None:
-            self._paces.fromlist(paces)
-        if (least := min(paces)) < self._least:
-            self._least, at = least, paces.index(least)
-            line = Occurrence(batch.kind.file, batch.records[at], batch.positions[at])
-            self._fastest = ClockGap(line, batch.passed[at], times[at], True, True)
+        if batch.kind.takes_time and self._tolerance.median is not None:
+            self._paces.fromlist([*map(operator.truediv, batch.passed, times)])
 
     def add_gap(self, gap: ClockGap) -> None:
         """Take a line whose stamp is before that of the line before, or long after it."""
@@ -200,8 +185,6 @@ class LogClock:
         time = self._time + math.fsum(gap.time for gap in ahead)
         clock = self._clock + math.fsum(gap.passed for gap in ahead)
         contradiction = self._contradiction(unit, time, clock)
-        if contradiction is not None and (step := self._step(unit, time, clock)) is not None:
-            return ClockReading((*jumps, step))
         places = tuple(gap.line.place for gap in ahead)
         return ClockReading(tuple(jumps), contradiction, places if contradiction else ())
 
@@ -228,18 +211,12 @@ class LogClock:
                 (ahead if fits else back).append(gap)
         return jumps, back, ahead
 
-    def _known(self, gap: ClockGap) -> Iterator[KnownJump]:
-        wraps, stamp = self._shape.wraps, gap.line.record.stamp or 0.0
-        if wraps is not None:
-            yield KnownJump(-wraps, wraps / 4)
-        if wraps == UNDATED_SPAN and stamp >= MARCH and stamp - gap.passed < MARCH - DAY:
-            yield FEBRUARY
-        yield from JUMPS
-
     def _named(self, gap: ClockGap, unit: float | None) -> Jump | None:
         if self._fits(gap, unit):
             return None
-        for known in self._known(gap):
+        wraps = self._shape.wraps
+        anew = () if wraps is None else (KnownJump(-wraps, wraps / 4),)
+        for known in (*anew, *JUMPS):
             if self._fits(gap, unit, known.seconds, known.longest):
                 return Jump(known.seconds, gap.line)
         return None
@@ -275,17 +252,6 @@ class LogClock:
         if abs(usual - 1) > limit:
             return f"The median record's own time is {usual:.1%} of that by its stamps."
         return None
-
-    def _step(self, unit: float, time: float, clock: float) -> Jump | None:
-        """A step by a second in a line that takes longer, if it explains the difference."""
-        fastest = self._fastest
-        if fastest is None or self._resolution > LAG:
-            return None
-        step = fastest.passed - fastest.time * unit
-        rest = self._contradiction(unit, time - fastest.time, clock - fastest.passed)
-        if abs(step - SECOND.seconds) > 2 * self._resolution + 2 * LAG or rest is not None:
-            return None
-        return Jump(SECOND.seconds, fastest.line)
 
 
 def reasons(
