@@ -39,8 +39,6 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Without ``skip_unreadable`` nothing was recorded where there are any."""
     rows: Rows | None = None
     """Of the groups that these runs belong to; None where nothing was recorded."""
-    measurements: tuple[Measurement, ...]
-    """Of every log that could be measured, also where nothing was recorded."""
 
 
 class _Taken(NamedTuple):
@@ -109,7 +107,6 @@ def import_logs(
             there=tuple(there),
             failures=tuple(failures),
             rows=results.rows(store, present, note, accept=options.accept) if present else None,
-            measurements=tuple(log.measured for log in taken),
         )
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -30,20 +27,16 @@ AUTO = "auto"
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of logs besides what they state; None is "not known".
+    """What is said of logs besides what they state; None is "not known"."""
 
-    Each of the first four holds texts ``[PATH=]VALUE``: for all logs, or for a file, what is below
-    a folder, or what fits a pattern (``*gpu8*``). Of several that fit the last one holds.
-    """
-
-    gpus: tuple[str, ...] = ()
+    gpus: int | None = None
     """Of the whole job."""
-    case: tuple[str, ...] = ()
+    case: str | None = None
     """Nodes and GPUs of each: ``4x8``."""
-    batch_size: tuple[str, ...] = ()
+    batch_size: int | None = None
     """Samples per GPU and step."""
-    precision: tuple[str, ...] = ()
-    """Keys of :data:`PRECISIONS`."""
+    precision: str | None = None
+    """Key of :data:`PRECISIONS`."""
     benchmark: str | None = None
     """Name or file of the benchmark that they are of."""
     family: str | None = None
@@ -58,6 +51,11 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All logs are one run's: its ranks or its pieces."""
     accept: tuple[str, ...] = ()
     """Ids of reasons that do not reject."""
+
+    @property
+    def shape(self) -> Shape | None:
+        """The case as nodes and GPUs of each; raises :class:`UsageError`."""
+        return None if self.case is None else choices.parse_case(self.case)
 
 
 class LogCandidate(NamedTuple):
@@ -75,8 +73,8 @@ class GivenLogs(NamedTuple):
     """The logs of each run: path → name; None: the path itself."""
     failures: list[InputError]
     """Of what cannot be found."""
-    candidates: Callable[[str], tuple[list[LogCandidate], Shape | None]]
-    """From a path to what the log may be, and to its case where that was given."""
+    candidates: list[LogCandidate]
+    """What each of the logs may be."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,20 +87,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     def rejected(self) -> bool:
         """Whether any log was measured and is not to be trusted."""
         return any(measurement.verdict == "rejected" for measurement in self.measurements)
-
-
-class _Rule(NamedTuple):
-    """One ``[PATH=]VALUE``."""
-
-    path: str | None
-    value: Any
-
-    def fits(self, file: str) -> bool:
-        """Whether it is about a file: itself, a folder above it, or the ends of their paths."""
-        if self.path is None or fnmatch.fnmatchcase(file, self.path):
-            return True
-        path, places = Path(self.path), (Path(file), *Path(file).parents)
-        return path in places or (path.name != "" and any(p.match(str(path)) for p in places))
 
 
 def measure(logs: Sequence[str], options: MeasureOptions) -> Measured:
@@ -126,6 +110,7 @@ def find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
     """
     from k8sbench.adapters.files import log_files
 
+    candidates = _candidates(options)
     files: dict[str, None] = {}
     failures: list[InputError] = []
     for path in logs:
@@ -133,7 +118,6 @@ def find(logs: Sequence[str], options: MeasureOptions) -> GivenLogs:
             files |= dict.fromkeys(log_files.find([path]))
         except InputError as error:
             failures.append(error)
-    candidates = _candidates(options, [*files])
     if failures and options.one_run:
         raise failures[0]
     names = log_files.names(logs, files)
@@ -151,7 +135,7 @@ def of_run(
     from k8sbench.adapters.files import line_limit
     from k8sbench.measure.run import measuring
 
-    candidates, shape = given.candidates(first)
+    candidates = given.candidates
     model = options.gpu_model
     expected = [
         msgspec.structs.replace(candidate.expected, gpu_model=model) for candidate in candidates
@@ -165,7 +149,7 @@ def of_run(
         spec_digest=chosen.loaded.digest if chosen.loaded else "",
         spec_source=chosen.loaded.source if chosen.loaded else "",
         variant=chosen.variant,
-        shape=shape,
+        shape=options.shape,
         gpu_model=options.gpu_model,
     )
     return completed(measurement, origin), origin
@@ -187,34 +171,7 @@ def _matching(candidates: Sequence[LogCandidate], measurement: Measurement) -> L
     return max(candidates, key=likeness)
 
 
-def _candidates(
-    options: MeasureOptions, files: Sequence[str]
-) -> Callable[[str], tuple[list[LogCandidate], Shape | None]]:
-    """Make the function that says what a file may be, and its case where that was given."""
-    gpus = _rules("--gpus", options.gpus, _count, files)
-    shapes = _rules("--case", options.case, choices.parse_case, files)
-    batches = _rules("--batch-size", options.batch_size, _count, files)
-    precisions = _rules("--precision", options.precision, _precision, files)
-    made = functools.cache(functools.partial(_made, options))
-
-    def of(file: str) -> tuple[list[LogCandidate], Shape | None]:
-        shape, count = shapes(file), gpus(file)
-        if shape is not None and count not in {None, shape[0] * shape[1]}:
-            raise InputError(
-                f"--case {shape[0]}x{shape[1]} and --gpus {count} differ.",
-                "Give one of them.",
-                file=file,
-            )
-        count = count if shape is None else shape[0] * shape[1]
-        return made(count, batches(file), precisions(file)), shape
-
-    made(None, None, None)  # what is wrong with the options is said before anything is done
-    return of
-
-
-def _made(
-    options: MeasureOptions, gpus: int | None, batch_size: int | None, precision: str | None
-) -> list[LogCandidate]:
+def _candidates(options: MeasureOptions) -> list[LogCandidate]:
     """What a log may be, as the options say; the first one that it fits holds."""
     from k8sbench.measure.run.expectation import Expectation, from_variant
 
@@ -226,9 +183,12 @@ def _made(
     if options.variant is not None and options.benchmark is None:
         raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
     results.check_accepted(options.accept, of_groups=False)
+    gpus, shape, precision = options.gpus, options.shape, options.precision
+    if shape is not None and gpus not in {None, shape[0] * shape[1]}:
+        raise UsageError(f"--case {options.case} and --gpus {gpus} differ.", "Give one of them.")
     given: dict[str, Any] = {
-        "gpus": gpus,
-        "batch_size": batch_size,
+        "gpus": gpus if shape is None else shape[0] * shape[1],
+        "batch_size": options.batch_size,
         "precision": None if precision is None else PRECISIONS[precision],
         "amp_dtype": precision if precision in {"fp16", "bf16"} else None,
         "warmup": options.warmup,
@@ -255,37 +215,3 @@ def _made(
     return [
         LogCandidate(from_variant(spec, variant, **given), loaded, variant) for variant in variants
     ]
-
-
-def _rules(
-    option: str, texts: Sequence[str], read: Callable[[str], Any], files: Sequence[str]
-) -> Callable[[str], Any]:
-    """Make the function from a file to what an option says of it; None: nothing."""
-    rules = []
-    for text in texts:
-        path, _, value = text.rpartition("=")
-        try:
-            rule = _Rule(path or None, read(value))
-        except ValueError as error:
-            raise UsageError(f"{option} {text!r}: {error}.", "Write [PATH=]VALUE.") from error
-        if files and not any(map(rule.fits, files)):
-            raise UsageError(
-                f"{option} {text!r}: no log is {path}, lies below it or fits it as a pattern.",
-                "Name a file or folder as the logs are named, or a pattern such as '*gpu8*'.",
-            )
-        rules.append(rule)
-    # What is said of some holds before what is said of all.
-    rules.sort(key=lambda rule: rule.path is not None)
-    return lambda file: next((rule.value for rule in reversed(rules) if rule.fits(file)), None)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:8]) >= 1 and len(text) < 8):
-        raise ValueError(f"{text!r} is not a number of at least 1")
-    return int(text)
-
-
-def _precision(text: str) -> str:
-    if text not in PRECISIONS:
-        raise ValueError(f"{text!r} is none of {', '.join(PRECISIONS)}")
-    return text

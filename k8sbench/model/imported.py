@@ -27,7 +27,7 @@ POOL = "imported"
 MOST_ON_ONE_NODE = 8
 """GPUs that are taken to be of one node where nothing says how many nodes there were."""
 ID_DIGITS = 12
-NO_CASE = "Give it with --case, as 4x8, or --case PATH=4x8 for a file, a folder or a pattern."
+NO_CASE = "Give it with --case, as 4x8; import logs of several cases by several commands."
 CAUSE_ID = "imported"
 
 Shape = tuple[int, int]
@@ -188,7 +188,7 @@ def _stated(value: str | None, what: str, option: str, known: Any, origin: LogOr
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
     return InputError(
         f"the log does not state its {what}.",
-        f"Give it with {option}, or {option} PATH=VALUE for a file, a folder or a pattern.",
+        f"Give it with {option}; import logs that differ in it by several commands.",
         file=origin.file,
     )
 

@@ -122,10 +122,12 @@ def test_at_most_three_files_know_what_is_added(name: str) -> None:
 
 def test_a_gpu_metric_is_one_entry(tree: pathlib.Path) -> None:
     file = log(tree / "train.log", printed(0, of=1, power=200.0, made_up=42.0))
-    words = ("measure", str(file), "--format", "k8sbench", "--record", "march", "-o", "json")
-    done = k8sbench(tree, *words)
+    words = (str(file), "--format", "k8sbench")
+    done = k8sbench(tree, "measure", *words, "-o", "json")
     assert done.returncode in (0, 5), done.stderr
     ((found),) = json.loads(done.stdout)
+    done = k8sbench(tree, "import", *words)
+    assert done.returncode in (0, 5), done.stderr
     figure = found["gpu_metrics"]["figures"]["made_up"]
     assert (figure["value"], figure["unit"]) == (pytest.approx(42.0), "W")
     (row,) = json.loads(k8sbench(tree, "results", "-o", "json").stdout)["rows"]

@@ -16,8 +16,7 @@ import click
 
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import MeasureOptions
-from k8sbench.cli.given_logs import log_options, told
-from k8sbench.cli.options import store_option
+from k8sbench.cli.given_logs import log_options
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import ABSENT, counted
@@ -35,19 +34,11 @@ WIDEST = 100
 
 @click.command()
 @log_options
-@click.option(
-    "--record",
-    metavar="SET",
-    help="Also record the logs as runs of this set, all or none, as import does.",
-)
-@store_option
 @format_option(*formats.offered("table", "flat", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
     options: MeasureOptions,
     output_format: str,
-    record: str | None,
-    where: str | None,
 ) -> int:
     """Measure existing logs, from any source.
 
@@ -57,13 +48,6 @@ def command(
     k8sbench measure train.log --format mmseg --gpus 8 --warmup 20
     k8sbench measure logs/ --benchmark resnet50 --gpus 8 -o json
     """
-    if record is not None:
-        from k8sbench.app import importing
-
-        done = importing.import_logs(logs, options, output.note, set_name=record, where=where)
-        _write(done.measurements, output_format)
-        sys.stdout.flush()
-        return told(done)
     outcome = measuring.measure(logs, options)
     _write(outcome.measurements, output_format)
     sys.stdout.flush()

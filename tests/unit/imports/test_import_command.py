@@ -1,4 +1,4 @@
-"""``k8sbench import`` and ``measure --record``: logs from elsewhere become rows."""
+"""``k8sbench import``: logs from elsewhere become rows."""
 
 from __future__ import annotations
 
@@ -189,38 +189,23 @@ def mmseg_logs(place: Path) -> None:
 MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set", "s"]
 
 
-def test_gpus_are_given_for_a_folder_a_file_or_a_pattern(place: Path, cli: Cli) -> None:
-    mmseg_logs(place)
-    rules = ["--gpus", "8", "--gpus", "n1=1", "--gpus", "*/2.log=4", "--gpus", "n8/2.log=2"]
-    found = cli.json("import", "n1", "n8", *MMSEG, *rules, "-o", "json")["rows"]
-    assert {row["case"] for row in found} == {"1x1", "1x4", "1x8", "1x2"}
-
-
-@pytest.mark.parametrize("rule", ["n1", "n1/", "logs/n1", "./logs/n1", "*n1*", "n1/*.log"])
-def test_a_folder_is_named_as_the_logs_are_or_by_the_end_of_its_path(
-    place: Path, cli: Cli, rule: str
+def test_logs_of_several_cases_are_imported_into_one_set_by_a_command_each(
+    place: Path, cli: Cli
 ) -> None:
-    (place / "logs").mkdir()
-    mmseg_logs(place / "logs")
-    words = ["--gpus", "8", "--gpus", f"{rule}=1", "-o", "json"]
-    found = cli.json("import", "logs", *MMSEG, *words)["rows"]
-    assert {row["case"]: row["runs_total"] for row in found} == {"1x1": 2, "1x8": 2}
-
-
-def test_a_case_says_how_many_nodes_there_were(place: Path, cli: Cli) -> None:
     mmseg_logs(place)
-    words = ["--case", "n1=1x1", "--case", "n8=4x8", "-o", "json"]
-    found = {row["case"] for row in cli.json("import", "n1", "n8", *MMSEG, *words)["rows"]}
-    assert found == {"1x1", "4x8"}
+    cli("import", "n1", *MMSEG, "--gpus", "1", "-o", "name")
+    cli("import", "n8", *MMSEG, "--case", "4x8", "-o", "name")
+    assert {row["case"]: row["runs_total"] for row in rows(cli, "--set", "s")} == {
+        "1x1": 2,
+        "4x8": 2,
+    }
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--gpus", "nowhere=8"], "no log is nowhere, lies below it or fits it"),
-        (["--gpus", "0"], "'0' is not a number of at least 1"),
-        (["--gpus", "n8=x"], "'x' is not a number of at least 1"),
-        (["--precision", "n8=fp8"], "'fp8' is none of fp32, amp, fp16, bf16"),
+        (["--gpus", "0"], "0 is not in the range x>=1"),
+        (["--precision", "fp8"], "'fp8' is not one of 'fp32', 'amp', 'fp16', 'bf16'"),
         (["--case", "4by8"], "'4by8' is not a case"),
         (["--case", "2x8", "--gpus", "8"], "--case 2x8 and --gpus 8 differ"),
         ([], "does not state how many GPUs the job had"),
@@ -272,38 +257,6 @@ def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
     assert len(texts) >= 6
     kept = json.dumps([text.replace(str(place / "store"), "") for text in texts])
     assert "alice" not in kept + out
-
-
-@pytest.mark.parametrize("recording", [[], ["--record", "s"]])
-def test_measure_takes_the_values_of_some_logs_as_import_does(
-    place: Path, cli: Cli, recording: list[str]
-) -> None:
-    mmseg_logs(place)
-    words = [*MMSEG[:-2], "--gpus", "n8=8", "--case", "n1=1x1", "--gpu-model", "Tesla T4"]
-    measurements = cli.json("measure", "n1", "n8", *words, *recording, "-o", "json", code=None)
-    stated = [(measurement["gpus"], measurement["gpu_model"]) for measurement in measurements]
-    assert stated == [(1, "Tesla T4"), (1, "Tesla T4"), (8, "Tesla T4"), (8, "Tesla T4")]
-
-
-def test_measure_records_what_it_prints(place: Path, cli: Cli) -> None:
-    (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
-    words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
-    out, err = cli("measure", "a.txt", *words)
-    (found,) = json.loads(out)
-    assert err == "1 run imported into set night.\n"
-    (row,) = rows(cli, "--set", "night")
-    assert row["throughput"] == found["throughput"]["time_weighted"]
-    assert row["case"] == "1x8"
-
-
-def test_measure_that_records_nothing_prints_all_the_same(place: Path, cli: Cli) -> None:
-    (place / "a.txt").write_text(foreign.log())
-    words = ["--benchmark", str(foreign.BENCHMARK), "--record", "night", "-o", "json"]
-    out, err = cli("measure", "a.txt", "gone.txt", *words, code=2)
-    assert len(json.loads(out)) == 1
-    assert "gone.txt: does not exist" in err
-    assert "Nothing was imported" in err
-    assert runs() == []
 
 
 @pytest.mark.parametrize(
