@@ -19,7 +19,7 @@ from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.spec import BenchmarkSpec, Citation, Published, Upstream, Variant
+from k8sbench.model.spec import BenchmarkSpec, Citation, Published, Variant
 from k8sbench.report.text_table import LONGEST_WORD, Column, clean, folded
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ LIST = (
     Column("VARIANTS"),
     Column("CASES"),
 )
-LIST_WIDE = (Column("UNIT"), Column("PUBLISHED", right=True), Column("TASK"))
 ENTRY = ("name", "title", "task", "unit", "frameworks", "default_framework")
 ENTRY_OF_VARIANT = ("name", "framework", "title", "impl", "batch_size", "cases", "repeats")
 """Fields of a benchmark and of its variants that the list for programs holds."""
@@ -51,12 +50,9 @@ FIGURES = (
     Column("RATE", right=True, whole=True),
     Column("ESTIMATOR"),
     Column("SPEEDUP", right=True, whole=True),
-    Column("OF RUNS"),
     Column("RUNS"),
-    Column("MEAN", right=True, whole=True),
     Column("TIME TO TRAIN", right=True),
     Column("ACCURACY", right=True),
-    Column("DATA"),
     Column("GPU"),
     Column("SOURCE", whole=True),
     Column("NOTE"),
@@ -65,9 +61,7 @@ FIGURES = (
 
 @click.command()
 @click.argument("name", metavar="[NAME|FILE]", required=False)
-@format_option(
-    "table", "wide", "json", "yaml", "name", about="Format; wide adds upstream's commands."
-)
+@format_option("table", "json", "yaml", "name", about="Format; yaml has all that the file has.")
 def command(name: str | None, output_format: str) -> None:
     """List the catalog, or one benchmark with figures.
 
@@ -92,8 +86,7 @@ def _list(every: Sequence[LoadedSpec], output_format: str) -> None:
     elif output_format == "name":
         output.write_names(loaded.spec.name for loaded in every)
     else:
-        columns = LIST + LIST_WIDE if output_format == "wide" else LIST
-        output.write_table(columns, [_row(loaded.spec)[: len(columns)] for loaded in every])
+        output.write_table(LIST, [_row(loaded.spec) for loaded in every])
 
 
 def _entry(loaded: LoadedSpec) -> dict[str, Any]:
@@ -118,9 +111,6 @@ def _row(spec: BenchmarkSpec) -> list[str | None]:
         ", ".join(spec.frameworks),
         ", ".join(variant.name for variant in spec.variants),
         ", ".join(sorted(cases, key=_size)),
-        spec.unit,
-        str(sum(len(variant.published) for variant in spec.variants)),
-        spec.task,
     ]
 
 
@@ -151,8 +141,6 @@ def _one(loaded: LoadedSpec, output_format: str) -> None:
         output.write("\n")
         _write(f"{variant.framework} · {variant.name}{default}: {variant.title}")
         _write_facts(_settings(variant))
-        if output_format == "wide" and variant.upstream is not None:
-            _write_facts(_commands(variant.upstream))
         _write_figures(spec, variant)
     if spec.sources:
         output.write("\nSources\n")
@@ -175,14 +163,8 @@ def _about(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
 def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
     if variant.fingerprint is not None:
         model = variant.fingerprint
-        yield (
-            "Model",
-            f"{model.model}; {model.parameters / 1e6:.3f} M parameters,"
-            f" {model.gmac:.15g} GMAC at {model.input}"
-            + (f", first layer {model.first_layer_gmac:.15g}" if model.first_layer_gmac else "")
-            + (f"; head {model.head_gmac:.15g} GMAC more" if model.head_gmac else "")
-            + (f". {model.note}" if model.note else ""),
-        )
+        size = f"{model.parameters / 1e6:.3f} M parameters, {model.gmac:.15g} GMAC at {model.input}"
+        yield "Model", f"{model.model}; {size}"
     batches = ", ".join(f"{size} at {name}" for name, size in variant.batch_size.items())
     amp = f"; AMP is {variant.amp_dtype}" if "amp" in variant.batch_size else ""
     yield "Batch", f"per GPU {batches}{amp}"
@@ -192,62 +174,27 @@ def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
         f"{window.warmup} iterations of warm-up, {window.iterations} measured ({window.rule})",
     )
     if (train := variant.train) is not None:
-        one_gpu, many = train.evaluate_every["one_gpu"], train.evaluate_every["many_gpus"]
-        several = "" if one_gpu == many else f" on one GPU, {many} on several"
         length = f"{counted(train.length, train.unit[:-1])} from {train.start or 'scratch'}"
-        judged = f"{train.metric} evaluated every {one_gpu}{several}"
-        yield "Training", f"{length}, {judged} ({train.rule})"
+        yield "Training", f"{length}, evaluated by {train.metric} ({train.rule})"
     log = variant.log if isinstance(variant.log, str) else f"{variant.log.name} (this file's own)"
-    one_gpu, many = window.log_interval["one_gpu"], window.log_interval["many_gpus"]
-    several = "" if one_gpu == many else f" on one GPU, {many} on several"
-    interval = "iteration" if one_gpu == many == 1 else f"{one_gpu} iterations"
-    yield "Log", f"{log}, a line each {interval}{several}"
+    yield "Log", log
     times = "once each" if variant.repeats == 1 else f"{variant.repeats} times each"
     yield "Cases", f"{', '.join(variant.cases)}; {times} with --all-cases"
     yield from variant.case_notes.items()
-    if variant.sync_bn:
-        yield "Batch norm", "synchronised over the GPUs where there are several"
     if variant.data_set is not None:
-        data = variant.data_set
-        parts = [data.name, data.file, f"md5 {data.md5}" if data.md5 else None]
-        parts.append(f"{data.samples} samples" if data.samples else None)
-        yield "Data set", ", ".join(p for p in parts if p) + (f". {data.note}" if data.note else "")
-    yield from _programs(variant)
+        yield "Data set", variant.data_set.name
+    if variant.trainer is not None:
+        yield "Program", f"k8sbench's trainer {variant.trainer}"
+    if variant.command:
+        yield "Program", " ".join(variant.command)
+    if variant.upstream is not None:
+        program = f"{variant.upstream.repository} at {variant.upstream.commit}"
+        yield "Upstream", f"{program}; --impl upstream --image NAME:TAG runs it"
+        known = (f"{key} {value}" for key, value in variant.upstream.environment.items())
+        yield "Ran on", ", ".join(known)
+        yield "Image", variant.upstream.note or "must hold the program"
     if variant.note is not None:
         yield "Note", variant.note
-
-
-def _programs(variant: Variant) -> Iterator[tuple[str, str]]:
-    if variant.trainer is not None:
-        options = "".join(f" --{key} {value}" for key, value in variant.args.items())
-        where = "; the local backend may run it" if variant.local else ""
-        yield "Program", f"k8sbench's trainer {variant.trainer}{options}{where}"
-    if variant.command:
-        image = f" in {variant.image}" if variant.image else ""
-        yield "Program", f"{' '.join(variant.command)}{image}"
-    if variant.upstream is not None:
-        upstream = variant.upstream
-        precisions = " and ".join(upstream.command)
-        text = f"{upstream.repository} at {upstream.commit}, {precisions}, {upstream.data} data"
-        yield "Upstream", f"{text}; --impl upstream --image NAME:TAG runs it"
-        if upstream.environment:
-            known = (f"{key} {value}" for key, value in upstream.environment.items())
-            yield "Ran on", ", ".join(known)
-        if upstream.note is not None:
-            yield "", upstream.note
-
-
-def _commands(upstream: Upstream) -> Iterator[tuple[str, str]]:
-    for precision, words in upstream.command_one_gpu.items():
-        yield "Command", f"{precision}, one GPU: {' '.join(words)}"
-    for precision, words in upstream.command.items():
-        yield "Command", f"{precision}: {' '.join(words)}"
-    for mode, words in upstream.added.items():
-        yield "Added", f"for {mode}: {' '.join(words)}"
-    for name, number in upstream.numbers.items():
-        yield "Number", f"{{{name}}} is {' × '.join([f'{number.factor:.15g}', *number.of])}"
-    for key, value in upstream.env.items():
-        yield "Variable", f"{key}={value}"
 
 
 def _write_figures(spec: BenchmarkSpec, variant: Variant) -> None:
@@ -293,12 +240,9 @@ def _figure(figure: Published, notes: Sequence[str]) -> dict[str, str | None]:
         "RATE": _number(figure.throughput),
         "ESTIMATOR": figure.estimator if known else None,
         "SPEEDUP": _number(figure.speedup),
-        "OF RUNS": figure.aggregate if figure.runs else None,
         "RUNS": " ".join(f"{run:.15g}" for run in figure.runs) or None,
-        "MEAN": _number(figure.mean),
         "TIME TO TRAIN": f"{train_s:.15g} s" if train_s is not None else None,
         "ACCURACY": accuracy,
-        "DATA": figure.data if known else None,
         "GPU": figure.gpu_model,
         "SOURCE": figure.source,
         "NOTE": " ".join(marks) or None,
