@@ -7,7 +7,6 @@ The logs come in opened (``k8sbench.adapters.files.log_files``); what is measure
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import PurePath
 
 import msgspec
 
@@ -40,8 +39,7 @@ def measure_run(
     ``surroundings`` what was found beside it on its machine.
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
-    watched = [_watched(log, gaps) for log in logs]
-    opened: list[OpenedLog] = [log if gaps else log.source for log in watched]
+    opened = list(logs)
     try:
         if not opened:
             raise InputError(NO_LOG)
@@ -53,9 +51,8 @@ def measure_run(
     found = msgspec.structs.replace(found, restarts=restarts)
     more: list[Finding] = [*surroundings]
     if gaps:
-        evidence = [place for log in watched for place in log.places]
         first, *_ = kind_of(run.plan).names(run.plan.replicas)
-        more.append(completeness.gaps_reason(found, gaps, evidence, first=first))
+        more.append(completeness.gaps_reason(found, gaps, first=first))
     changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
     if changed is not None:
         more.append(rules.JOB_CHANGED.finding(changed.cause))
@@ -63,8 +60,3 @@ def measure_run(
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.
     return verdict.of_measurement(found, (*found.reasons, *verdict.accepted(more, accept)), ())
-
-
-def _watched(log: OpenedLog, gaps: Sequence[LogGap]) -> completeness.WatchedLog:
-    own = [gap for gap in gaps if PurePath(log.name).stem == gap.replica]
-    return completeness.WatchedLog(log, own)

@@ -36,7 +36,6 @@ class Limited:
 
     def __init__(self, log: LogFile) -> None:
         self.name = log.name
-        self.cut_lines = 0
         self._log = log
         self._found_at = 0
         self._reading = self._blocks()
@@ -51,9 +50,7 @@ class Limited:
         before = signal.signal(signal.SIGVTALRM, self._strike)
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, SECONDS)
-            for block in self._log:
-                self.cut_lines = self._log.cut_lines
-                yield block
+            yield from self._log
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)

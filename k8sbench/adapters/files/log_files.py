@@ -131,7 +131,6 @@ class LogFile:
 
     def __init__(self, path: str, name: str | None = None) -> None:
         self.name = name or ("<stdin>" if path == STDIN else path)
-        self.cut_lines = 0
         self._path = path
 
     def unpacked(self) -> Iterator[bytes]:
@@ -210,15 +209,14 @@ class LogFile:
         finally:
             text.detach()  # whoever opened the stream closes it
 
-    def _cut(self, block: str) -> str:
-        """Cut the lines of a block that are too long, and count them."""
+    @staticmethod
+    def _cut(block: str) -> str:
+        """Cut the lines of a block that are too long."""
         at = 0
         while len(block) - at > LONGEST_LINE:
             ends = (block.rfind(end, at, at + LONGEST_LINE + 1) for end in "\r\n")
             if (found := max(ends)) < 0:
-                block, count = _TOO_LONG.subn(r"\1", block)
-                self.cut_lines += count
-                break
+                return _TOO_LONG.sub(r"\1", block)
             at = found + 1
         return block
 

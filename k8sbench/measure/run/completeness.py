@@ -10,54 +10,19 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from k8sbench.measure.run import redaction, rules
-from k8sbench.measure.run.log_facts import OpenedLog
+from k8sbench.measure.run import rules
 from k8sbench.model.finding import Finding, Severity
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.sample import LogGap, Place
-from k8sbench.parse.lines import NumberedLine, UniqueLines
+from k8sbench.model.sample import LogGap
 
 OWN = "k8sbench"
 BUFFERED_SECONDS = 5.0
 """At most between the time that a program prints and the one at which its line was taken."""
-_STAMP = len("2026-11-20T08:15:30.123456")
 
 
-class WatchedLog:
-    """An archived log that is being read; notes the lines on either side of its gaps."""
-
-    def __init__(self, source: OpenedLog, gaps: Sequence[LogGap]) -> None:
-        self.name = source.name
-        self.cut_lines = 0
-        self.places: list[Place] = []
-        self.source = source
-        self._ahead = sorted(_stamp(gap.after) for gap in gaps)
-
-    def __iter__(self) -> Iterator[str]:
-        before, number = None, 1
-        for block in self.source:
-            for line in UniqueLines([block], number):
-                while self._ahead and line[1][:_STAMP] > self._ahead[0]:
-                    del self._ahead[0]
-                    self._note(before)
-                    self._note(line)
-                before = line
-            number += block.count("\n")
-            self.cut_lines = self.source.cut_lines
-            yield block
-        if self._ahead:
-            self._note(before)
-
-    def _note(self, line: NumberedLine | None) -> None:
-        if line is not None:
-            self.places.append(redaction.place(self.name, *line))
-
-
-def gaps_reason(
-    measurement: Measurement, gaps: Sequence[LogGap], evidence: Sequence[Place], *, first: str
-) -> Finding:
+def gaps_reason(measurement: Measurement, gaps: Sequence[LogGap], *, first: str) -> Finding:
     """Build the reason that gaps in a run's logs are for or against its measurement.
 
     ``first`` is the replica of rank 0, from whose log the figures are.
@@ -68,7 +33,7 @@ def gaps_reason(
     if others:
         text += f" And {others} more gap{'s' if others > 1 else ''}."
     severity: Severity = "reject" if worst else "warn"
-    return rules.INCOMPLETE_LOG.finding(text, evidence, severity=severity)
+    return rules.INCOMPLETE_LOG.finding(text, severity=severity)
 
 
 def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
@@ -99,12 +64,3 @@ def _described(gap: LogGap) -> str:
 
 def _clock(at: float) -> str:
     return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%H:%M:%S} UTC"
-
-
-def _stamp(at: float | None) -> str:
-    """Write a time as archived lines begin with it; before all others, if there is none."""
-    if at is None:
-        return ""
-    micros = round(at * 1_000_000)
-    moment = datetime.datetime.fromtimestamp(micros // 1_000_000, datetime.UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{micros % 1_000_000:06d}"

@@ -55,10 +55,6 @@ def reasons(case: Case) -> Iterator[Finding]:
             yield finding
     yield from case.log.training.reasons()
     yield from _target_time(case)
-    for file, count in case.log.cut_lines:
-        lines = "1 line of {} is" if count == 1 else f"{count} lines of {{}} are"
-        text = f"{lines.format(file)} longer than 64 KiB and cut."
-        yield rules.LONG_LINES.finding(text)
 
 
 def _transport(log: LogFacts) -> Iterator[Finding]:

@@ -48,8 +48,6 @@ class OpenedLog(Protocol):
     """One log file, opened: its lines can be taken once."""
 
     name: str
-    cut_lines: int
-    """Lines longer than the reader's limit so far."""
 
     def __iter__(self) -> Iterator[str]:
         """Whole lines with their ends, in blocks of one or many; none is longer than 64 KiB."""
@@ -99,7 +97,6 @@ class LogFacts:
         self.expected: Expectation = candidates[0]
         self.files: list[str] = []
         self.empty = True
-        self.cut_lines: list[tuple[str, int]] = []
         self.looks_like: tuple[str, Family, int, str] | None = None
         self.head_of: tuple[str, Family] | None = None
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
@@ -174,8 +171,6 @@ class LogFacts:
             for rank, records in self.ranks.items()
             for seen, further in [before.get(rank, (0, 0))]
         }
-        if source.cut_lines:
-            self.cut_lines.append((source.name, source.cut_lines))
         if log.family is None:
             if self.looks_like is None and log.looks_like is not None:
                 self.looks_like = (source.name, *log.looks_like)

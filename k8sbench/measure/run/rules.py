@@ -245,10 +245,6 @@ LOADER_STALL = IntegrityRule(
 )
 """More than a tenth of the time was spent waiting for data; lines that hold an evaluation, a
 checkpoint or a restart do not count."""
-LONG_LINES = IntegrityRule(
-    "long-lines", "warn", "Nothing to do if they are progress bars or dumps."
-)
-"""Lines longer than 64 KiB were cut; what followed in them was not read."""
 MACHINE_BUSY = IntegrityRule(
     "machine-busy", "warn", "Wait until the machine is idle, and repeat the run."
 )

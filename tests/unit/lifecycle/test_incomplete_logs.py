@@ -91,15 +91,6 @@ def test_of_several_gaps_one_that_matters_is_named() -> None:
     assert reason.sentence.endswith("And 2 more gaps.")
 
 
-def test_the_lines_on_either_side_are_its_evidence() -> None:
-    (reason,) = measured(gap(10.5, 11.0)).reasons
-    assert [(place.file, place.line) for place in reason.evidence] == [
-        ("logs/master-0.log", 12),
-        ("logs/master-0.log", 13),
-    ]
-    assert '"step": 5' in reason.evidence[0].text
-
-
 def test_another_ranks_log_is_not_what_the_figures_are_from() -> None:
     found = measured(gap(10.5, 11.5, "worker-0"))
     assert (found.verdict, ids(found, "warn")) == ("valid", ["incomplete-log"])

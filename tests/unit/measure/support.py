@@ -22,7 +22,6 @@ class Lines:
 
     def __init__(self, lines: Iterable[str], name: str = "train.log") -> None:
         self.name = name
-        self.cut_lines = 0
         self._lines = lines
 
     def __iter__(self) -> Iterator[str]:
@@ -33,7 +32,6 @@ class Block:
     """A log in memory, in few blocks."""
 
     name = "train.log"
-    cut_lines = 0
 
     def __init__(self, *blocks: Iterable[str]) -> None:
         self._blocks = blocks

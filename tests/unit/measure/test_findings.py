@@ -111,13 +111,6 @@ PLANNED = expectation.from_plan(own.PLAN)
 TRAINED = train_logs.texts(train_logs.attempt())
 
 
-def long_line() -> Found:
-    """A log with a line that was cut."""
-    lines = Lines(STEADY)
-    lines.cut_lines = 1
-    return measured(lines).reasons
-
-
 def of_two(event: str, master: dict[str, Any], worker: dict[str, Any]) -> Callable[[], Found]:
     """Two replicas that say different things."""
     logs = own.edited(MASTER, event, **master), own.edited(WORKER, event, **worker)
@@ -172,7 +165,6 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "log-counted-twice": group(
         *(factory.run(100.0, measured={"log_digest": "same"}, repeat=n) for n in (1, 2))
     ),
-    "long-lines": long_line,
     "loss-not-finite": log([*STEADY[:-1], mmseg(80, at=40, loss="nan", total=80)]),
     "metrics-at-odds": gpus(BUSY, IDLE, count=2),
     "mixed-data": group(

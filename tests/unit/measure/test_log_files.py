@@ -229,12 +229,11 @@ def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     assert read(written(tmp_path, b"")) == []
 
 
-def test_endless_lines_are_cut_and_counted(tmp_path: Path) -> None:
+def test_endless_lines_are_cut(tmp_path: Path) -> None:
     path = written(tmp_path, b"x" * (5 * LONGEST_LINE) + b"\nnext\n")
     log = LogFile(str(path))
     found = list(UniqueLines(log))
     assert [(number, len(text)) for number, text in found] == [(1, LONGEST_LINE), (2, 4)]
-    assert log.cut_lines == 1
 
 
 def test_a_record_behind_an_endless_progress_bar_is_found(tmp_path: Path) -> None:
@@ -242,7 +241,6 @@ def test_a_record_behind_an_endless_progress_bar_is_found(tmp_path: Path) -> Non
     log = LogFile(str(written(tmp_path, bar + b"\rloss: 1.0\nnext")))
     found = list(UniqueLines(log))
     assert found[-2:] == [(1, "loss: 1.0"), (2, "next")]
-    assert log.cut_lines == 0
 
 
 def test_a_cut_line_ends_where_a_carriage_return_begins_the_next(tmp_path: Path) -> None:
