@@ -17,9 +17,9 @@ from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import default_kind
-from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
+from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset, Variant
+from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Preset
 
 TRAINERS_MOUNT = "/opt/k8sbench"
 """Where our trainers lie inside a container, by ConfigMap and by image alike."""
@@ -112,9 +112,6 @@ def make_plan(
                 f"the {impl} program reads real data from {sources.DATA_MOUNT}: mount it with"
                 " --data pvc:NAME/SUB, or use an image that holds it"
             )
-    reported = (f"{replicas}x{processes}", case.precision, batch_size)
-    if size == "full" and not _is_published(variant, reported, planned):
-        notes.append("no published figure for this case, precision and batch")
     return RunPlan(
         run_id=run_id,
         set_name=set_name,
@@ -246,21 +243,6 @@ def _own_command(
         "seed": case.request.seed,
     }
     return (*start, *speed_options.arguments({**settings, **added}))
-
-
-def _is_published(
-    variant: Variant, reported: tuple[str, str, int], planned: PlannedTraining | None
-) -> bool:
-    """Whether a report has a figure of the case: its throughput, or how its training ended."""
-    return any(
-        (p.case, p.precision, p.batch_size) == reported
-        and (
-            p.throughput is not None
-            if planned is None
-            else p.time_to_train_s is not None or p.accuracy is not None
-        )
-        for p in variant.published
-    )
 
 
 def _foreign_words(case: PlanChoices, world_size: int) -> tuple[str, ...]:

@@ -1,17 +1,13 @@
 """The rules of a catalog file that no field alone can state.
 
-A source that is not listed, two defaults for one framework, a median that is not the median of its
-runs, a placeholder that stands for nothing. Each problem names the path of the offending key, so
-that the reader of the file can give its line.
+A source that is not listed, two defaults for one framework, a placeholder that stands for nothing.
+Each problem names the path of the offending key, so that the reader of the file can give its line.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
-import statistics
 from collections.abc import Collection, Iterator, Mapping
-from typing import Literal
 
 from k8sbench.model.spec import (
     PLACEHOLDERS,
@@ -119,31 +115,6 @@ def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]
         seen.add(key)
         if figure.throughput is None and figure.note is None:
             yield at, "has neither throughput nor a note that says why"
-        if figure.anomalous:
-            if figure.note is None:
-                yield (*at, "anomalous"), "is true without a note that says how"
-            continue
-        if not figure.runs:
-            continue
-        if figure.aggregate == "median":
-            yield from _differing((*at, "throughput"), figure.throughput, "median", figure.runs)
-        yield from _differing((*at, "mean"), figure.mean, "mean", figure.runs)
-
-
-def _differing(
-    path: tuple[str | int, ...],
-    stated: float | None,
-    what: Literal["median", "mean"],
-    runs: tuple[float, ...],
-) -> Iterator[Problem]:
-    computed = statistics.median(runs) if what == "median" else statistics.fmean(runs)
-    # Reports round to two digits or more.
-    if stated is not None and abs(stated - computed) > 0.0051:
-        text = (
-            f"is {stated:g}, but the {what} of its runs is {computed:.2f}; where the report itself"
-            " says so, set anomalous: true and a note"
-        )
-        yield path, text
 
 
 def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
@@ -206,8 +177,6 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         yield from ((("facts", index), fault) for fault in faults)
         if groups == set():
             yield ("facts", index), f"has no named group; known: {', '.join(FACT_GROUPS)}"
-    if log.stamp_format is not None and not _tells_seconds(log.stamp_format):
-        yield ("stamp_format",), "does not tell seconds; use %H, %M and %S, or their like"
 
 
 def _groups(pattern: str, known: Collection[str]) -> tuple[set[str] | None, list[str]]:
@@ -218,17 +187,3 @@ def _groups(pattern: str, known: Collection[str]) -> tuple[set[str] | None, list
         return None, [f"is not a regular expression: {error}"]
     unknown = sorted(groups - set(known))
     return groups, [f"has a group named {name}; known: {', '.join(known)}" for name in unknown]
-
-
-def _tells_seconds(stamp_format: str) -> bool:
-    """Whether times that are written and read by a format differ by what they should."""
-    moment = datetime.datetime(2026, 11, 20, 8, 15, 30, tzinfo=datetime.UTC)
-    apart = [datetime.timedelta(seconds=each) for each in (0, 1, 60, 3600, 43_200)]
-    try:
-        read = [
-            datetime.datetime.strptime((moment + each).strftime(stamp_format), stamp_format)  # noqa: DTZ007 - only differences matter
-            for each in apart
-        ]
-    except (ValueError, re.error):
-        return False
-    return [each - read[0] for each in read] == apart

@@ -103,14 +103,11 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
 
 def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
     checked = []
-    sets: dict[str, list[Group]] = {}
-    for group in made:
-        sets.setdefault(group.key.set_name, []).append(group)
     for group in made:
         scale = speedup.scaling(group, made)
         value, base = scale.efficiency.value, scale.baseline
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
-            checked.append(_with_reasons(group, _rising(group, sets[group.key.set_name])))
+            checked.append(group)
             continue
         reason = rules.EFFICIENCY_ABOVE_LIMIT.finding(
             f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
@@ -118,17 +115,6 @@ def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
         )
         checked.append(_with_reasons(group, verdict.accepted([reason], accept)))
     return checked
-
-
-def _rising(group: Group, of_set: Sequence[Group]) -> list[Finding]:
-    ratio, other = speedup.gain_over_fewer(group, of_set)
-    if other is None:
-        return []
-    text = (
-        f"Each GPU is {ratio - 1:.1%} faster than in {other.key.case} ({other.key.id}), beyond"
-        " noise. More GPUs only add communication: something slowed that case, or sped up this one."
-    )
-    return [rules.RISING_EFFICIENCY.finding(text)]
 
 
 def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:

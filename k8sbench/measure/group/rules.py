@@ -73,12 +73,6 @@ EFFICIENCY_ABOVE_LIMIT = IntegrityRule(
     "efficiency-above-limit", "reject", "Repeat both cases: one of the two is wrong."
 )
 """An efficiency above 1.05 is no scaling effect; one side is wrong."""
-RISING_EFFICIENCY = IntegrityRule(
-    "rising-efficiency", "warn", "Repeat the case with fewer GPUs: something slowed it down."
-)
-"""Each GPU is faster than with fewer of them, on as many nodes or fewer and as many GPUs per node
-or fewer, in the same set: by more than 2 % where the intervals are apart, by more than 5 % where
-there are none."""
 WIDE_INTERVAL = IntegrityRule("wide-interval", "warn", "Run more repeats.")
 """The interval is wider than 10 % of the median."""
 

@@ -6,18 +6,13 @@ one GPU is allowed, and footnoted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from k8sbench.model.group import Figure, Group
 from k8sbench.model.identity import fields_for
 from k8sbench.model.spec import BenchmarkSpec
-
-GAIN = 1.02
-"""Speed per GPU over that of fewer GPUs that is remarked, where the intervals do not overlap."""
-GAIN_UNREPEATED = 1.05
-"""The same where there are no intervals: single runs differ by 2 % now and then."""
 
 BY_RULE = ("head", "norm")
 """Options that by a benchmark's own rule may differ between one GPU and several (ArcFace's loss
@@ -138,37 +133,3 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
     return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
-
-
-def gain_over_fewer(group: Group, of_set: Iterable[Group]) -> tuple[float, Group | None]:
-    """The greatest ratio of the speed per GPU to that of a group of fewer, where beyond noise.
-
-    ``of_set`` has the groups of the same set: from set to set speeds vary more than intervals say.
-    Fewer on as many nodes or fewer, with as many per node or fewer: eight on one node may well be
-    faster, each, than two on two.
-    """
-    best: tuple[float, Group | None] = (1.0, None)
-    for other in of_set if _no_speedup(group) is None else ():
-        if (
-            other.plan.world_size < group.plan.world_size
-            and other.plan.replicas <= group.plan.replicas
-            and other.plan.processes_per_replica <= group.plan.processes_per_replica
-            and other.estimator == group.estimator
-            and not _unlike(group, other)
-            and _by_rule(other) == _by_rule(group)
-        ):
-            ratio = _gain(group, other)
-            best = (ratio, other) if ratio > best[0] else best
-    return best
-
-
-def _gain(group: Group, other: Group) -> float:
-    """Ratio of the speeds per GPU; 1 where it may be noise."""
-    mine, theirs = group.spread, other.spread
-    if mine is None or theirs is None:
-        return 1.0
-    fewer = other.plan.world_size / group.plan.world_size
-    ratio = mine.median / theirs.median * fewer
-    if mine.low is None or theirs.high is None:
-        return ratio if ratio > GAIN_UNREPEATED else 1.0
-    return ratio if ratio > GAIN and mine.low * fewer > theirs.high else 1.0

@@ -6,6 +6,7 @@ import ast
 import importlib
 import pathlib
 import re
+import statistics
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -40,6 +41,19 @@ def test_every_figure_has_a_source_of_a_known_version() -> None:
             assert re.fullmatch(r"[0-9a-f]{40}", source.commit or "")
             assert source.repository
             assert source.path
+
+
+def test_a_published_figure_is_that_of_its_runs_or_its_note_says_how_it_is_odd() -> None:
+    for _, found in EVERY:
+        for figure in found.published:
+            if figure.anomalous:
+                assert figure.note
+            elif figure.runs:  # reports round to two digits or more
+                if figure.aggregate == "median":
+                    median = statistics.median(figure.runs)
+                    assert figure.throughput == pytest.approx(median, abs=0.0051)
+                if figure.mean is not None:
+                    assert figure.mean == pytest.approx(statistics.fmean(figure.runs), abs=0.0051)
 
 
 @pytest.mark.parametrize(

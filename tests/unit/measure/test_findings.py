@@ -211,9 +211,6 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
             *run([0.5] * 6, first=40, at=500, total=100),
         ]
     ),
-    "rising-efficiency": group(
-        *factory.repeats([2545.3] * 3), *factory.repeats([5953.84] * 3, case="2x8")
-    ),
     "run-cancelled": ended(Phase.CANCELLED),
     "run-failed": ended(Phase.FAILED),
     "run-in-progress": ended(Phase.RUNNING),

@@ -382,60 +382,6 @@ def test_an_accepted_efficiency_leaves_the_figures() -> None:
     assert eight.accepted_ids == ("efficiency-above-limit",)
 
 
-def warned(*runs: Run) -> dict[str, bool]:
-    return {
-        f"{g.key.set_name} {g.key.case}": "rising-efficiency" in g.ids("warn") for g in groups(runs)
-    }
-
-
-def test_the_published_rise_of_arcface_from_one_node_to_two_is_remarked() -> None:
-    found = groups([*repeats([2545.3] * 3, case="1x8"), *repeats([5953.84] * 3, case="2x8")])
-    assert [g.ids("warn") for g in found] == [(), ("rising-efficiency",)]
-    assert found[1].counted == 3
-
-
-@pytest.mark.parametrize(
-    ("four", "eight", "remarked"),
-    [
-        ([400.0, 401.0, 402.0], [820.0, 822.0, 824.0], True),  # 2.5 %, apart
-        ([400.0, 401.0, 402.0], [815.0, 817.0, 819.0], False),  # 1.9 %
-        ([400.0, 401.0, 412.0], [820.0, 822.0, 824.0], False),  # not apart
-        ([400.0, 401.0, 402.0], [780.0, 782.0, 784.0], False),  # falls, as it should
-        ([400.0], [838.0], False),  # 4.75 %, and how far single runs vary is not known
-        ([400.0], [842.0], True),
-        ([400.0, 401.0, 402.0], [846.0], True),
-        ([400.0, 401.0, 402.0], [830.0], False),
-    ],
-)
-def test_efficiency_that_rises_beyond_noise_is_remarked(
-    four: list[float], eight: list[float], remarked: bool
-) -> None:
-    runs = [*repeats(four, case="1x4"), *repeats(eight, case="1x8")]
-    assert warned(*runs) == {"set-a 1x4": False, "set-a 1x8": remarked}
-
-
-def test_a_rise_is_remarked_against_a_single_gpu_too() -> None:
-    assert warned(*repeats([100.0, 100.1], case="1x1"), *repeats([824.0, 825.0]))["set-a 1x8"]
-
-
-@pytest.mark.parametrize(
-    ("fewer", "more"),
-    [
-        ({"case": "2x1"}, {"case": "1x8"}),  # the network lies between the two
-        ({"case": "1x8"}, {"case": "8x2"}),  # fewer share a node's links
-        ({"case": "1x4"}, {"case": "1x8", "batch_size": 256}),
-        ({"case": "1x4"}, {"case": "1x8", "set_name": "set-b"}),
-        ({"case": "1x4", "options": {"head": "dense"}}, {"case": "1x8"}),
-        ({"case": "1x4"}, {"case": "1x8", "preset": "smoke"}),
-    ],
-)
-def test_only_more_of_the_same_gpus_can_rise(fewer: dict[str, Any], more: dict[str, Any]) -> None:
-    gpus = {"2x1": 2, "1x8": 8, "8x2": 16, "1x4": 4}
-    slow = run(80.0 * gpus[fewer["case"]], **fewer)
-    fast = run(100.0 * gpus[more["case"]], **more)
-    assert not any(warned(slow, fast).values())
-
-
 def to_target(*seconds: float | None) -> Group:
     return only(
         run(

@@ -249,7 +249,7 @@ def test_speed_options_reach_the_trainer_and_the_plan_s_line() -> None:
     assert option(plan, "crop") == "512x1024"
     told = " · data synthetic-host · compile · no cudnn-benchmark · workers 8 · "
     assert told in describe(plan)
-    assert plan.notes == ("no published figure for this case, precision and batch",)
+    assert plan.notes == ()
 
 
 def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
@@ -313,7 +313,6 @@ def test_loaders_that_have_nothing_to_do_are_reported() -> None:
     [
         ({"gpus": 3}, "do not divide a node's 8"),
         ({"batch_size": 3}, "batch 3 per GPU, where the report has 2"),
-        ({"replicas": 7}, "no published figure"),
         ({"framework": "paddle", "precision": "amp"}, "no amp run"),
         ({"iterations": 6}, "a log line each 1 iterations instead of 2"),
         ({"iterations": 3}, "will be rejected"),
