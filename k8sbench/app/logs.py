@@ -7,17 +7,16 @@ import datetime
 import heapq
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Stop
-from k8sbench.model import times
-from k8sbench.model.errors import Interrupted, NotFound, Unreachable
+from k8sbench.model.errors import Interrupted, NotFound
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.limits import FILE_SECONDS, SERVER_SECONDS
 from k8sbench.model.plan import RunPlan
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Store
-
-T = TypeVar("T")
-
-AWAY_SECONDS = 120.0
-"""For which one that was read may be away: it may be upgraded, or moved to another node."""
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,31 +168,16 @@ class _Reader:
             while True:
                 # The state first and the files after it: nothing is written once it is final.
                 is_last = run.phase.final or not self._follow
-                self._open(stack, tails, self._answered(lambda: copies.take("logs")))
+                self._open(stack, tails, copies.take("logs"))
                 self._emit(list(tails.values()), to_end=is_last)
                 if is_last:
                     break
                 time.sleep(SERVER_SECONDS)
-                run = self._answered(state)
+                run = state()
         if not tails:
             self.note(f"Run {run.run_id} has no logs there.")
         if self._follow:
             self._note_end(run)
-
-    def _answered(self, ask: Callable[[], T]) -> T:
-        """Ask the collector; one that is followed may be away for a while, which is noted."""
-        until, is_noted = time.monotonic() + AWAY_SECONDS, False
-        while True:
-            try:
-                return ask()
-            except Unreachable as error:
-                if not self._follow or time.monotonic() >= until:
-                    raise
-                if not is_noted:
-                    tried = times.duration(AWAY_SECONDS)
-                    self.note(f"warning: {error.message} Trying again for {tried}.")
-                is_noted = True
-                time.sleep(SERVER_SECONDS)
 
     def _open(
         self, stack: contextlib.ExitStack, tails: dict[Path, LogTail], paths: Sequence[Path]

@@ -192,6 +192,4 @@ def _pool_site(
 
     loaded = pools.load(request.pools_file, published=published)
     pool = loaded.pool(request.node_pool)
-    if request.pull_secrets:
-        pool = msgspec.structs.replace(pool, image_pull_secrets=request.pull_secrets)
     return Site(backend="kubernetes", pool=pool, images=image_table.load()), loaded.source

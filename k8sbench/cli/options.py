@@ -28,24 +28,7 @@ Decorator = Callable[[Any], Any]
 
 LONGEST_SECONDS = 366 * 86400.0
 """Of any length of time that is typed: a year."""
-TRAINING_HEADING = "Training to an accuracy"
 TYPED = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
-
-
-class SubmitCommand(click.Command):
-    """A command whose help has the options of a training under a heading of their own."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the other options, then those of a training."""
-        sections: dict[str, list[tuple[str, str]]] = {"Options": [], TRAINING_HEADING: []}
-        for param in self.get_params(ctx):
-            row = param.get_help_record(ctx)
-            if row is not None:
-                is_training = param.name in request.TRAINING_FLAGS
-                sections[TRAINING_HEADING if is_training else "Options"].append(row)
-        for heading, rows in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows)
 
 
 def _target(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:

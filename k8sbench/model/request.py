@@ -68,7 +68,6 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """As they are typed; :func:`k8sbench.model.speed_options.parse` reads them."""
     image: str | None = None
     image_registry: str | None = None
-    pull_secrets: tuple[str, ...] = ()
     node_pool: str | None = None
     pools_file: str | None = None
     queue: str | None = None
@@ -205,12 +204,6 @@ CASE_FLAGS = {
     "image": Flag("Container image.", "NAME:TAG", cluster_only=True),
     "image_registry": Flag(
         "Registry and path of your own images (docs/images.md).", "HOST/PATH", cluster_only=True
-    ),
-    "pull_secrets": Flag(
-        "Secret to pull the image with, instead of the pool's; may be repeated.",
-        "NAME",
-        names=("--image-pull-secret",),
-        cluster_only=True,
     ),
     "node_pool": Flag("Node pool; default: that of the pools file.", "NAME", cluster_only=True),
     "pools_file": Flag("Pools file.", "FILE", names=("--pools",), cluster_only=True),

@@ -33,8 +33,6 @@ class FamilyLog:
         """Known once the first item came; still None at the end of a foreign log."""
         self.looks_like: tuple[Family, int, str] | None = None
         """Family, line number and text of the first record of a family that was not asked for."""
-        self.head_of: Family | None = None
-        """Family whose program began the log, where it holds no record of any candidate."""
         self._lines = UniqueLines(blocks)
         self._candidates = candidates
 
@@ -66,7 +64,6 @@ class FamilyLog:
                         yield _read(head.reader, number, later, later_source)
                     yield from self._rest(head.family, head.reader)
                     return
-        self.head_of = next((h.family for h in heads.values() if h.names_program), None)
 
     @property
     def empty(self) -> bool:
@@ -177,7 +174,6 @@ class _Head:
         self.family = family
         self.reader = family.reader()
         self.wanted = wanted
-        self.names_program = False
         self._items: list[Item] = []
         self._found: list[Item] = []
 
@@ -189,7 +185,6 @@ class _Head:
         if not self.wanted:
             return False
         facts = list(self.reader.head(line, text, source))
-        self.names_program |= any(fact.name == "program" for fact in facts)
         if len(self._items) < HEAD_ITEMS:
             self._items += facts
             self._items += self._found

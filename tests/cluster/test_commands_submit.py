@@ -176,16 +176,14 @@ def test_no_more_jobs_go_on_at_once_than_parallel_says(shell: Shell) -> None:
 # -- what pods get ----------------------------------------------------------------------------
 
 
-def test_image_and_secrets_reach_the_pods_and_the_trainers_go_with_the_job(
+def test_an_image_reaches_the_pods_and_the_trainers_go_with_the_job(
     shell: Shell,
 ) -> None:
-    words = ("--image=example.invalid/torch:1", "--image-pull-secret=mine")
-    shell.submit("imaged", "--node-pool=endless", "--detach", *words)
+    shell.submit("imaged", "--node-pool=endless", "--detach", "--image=example.invalid/torch:1")
     until(lambda: len(pods_of(shell.namespace, "imaged")) == 2, "two pods")
     for pod in pods_of(shell.namespace, "imaged"):
         (container,) = pod["spec"]["containers"]
         assert container["image"] == "example.invalid/torch:1"
-        assert pod["spec"]["imagePullSecrets"] == [{"name": "mine"}]
     trainers = shell.namespace.get("configmap", "imaged")
     job = shell.namespace.get("pytorchjob", "imaged")
     (owner,) = trainers["metadata"]["ownerReferences"]

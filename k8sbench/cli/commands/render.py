@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import click
 
 from k8sbench.app import render
-from k8sbench.cli.options import SubmitCommand, request_options
+from k8sbench.cli.options import request_options
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.request import CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
 from k8sbench.ports import Manifest
 
 
-@click.command(cls=SubmitCommand)
+@click.command()
 @request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
 @click.option("--set", "set_name", default="example", help="Name of the set; default: example.")

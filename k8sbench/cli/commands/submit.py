@@ -11,7 +11,7 @@ from k8sbench.app import submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.commands import render
-from k8sbench.cli.options import SubmitCommand, request_options, rows_option
+from k8sbench.cli.options import request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.diagnose.preflight.check import NOT_TRIED
@@ -21,7 +21,7 @@ from k8sbench.model.request import FLAGS, SubmitRequest
 from k8sbench.model.run import Run
 
 
-@click.command(cls=SubmitCommand)
+@click.command()
 @request_options(FLAGS)
 @rows_option
 def command(request: SubmitRequest, output_format: str) -> int:

@@ -166,16 +166,13 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
         yield rules.ITERATIONS_MISSING.finding(text, missing.places)
     repeated = rank.odd["repeated"].count + rank.odd["copied"].count
     if repeated:
-        text = (
-            "Training lines of the same iterations come more than once and count once."
-            + _repeats(case.log)
-        )
+        text = "Training lines of the same iterations come more than once and count once."
         places = [*rank.odd["repeated"].places, *rank.odd["copied"].places]
         yield rules.REPEATED_LINES.finding(text, places)
     if rank.odd["redone"] or case.log.restarts:
         again = f", {_times(rank.odd['redone'].count)} going back" if rank.odd["redone"] else ""
         yield rules.RESTARTED.finding(
-            f"The run was restarted{again}.{_repeats(case.log)}",
+            f"The run was restarted{again}.",
             [*case.log.restarts, *rank.odd["redone"].places],
         )
     if rank.tally.coarse:
@@ -184,14 +181,6 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"{rank.tally.coarse.count} of the records; they count in the sums alone."
         )
         yield rules.RUNNING_MEAN_COARSE.finding(text, rank.tally.coarse.places)
-
-
-def _repeats(log: LogFacts) -> str:
-    """Of several files as one run: which of them gave the figure."""
-    if not log.repeats:
-        return ""
-    gave = ", ".join(file for file in log.files if file not in log.repeats)
-    return f" The figure is of {gave}; all of {', '.join(log.repeats)} is in it already."
 
 
 def _loss(rank: RankRecords) -> Iterator[Finding]:

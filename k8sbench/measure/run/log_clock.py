@@ -18,6 +18,7 @@ from k8sbench.measure.run import rules, selection
 from k8sbench.measure.run.occurrences import MANY, Occurrence
 from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.measure.run.tally import Stamped, Tally
+from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
 
@@ -302,18 +303,11 @@ def factor(ratio: float | None, gpus: int, shape: Shape) -> str:
         return ""
     far = max(ratio, 1 / ratio)
     whole = round(far)
-    if whole < 2 or abs(far / whole - 1) > EXACT:
+    # The rate of a whole job follows from more GPUs than were given, of some, or of one of them.
+    is_likely = whole == gpus or (shape.per == "job" and (ratio < 1 or gpus % whole == 0))
+    if whole < 2 or abs(far / whole - 1) > EXACT or not is_likely:
         return ""
-    if whole == gpus:
-        return (
-            f" The factor is {whole}, the number of GPUs: check --gpus, and whether the printed "
-            "rate is one card's or the job's (per)."
-        )
-    if shape.per == "card":
-        return ""
-    if gpus % whole == 0:
-        return (
-            f" The factor is {whole}: of {gpus} GPUs these may be the GPUs of a node, or the "
-            "number of nodes. Check --gpus and per."
-        )
-    return f" The stamps fit {gpus * whole} GPUs: check --gpus." if ratio < 1 else ""
+    return (
+        f" The factor is {whole}, with {counted(gpus, 'GPU')} given: check --gpus, and whether the"
+        " printed rate is one card's or the job's (per)."
+    )

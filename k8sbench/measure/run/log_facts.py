@@ -98,7 +98,6 @@ class LogFacts:
         self.files: list[str] = []
         self.empty = True
         self.looks_like: tuple[str, Family, int, str] | None = None
-        self.head_of: tuple[str, Family] | None = None
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         """Name → the values that the log states, the first one first, and where each stands."""
         self.ranks: dict[str, RankRecords] = {}
@@ -122,8 +121,6 @@ class LogFacts:
         """How often."""
         self.other_runs: list[tuple[str, list[Place]]] = []
         """What shows that the log holds another run, and the lines that do."""
-        self.shares: dict[str, dict[str, tuple[int, int]]] = {}
-        """File → rank → its records, and those of them that led further."""
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
         """By rank, those before its last record."""
@@ -152,9 +149,6 @@ class LogFacts:
             self._marks = self._marks.plus(restarts=1)
             self._anew = {}
         self.files.append(source.name)
-        before = {
-            source: (records.seen, records.all_records) for source, records in self.ranks.items()
-        }
         for items in log.batches():
             self.family = self.family or log.family
             for kind, some in itertools.groupby(items, type):
@@ -166,16 +160,8 @@ class LogFacts:
         for records in self.ranks.values():
             records.settle()
         self.empty &= log.empty
-        self.shares[source.name] = {
-            rank: (records.seen - seen, records.all_records - further)
-            for rank, records in self.ranks.items()
-            for seen, further in [before.get(rank, (0, 0))]
-        }
-        if log.family is None:
-            if self.looks_like is None and log.looks_like is not None:
-                self.looks_like = (source.name, *log.looks_like)
-            if self.head_of is None and log.head_of is not None:
-                self.head_of = (source.name, log.head_of)
+        if log.family is None and self.looks_like is None and log.looks_like is not None:
+            self.looks_like = (source.name, *log.looks_like)
 
     def _blocks(self, source: OpenedLog) -> Iterator[str]:
         for block in source:
@@ -235,13 +221,6 @@ class LogFacts:
     def place(self, name: str) -> list[Place]:
         """Where the log states it."""
         return list(self.facts.get(name, {}).values())[:1]
-
-    @property
-    def repeats(self) -> list[str]:
-        """Files whose records are all of iterations that earlier files have."""
-        source = self.rank.source if self.rank else ""
-        shares = {file: by_rank.get(source, (0, 0)) for file, by_rank in self.shares.items()}
-        return [file for file, (seen, further) in shares.items() if seen and not further]
 
     @property
     def accuracy(self) -> AccuracyResult | None:

@@ -422,19 +422,12 @@ def _nothing_in(log: LogFacts) -> InputError:
             file=name,
             line=line,
         )
-    if log.head_of is not None:
-        name, family = log.head_of
-        return InputError(
-            f"begins like a log of {family.title} and holds no training line of it: "
-            "the run ended before its first, or another program wrote the log.",
-            "Give the complete log; other formats are declared in a benchmark's YAML file.",
-            file=name,
-        )
     families = ", ".join(FAMILIES)
     every = len(log.families) == len(FAMILIES)
     what = "any family" if every else f"{asked}, nor of any other family"
     return InputError(
         f"holds no training line of {what} ({families}).",
-        "Check that it is a training log; other formats are declared in a benchmark's YAML file.",
+        "Check that it is the complete log of a training; other formats are declared in a "
+        "benchmark's YAML file.",
         file=file,
     )

@@ -92,7 +92,6 @@ class RankRecords:
         self._rows: list[tuple[Record, int, int, int, float, float]] = []
         """These records: the columns of a :class:`RecordBatch`."""
 
-        self.seen = 0
         self.total: int | None = None
         """Planned iterations by the last record, whether it led further or not."""
         self.all_records = 0
@@ -107,7 +106,6 @@ class RankRecords:
         ``events``: an evaluation or a checkpoint lay between it and the record before.
         ``restart``: the program, or the file, began anew there.
         """
-        self.seen += 1
         self.total = record.total
         if self._pending is not None:
             first, self._pending = self._pending, None
@@ -163,7 +161,6 @@ class RankRecords:
         times = [stride * pace for pace in self._paces(records)]
         strides = (stride,) * count
         self._rows += zip(records, positions, strides, strides, times, passed, strict=True)
-        self.seen += count
         self.all_records += count
         if steps is None:
             self.distances.same(count)

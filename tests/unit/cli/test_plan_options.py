@@ -109,14 +109,3 @@ def test_a_configuration_file_s_paths_start_at_its_folder(cli: Cli, files: Path)
     assert command[command.index("--data") + 1] == f"{files}/pictures"
     assert "--target" not in command
     assert "evaluated every 1 · local" in reported
-
-
-def test_help_has_the_options_of_a_training_under_their_own_heading(
-    cli: Cli,
-) -> None:
-    for name in ("submit", "render"):
-        general, _, of_training = cli(name, "--help").out.partition("Training to an accuracy:")
-        assert "--mode [throughput|train]" in of_training
-        assert "--max-restarts N" in of_training
-        assert "--data " in general
-        assert "--data " not in of_training

@@ -129,7 +129,7 @@ def test_a_cluster_that_was_named_and_is_not_there_is_an_error_and_nothing_runs_
 
 CLUSTER_ONLY = (
     *("--namespace=team", "--context=a", "--kubeconfig=/no/such", "--node-pool=v100-32gb"),
-    *("--pools=/no/such", "--image-pull-secret=s", "--wait", "--keep", "--queue=q", "--gang"),
+    *("--pools=/no/such", "--wait", "--keep", "--queue=q", "--gang"),
     *("--image=a:b", "--image-registry=a/b", "--parallel=2", "--detach", "--dry-run=server"),
 )
 

@@ -148,26 +148,6 @@ def test_logs_are_followed_until_the_run_has_ended(
     assert not collector.asked, "no request was refused"
 
 
-def test_a_collector_that_is_away_for_a_while_loses_no_line(
-    collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away() -> None:
-        collector.is_away = True
-
-    def back() -> None:
-        collector.is_away = False
-        printed(archive, "master-0", "one")
-        archive.close()
-        collector.store.move("seg-1", step(Phase.SUCCEEDED, at=NOW + 3))
-
-    sink = follow(monkeypatch, away, lambda: None, lambda: None, back)
-    assert sink.lines == ["master-0: one"]
-    (note,) = [note for note in sink.notes if "Trying again" in note]
-    assert note == (
-        "warning: The collector cannot be read: The collector does not answer. Trying again for 2m."
-    )
-
-
 def test_one_that_stays_away_or_loses_the_run_ends_it(
     collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

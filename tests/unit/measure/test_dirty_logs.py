@@ -260,20 +260,10 @@ def test_the_same_files_apart_are_measured_each_for_itself() -> None:
         assert measured(log).verdict == "valid"
 
 
-def test_of_several_repeats_as_one_run_it_is_said_which_gave_the_figure() -> None:
+def test_of_several_repeats_as_one_run_the_first_gives_the_figure() -> None:
     found = repeats(*(run([0.5 + 0.1 * i] * 12, at=500 * i) for i in range(3)))
     assert found.rate == pytest.approx(8.0)
-    assert why(found, "restarted").endswith(
-        "The figure is of 1.log; all of 2.log, 3.log is in it already."
-    )
-    assert "The figure is of" not in why(
-        repeats(STEADY, run([0.5] * 3, first=110, at=90)), "restarted"
-    )
-    # A file without training lines repeats nothing.
-    again = run([0.5] * 12, at=500)
-    assert why(repeats(head(), STEADY, again, head()), "restarted").endswith(
-        "The figure is of 1.log, 2.log, 4.log; all of 3.log is in it already."
-    )
+    assert "restarted" in ids(found, "warn")
 
 
 def test_files_that_say_something_else_are_not_of_one_run() -> None:

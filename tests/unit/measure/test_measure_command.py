@@ -133,11 +133,6 @@ def test_the_log_of_another_family_says_which_format_to_give(logs: Path, cli: Cl
     assert "--format tsm" in cli("measure", "other.log", *BASE, code=2).err
 
 
-def test_a_head_without_training_is_distinguished(logs: Path, cli: Cli) -> None:
-    (logs / "head.log").write_text("MMSegmentation: 0.12.0+3e46c1b\n")
-    assert "ended before its first" in cli("measure", "head.log", *BASE, code=2).err
-
-
 def test_folders_and_packed_files_are_read(logs: Path, cli: Cli) -> None:
     folder = logs / "runs"
     folder.mkdir()

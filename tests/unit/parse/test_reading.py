@@ -44,12 +44,6 @@ def test_a_log_of_no_family_looks_like_nothing() -> None:
     assert not log.empty
 
 
-def test_a_head_without_a_record_tells_its_program() -> None:
-    log, found = read(["MMSegmentation: 0.12.0+3e46c1b"], "mmseg", "paddleseg")
-    assert found == []
-    assert log.head_of is FAMILIES["mmseg"]
-
-
 def test_facts_of_the_head_come_before_the_first_record_and_carry_their_line() -> None:
     _, found = read(["", "    samples_per_gpu=4,", "PyTorch: 1.7.1", MMSEG], "mmseg")
     facts = [item for item in found if isinstance(item, Fact)]
