@@ -117,7 +117,7 @@ def test_collect_takes_no_reason_that_does_not_exist(cli: Cli) -> None:
     assert "--accept nosuch: there is no such reason." in err
 
 
-@pytest.mark.parametrize("words", [[], ["baseline"], ["config"], ["store"]])
+@pytest.mark.parametrize("words", [[], ["baseline"], ["data"], ["store"]])
 def test_a_command_without_the_word_that_must_follow_prints_its_help(
     words: list[str], cli: Cli
 ) -> None:

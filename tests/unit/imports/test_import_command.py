@@ -105,7 +105,7 @@ def test_what_to_do_about_many_logs_is_said_once(logs: Path, cli: Cli) -> None:
     err = cli("import", "logs", *foreign.OF, "--set", "april", code=2).err
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 31
     assert err.count("k8sbench store remove march") == 1
-    assert err.count("  Check that it is a training log") == 1
+    assert err.count("  Check that it is the complete log") == 1
 
 
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
