@@ -157,11 +157,11 @@ class Cluster(Protocol):
         is returned after every line of every replica that the cluster still has.
         """
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        """Request the end of a job; its final transition follows. Returns at once; idempotent.
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        """Request the end of a job; its final transition follows. Idempotent.
 
-        With ``wait`` it returns when the request was answered, and raises :class:`BenchError` if
-        the job may not be ended.
+        Returns when the request was answered. Raises :class:`~k8sbench.model.errors.Unreachable` if
+        it was not, and another :class:`BenchError` if the job may not be ended.
         """
 
     def release(self, run_id: str) -> None:

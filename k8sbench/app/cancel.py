@@ -223,7 +223,7 @@ def _end_unrecorded(run: Run, access: ClusterAccess, note: Note, *, and_delete: 
         elif there.phase.final and not and_delete:
             note(f"The job of run {run_id} is {there.phase} already; it stays, with its logs.")
         elif not there.phase.final:
-            cluster.cancel(run_id, CAUSE, CAUSE_ID, wait=True)
+            cluster.cancel(run_id, CAUSE, CAUSE_ID)
             note(f"The job of run {run_id} is cancelled; lines that were not archived are lost.")
         if and_delete:
             _note_deleted(run_id, cluster.remove(run_id, force=True), note)

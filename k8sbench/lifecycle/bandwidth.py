@@ -14,7 +14,7 @@ from typing import get_args
 import msgspec
 
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
@@ -134,8 +134,12 @@ def run(
     def end(cause: str, cause_id: str) -> None:
         nonlocal is_ending
         if not is_ending:
-            is_ending = True
-            cluster.cancel(plan.run_id, cause, cause_id)
+            try:
+                cluster.cancel(plan.run_id, cause, cause_id)
+            except Unreachable as error:  # it is asked again
+                on_event(JobEvent(run_id=plan.run_id, note=str(error)))
+            else:
+                is_ending = True
 
     cluster.create(plan, manifests, folder)
     try:

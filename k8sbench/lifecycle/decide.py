@@ -117,7 +117,7 @@ def _of_existing(record: Record, view: View, now: float) -> Action:
     """Decide on a run whose job is followed."""
     wish = record.wish
     if wish is not None:
-        if view.asked_to_end_at < math.inf:
+        if view.is_end_answered:
             return Wait(view.asked_to_end_at + CANCEL_SECONDS, "its end")
         if view.is_read or now >= view.read_by:
             return Cancel(wish.cause, wish.cause_id or "cannot-start", is_asked_for=True)

@@ -55,7 +55,7 @@ LOOK_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
 """For the answer to a creation when k8sbench is asked to stop."""
 AGAIN_SECONDS = 2.0
-"""Until a quota is tried again that has no room for a job; twice as long each time."""
+"""Until a request is sent again that did not succeed; twice as long each time."""
 LONGEST_AGAIN = 30.0
 ABSENT_SECONDS = 5.0
 """Until a job is looked for again that may still come."""
@@ -423,7 +423,7 @@ class Executor:
             )
         followed.tries += 1
         again = Later(now + min(left_s, ABSENT_SECONDS))
-        followed.see(job=Missing(), effect=again, asked_to_end_at=math.inf)
+        followed.see(job=Missing(), effect=again, asked_to_end_at=math.inf, is_end_answered=False)
         self._lacking[run_id] = followed
 
     def _read_wishes(self) -> None:
@@ -571,9 +571,8 @@ class Executor:
             self._end(followed, attempts.refused(followed.run, error, now))
 
     def _create_later(self, followed: FollowedRun, why: Transition) -> None:
-        pause = min(AGAIN_SECONDS * 2.0 ** min(followed.tries, 10), LONGEST_AGAIN)
-        followed.tries += 1
-        followed.see(job=NotAsked(), effect=Later(self._context.clock() + pause))
+        followed.see(job=NotAsked())
+        self._try_later(followed)
         self._lacking[followed.run_id] = followed
         if followed.run.history[-1].cause != why.cause:
             self._move(followed, why)
@@ -632,39 +631,53 @@ class Executor:
     # -- a job is ended -------------------------------------------------------------------------
 
     def _cancel(self, followed: FollowedRun, cancel: decide.Cancel) -> None:
-        """Ask for the end of a job; where the cluster refuses it, the job goes on."""
+        """Ask for the end of a job; one for which there is no job yet is over without that."""
         run_id, now = followed.run_id, self._context.clock()
-        ask = partial(self._context.cluster.cancel, run_id, cancel.cause, cancel.cause_id)
         if followed.request is not None:  # it is still being read
             seconds = times.duration(requests.READ_SECONDS)
             self._note_unread(followed, f"that takes longer than {seconds}.")
-        if cancel.is_asked_for and self._survives:
-            self._ask(followed, "cancel", partial(ask, wait=True), self._take_cancelled)
-            return
         if not cancel.is_asked_for:
             wish = Wish(kind="cancel", at=now, cause=cancel.cause, cause_id=cancel.cause_id)
-            followed.note(wish=wish)
+            followed.note(wish=wish, is_own_wish=True)
             if self._survives:
                 # Where it cannot be recorded the job is to end all the more.
                 with contextlib.suppress(StoreError):
                     self._context.store.wish(run_id, wish)
         self._changed[run_id] = None
         if not isinstance(followed.view.job, NotAsked):
-            followed.see(asked_to_end_at=now)
-            ask()
+            followed.see(asked_to_end_at=min(now, followed.view.asked_to_end_at))
+            cluster = self._context.cluster
+            call = partial(cluster.cancel, run_id, cancel.cause, cancel.cause_id)
+            self._ask(followed, "cancel", call, self._take_cancelled)
 
     def _take_cancelled(self, followed: FollowedRun, answer: Future[None]) -> None:
+        """Take the answer; where the cluster refuses it, the job goes on."""
         error = answer.exception()
         if error is None:
-            followed.see(asked_to_end_at=self._context.clock())
+            followed.see(is_end_answered=True)
         elif not isinstance(error, BenchError):
             raise error
-        elif followed.run_id in self._runs:
+        elif followed.run_id not in self._runs:
+            return
+        elif not requests.is_refused(error):
+            if followed.tries == 0:
+                self._note_refusal(followed.run, error)
+            self._try_later(followed)
+        elif followed.record.is_own_wish:
+            followed.see(is_end_answered=True)
+            self._note_refusal(followed.run, error)
+        else:
             followed.note(wish=None)
-            if requests.is_refused(error):
-                with contextlib.suppress(StoreError):
-                    self._context.store.fulfilled(followed.run_id, "cancel")
+            followed.see(asked_to_end_at=math.inf)
+            with contextlib.suppress(StoreError):
+                self._context.store.fulfilled(followed.run_id, "cancel")
             self._on_refusal(followed.run, error)
+
+    def _try_later(self, followed: FollowedRun) -> None:
+        """Send a request again, each time after twice as long."""
+        pause = min(AGAIN_SECONDS * 2.0 ** min(followed.tries, 10), LONGEST_AGAIN)
+        followed.tries += 1
+        followed.see(effect=Later(self._context.clock() + pause))
 
     def _note_refusal(self, run: Run, error: BenchError) -> None:
         self._reporter.note(f"warning: run {run.run_id} could not be cancelled: {error}")
@@ -695,7 +708,8 @@ class Executor:
         followed.is_restarted, followed.tries = True, 0
         followed.printed, followed.read_until = {}, {}
         now = self._context.clock()
-        followed.see(job=NotAsked(), reported_at=now, is_read=True, asked_to_end_at=math.inf)
+        followed.see(job=NotAsked(), reported_at=now, is_read=True, is_end_answered=False)
+        followed.see(asked_to_end_at=math.inf)
         self._changed[followed.run_id] = None
 
     def _leave_created(self, followed: FollowedRun) -> None:

@@ -74,7 +74,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     job: JobView
     effect: Effect = Idle()
     asked_to_end_at: float = math.inf
-    """When the cluster accepted that the job is to end, Unix seconds; infinite: it has not."""
+    """When the cluster was first asked to end the job, Unix seconds; infinite: it was not."""
+    is_end_answered: bool = False
+    """Whether the cluster has answered that."""
     is_read: bool = True
     """True once the logs printed before the request to end the job are archived, as far as is
     known."""
@@ -98,6 +100,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     run: Run
     wish: Wish | None = None
     """Why the job is to end; None: it is to run. It is on record, unless that failed."""
+    is_own_wish: bool = False
+    """Whether a rule of k8sbench wants it, and no user."""
     keep: bool = False
     """Whether the job and its pods stay on the cluster when they are over, or their time is."""
     wait: bool = False

@@ -349,21 +349,9 @@ class SimulatedCluster:
         job = self._read(run.run_id)
         return iter(() if job is None else job.printed(self._world.now))
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        """Cancel a job; without ``wait`` that goes on until the server has answered."""
-        if not wait:
-            self._process.effect("cancel")
-            self._world.spawn(lambda: self._insist(run_id, cause, cause_id))
-            return
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         self._ask("cancel")
         self._cancel(run_id, cause, cause_id)
-
-    def _insist(self, run_id: str, cause: str, cause_id: str) -> None:
-        while run_id in self.followed and not self._process.is_dead:
-            if self._world.now >= self._namespace.away_until:
-                self._cancel(run_id, cause, cause_id)
-                return
-            self._world.sleep(2.0)
 
     def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         job = self._namespace.job(run_id)

@@ -200,7 +200,7 @@ class Schedule:
         if context.store.claims.claim(run.run_id):
             collecting.cancel(run, context, Quiet(), Stop())
         else:
-            context.cluster.cancel(run.run_id, wish.cause, "cancelled", wait=True)
+            context.cluster.cancel(run.run_id, wish.cause, "cancelled")
 
     def _serve(self, context: RunContext) -> None:
         def find() -> list[Run]:

@@ -241,37 +241,22 @@ class KubernetesCluster:
             if until is not None and time.monotonic() >= until:
                 return ()
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
-        """Delete the job, or suspend it (``keep``), with the cause in an annotation.
-
-        For a job that is not followed here, or with ``wait``, a refusal raises :class:`BenchError`.
-        """
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+        """Delete the job, or suspend it (``keep``), with the cause in an annotation."""
         reason = {"cause": cause, "cause_id": cause_id, "at": self._clock()}
         followed = self._jobs.get(run_id)
-        if followed is None:
-            if (found := listing.find(self.api, run_id)) is not None:
-                try:
-                    kind, job = found
-                    self._cancelling.cancel(kind, run_id, job["metadata"]["uid"], reason)
-                except ApiFault as fault:
-                    raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
-            return
-        followed.is_unwanted = followed.is_unwanted or wait
-        if followed.ended_at is not None:
+        if followed is not None and followed.ended_at is None:
+            reported = followed.reported
+            is_failure = reported.unrecoverable and reported.cause_id == cause_id
+            reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
+        if followed is None or followed.ended_at is None:
+            try:
+                self._cancelling.cancel(run_id, followed, reason)
+            except ApiFault as fault:
+                raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
+        if followed is not None:
+            followed.is_unwanted = True
             self._queue.put(partial(self._reread, {run_id}))
-            return
-        reported = followed.reported
-        is_failure = reported.unrecoverable and reported.cause_id == cause_id
-        reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
-        refusal = self._cancelling.attempt(followed, reason) if wait else None
-        if refusal is not None and not refusal.passes:
-            raise self.api.explained(refusal, f"job {run_id} be cancelled") from refusal
-        if not wait or refusal is not None:
-            is_followed = partial(self._is_followed, run_id)
-            self._start(partial(self._cancelling.insist, followed, reason, is_followed))
-
-    def _is_followed(self, run_id: str) -> bool:
-        return run_id in self._jobs and not self._is_closed
 
     def release(self, run_id: str) -> None:
         """Stop following a job; it goes on."""

@@ -138,7 +138,7 @@ class LocalCluster:
     def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> None:
         """Do nothing: of a job that has ended nothing is left but its files."""
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:  # noqa: ARG002
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
         self.job(run_id).cancel(cause, cause_id)
 

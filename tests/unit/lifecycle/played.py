@@ -90,7 +90,7 @@ class FakeCluster:
                 return [self._told(run_id, event)]
         return []
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         self.cancelled.append((cause, cause_id))
         self.going_on[run_id] = deque([at(Phase.CANCELLED, cause, cause_id)])
 

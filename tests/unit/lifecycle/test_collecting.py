@@ -427,8 +427,7 @@ def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
 
 def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
     class Guarded(FakeCluster):
-        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
-            assert wait
+        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
             raise UsageError("No jobs are deleted on Fridays.")
 
     (run,) = detached(store)

@@ -245,9 +245,9 @@ def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
             self.script = (GONE,) if not self.marks else (at(Phase.RUNNING),)
             super().resume(run, marks)
 
-        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
             if self.script != (GONE,):
-                super().cancel(run_id, cause, cause_id, wait=wait)
+                super().cancel(run_id, cause, cause_id)
 
     cluster, wish = Late(), Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
     recorded(store)

@@ -156,7 +156,7 @@ def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: st
 
 def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
     record = Record(run=RUNS["Running"], wish=WISH)
-    view = View(job=Reported(), asked_to_end_at=NOW)
+    view = View(job=Reported(), asked_to_end_at=NOW, is_end_answered=True)
     assert isinstance(decide.decide(record, view, NOW + 1.0), decide.Wait)
     assert decide.advance(record, view, NOW + 1.0) is None
     left = decide.advance(record, view, NOW + decide.CANCEL_SECONDS)

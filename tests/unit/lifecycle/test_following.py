@@ -131,7 +131,7 @@ class Deaf(FakeCluster):
         super().__init__(at(Phase.RUNNING), outlives=True)
         self.now = 51.0
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         self.cancelled.append((cause, cause_id))
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:

@@ -167,7 +167,7 @@ def test_logs_that_cannot_be_read_do_not_keep_a_job_from_being_cancelled(
 
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run: Run) -> None:
     class Deaf(FakeCluster):
-        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
             pass
 
     wished, cluster = store.wish(run.run_id, CANCEL), Deaf(at(Phase.RUNNING), outlives=True)
@@ -185,7 +185,7 @@ def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
     store: Store, run: Run, refusal: BenchError, left: tuple[Wish, ...]
 ) -> None:
     class Refusing(Going):
-        def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
             self.going_on[run_id].append(at(Phase.RUNNING, "It goes on."))
             raise refusal
 
@@ -265,7 +265,7 @@ def test_a_run_that_waits_for_room_is_cancelled_without_a_job(store: Store) -> N
 class KilledWhenAsked(FakeCluster):
     """A cluster whose client is killed when it asks for a job's end."""
 
-    def cancel(self, run_id: str, cause: str, cause_id: str, *, wait: bool = False) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         raise Killed
 
 
