@@ -74,12 +74,10 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
     # Imported when the first run ends.
     from k8sbench.adapters.files import line_limit
     from k8sbench.lifecycle import measuring
-    from k8sbench.lifecycle.artifacts import kept_surroundings
 
     paths = {str(path): path.name for path in store.log_files(run.run_id)}
     logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))
-    surroundings = kept_surroundings(store, run.run_id)
-    return measuring.measure_run(run, logs, accept=accept, gaps=gaps, surroundings=surroundings)
+    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

@@ -30,13 +30,11 @@ def measure_run(
     *,
     accept: Sequence[str] = (),
     gaps: Sequence[LogGap] = (),
-    surroundings: Sequence[Finding] = (),
 ) -> Measurement:
     """Measure a run from the logs of its replicas, rank 0's first, against its plan.
 
     Logs in which there is nothing to measure are a rejected measurement, not an error: the run
-    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not, and
-    ``surroundings`` what was found beside it on its machine.
+    itself ended well, and what it left is on record. ``gaps`` are the lines that it has not.
     """
     expected = expectation.from_plan(run.plan, accept=tuple(accept))
     opened = list(logs)
@@ -49,7 +47,7 @@ def measure_run(
     # An attempt may have ended before its first line.
     restarts = max(found.restarts, run.restarts)
     found = msgspec.structs.replace(found, restarts=restarts)
-    more: list[Finding] = [*surroundings]
+    more: list[Finding] = []
     if gaps:
         first, *_ = kind_of(run.plan).names(run.plan.replicas)
         more.append(completeness.gaps_reason(found, gaps, first=first))

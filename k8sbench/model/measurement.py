@@ -24,10 +24,6 @@ SCHEMA = 2
 Verdict = Literal["valid", "rejected"]
 
 
-SURROUNDINGS = "surroundings.json"
-"""Artifact of a local run: what else used its machine, as findings of its measurement."""
-
-
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """Samples per second of the whole job over the window, by each estimator.
 

@@ -16,7 +16,7 @@ from unittest import mock
 import psutil
 import pytest
 
-from k8sbench.adapters.local import launch
+from k8sbench.adapters.local import launch, loopback
 from k8sbench.adapters.local.gpus import GPU, Inventory
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -478,17 +478,20 @@ def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., 
     assert start(VISIBLE).to_the_end().lines("master-0") == ["0,1,2"]
 
 
-def test_gpus_are_free_again_when_nothing_can_be_written_of_what_else_runs(
+def test_gpus_are_free_again_when_a_job_cannot_be_started(
     make_machine: Callable[..., Machine],
 ) -> None:
-    before = mock.Mock(side_effect=[OSError("No space left on device"), []])
-    machine = make_machine(inventory=lambda: FOUR, before=before)
+    machine = make_machine(inventory=lambda: FOUR)
     wanted: dict[str, Any] = {
         "replicas": 1,
         "gpus_per_replica": 3,
         "processes_per_replica": 3,
         "device": "cuda",
     }
-    with pytest.raises(JobFailed, match="No space left"):
+    no_room = OSError("No space left on device")
+    with (
+        mock.patch.object(loopback, "held_port", side_effect=no_room),
+        pytest.raises(JobFailed, match="No space left"),
+    ):
         machine.start(VISIBLE, **wanted)
     assert machine.run(VISIBLE, **wanted).lines("master-0") == ["0,1,2"]

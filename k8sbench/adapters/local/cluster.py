@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import k8sbench
-from k8sbench.adapters.local import gpus, loopback, manifest, programs, record, surroundings
+from k8sbench.adapters.local import gpus, loopback, manifest, programs, record
 from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
@@ -56,8 +56,6 @@ class LocalCluster:
         grace: float = GRACE,
         finish_grace: float = FINISH_GRACE,
         own_programs: bool = False,
-        before: surroundings.Look = surroundings.before,
-        during: surroundings.Look = surroundings.during,
     ) -> None:
         self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
@@ -67,10 +65,6 @@ class LocalCluster:
         self._finish_grace = finish_grace
         self._own_programs = own_programs
         """Whether commands of the user's own files are run: the user has confirmed them."""
-        self._before, self._during = before, during
-        self._watched: dict[str, surroundings.Watched] = {}
-        self._notes: list[JobEvent] = []
-        """What was found around the jobs before they started."""
         self._jobs: dict[str, LocalJob] = {}
         self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
         """GPUs in use, by run."""
@@ -118,18 +112,12 @@ class LocalCluster:
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return what has happened to the jobs, in order; see :mod:`.job`."""
         jobs = [job for job in self._jobs.values() if not job.is_over]
-        notes, self._notes = self._notes, []
-        for job in jobs:
-            notes += self._told(job.name, self._watched[job.name].look())
-        events = [*notes, *(event for job in jobs for event in job.read(0.0))]
+        events = [event for job in jobs for event in job.read(0.0)]
         if events or not jobs:
             return events
         if len(jobs) > 1:  # the others must not wait for the first
             seconds = SHARED_WAIT if seconds is None else min(seconds, SHARED_WAIT)
         return jobs[0].read(seconds)
-
-    def _told(self, run_id: str, sentences: Sequence[str]) -> list[JobEvent]:
-        return [JobEvent(run_id=run_id, note=f"warning: {text}") for text in sentences]
 
     def release(self, run_id: str) -> None:
         """End the job: no other process follows it."""
@@ -166,11 +154,6 @@ class LocalCluster:
             with contextlib.ExitStack() as held:  # ends what was started, should the next one fail
                 held.callback(self._taken.pop, plan.run_id, None)
                 assigned = self._assign(plan)
-                taken = self._taken[plan.run_id]
-                watched = surroundings.Watched(plan.run_id, taken, folder, self._during)
-                news = watched.take(self._before(plan.run_id, taken))
-                self._watched[plan.run_id] = watched
-                self._notes += self._told(plan.run_id, news)
                 mounts = (folder / MOUNTS).resolve()
                 for volume, files in job.files.items():
                     for name, content in files.items():

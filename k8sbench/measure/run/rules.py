@@ -215,12 +215,6 @@ GPU_CLOCKS = IntegrityRule(
 )
 """A GPU worked at a clock more than 10 % below the median of the job's GPUs; all ranks wait for the
 slowest."""
-GPU_IN_USE = IntegrityRule(
-    "gpu-in-use",
-    "warn",
-    "End it, or give other GPUs with CUDA_VISIBLE_DEVICES, and repeat the run.",
-)
-"""A process of others used a GPU of a local run before it started; the message names it."""
 GPUS_UNVERIFIED = IntegrityRule(
     "gpus-unverified",
     "warn",
@@ -245,13 +239,6 @@ LOADER_STALL = IntegrityRule(
 )
 """More than a tenth of the time was spent waiting for data; lines that hold an evaluation, a
 checkpoint or a restart do not count."""
-MACHINE_BUSY = IntegrityRule(
-    "machine-busy", "warn", "Wait until the machine is idle, and repeat the run."
-)
-"""Other programs kept a quarter of this machine's cores or more busy before a local run started."""
-MACHINE_SHARED = IntegrityRule("machine-shared", "warn", "Repeat the run alone.")
-"""Another run of k8sbench ran on the same GPUs or cores of this machine at the same time; the
-message names it."""
 MODEL_UNVERIFIED = IntegrityRule(
     "model-unverified", "warn", "Make sure that it is the benchmark's model."
 )
