@@ -44,8 +44,6 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
     """None where the cluster does not answer."""
     location: Location | None = None
     """None where no cluster is configured."""
-    manifests: dict[str, str] = {}
-    """What an administrator may apply, in YAML, by the id of the finding that it is for."""
 
     @property
     def is_ready(self) -> bool:
@@ -67,12 +65,7 @@ def examine(options: SubmitRequest, note: Note) -> Preflight:
         finding = checks.unreachable(error.message, error.action)
         return Preflight(findings=(finding,), location=location)
     findings = checks.findings(facts)
-    return Preflight(
-        findings=findings,
-        facts=facts,
-        location=location,
-        manifests=checks.manifests(facts, findings),
-    )
+    return Preflight(findings=findings, facts=facts, location=location)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
 EXPORTER_SECONDS = 30.0
 """The interval at which a DCGM exporter takes new values unless it is given another."""
-COUNTERS = "k8sbench-dcgm-counters"
 """The ConfigMap of fields that `k8sbench doctor` prints for exporters that lack some."""
 NO_FIGURE = 1e14
 """No metric is as large in any unit of the table; what DCGM writes for no value is, also scaled."""

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics.dcgm import DcgmSource
@@ -26,8 +25,7 @@ from k8sbench.cli.main import main
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 from k8sbench.model.kube import RUN_LABEL
 from k8sbench.model.run import Run
-from k8sbench.render import role
-from tests.harness.cluster import following
+from tests.harness.cluster import following, page_roles
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.prometheus import Exporter, wait
 from tests.tiers import ROOT
@@ -278,7 +276,7 @@ def test_without_an_exporter_nothing_more_is_asked(site: Site, opened: Open) -> 
     assert api_of(source).sender.requests == {"list pods": 2}
 
 
-def test_the_printed_role_binding_is_enough(site: Site, opened: Open, user: Path) -> None:
+def test_the_role_of_the_page_is_enough(site: Site, opened: Open, user: Path) -> None:
     site.exporter()
     run, source = site.run(), opened(user)
     source.follow(run, ["gpu-0"])
@@ -286,9 +284,7 @@ def test_the_printed_role_binding_is_enough(site: Site, opened: Open, user: Path
     # The user may list the pods of this namespace, and not read them.
     wait(lambda: "pods/proxy" in why(source, wanted), "the refusal is known")
     source.close()
-    who = f"system:serviceaccount:{site.namespace.name}:user"
-    text = role.metrics(templates.load(), user=who, namespace=site.namespace.name, service=None)
-    site.namespace.kubectl("apply", "--filename=-", given=text)
+    page_roles.grant(page_roles.EXPORTERS, site.namespace)
     source = opened(user)
     source.follow(run, ["gpu-0"])
     has(source, site.wanted(run), 1)

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.metrics import prometheus
 from k8sbench.adapters.metrics.discovery import CONFIG_MAP, KEY
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.model.gpu_metrics import SeriesQuery
-from k8sbench.render import role
-from tests.harness.cluster import following
+from tests.harness.cluster import following, page_roles
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import until
 
@@ -89,7 +87,7 @@ def test_who_may_not_look_for_it_has_a_reason_within_two_seconds(
         assert source.nodes() == ()
 
 
-def test_the_printed_role_binding_is_enough(
+def test_the_role_of_the_page_is_enough(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
@@ -97,13 +95,7 @@ def test_the_printed_role_binding_is_enough(
     url = f"http://prometheus-k8s.{namespace.name}.svc.cluster.local:9090"
     with found_by(user, url) as source:
         assert "may not get services/proxy" in why(source)
-        text = role.metrics(
-            templates.load(),
-            user=f"system:serviceaccount:{namespace.name}:user",
-            namespace=namespace.name,
-            service="prometheus-k8s:9090",
-        )
-        namespace.kubectl("apply", "--filename=-", given=text)
+        page_roles.grant(page_roles.PROMETHEUS, namespace, "prometheus-k8s:9090")
         following.until(lambda: "services/proxy" not in why(source))
         assert "no endpoints available for service" in why(source)
 

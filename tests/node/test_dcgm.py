@@ -11,8 +11,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from k8sbench.adapters.files import templates
-from k8sbench.render import role
+from tests.harness.cluster import page_roles
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.node import faults, image
@@ -98,7 +97,7 @@ def exporter(namespace: Namespace) -> dict[str, Any]:
 
 @pytest.fixture
 def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) -> Iterator[Programs]:
-    """A node with a GPU and its exporter, which the user may read by what doctor prints."""
+    """A node with a GPU and its exporter, which the user may read by the Role of the page."""
     shell = Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
     shell.program = ("-c", EVERY_HALF_SECOND)
     found = Programs(shell, **{RUN: variant(TRAINS)})
@@ -106,9 +105,7 @@ def programs(node_cluster: NodeCluster, namespace: Namespace, tmp_path: Path) ->
     pool = {**POOL, "name": "gpu", "gpus_per_node": 1, "gpu_model": "Tesla T4"}
     pools = {"default": "gpu", "pools": [{**pool, "selector": selector}]}
     shell.pools.write_text(json.dumps(pools))
-    who = f"system:serviceaccount:{namespace.name}:user"
-    printed = role.metrics(templates.load(), user=who, namespace=namespace.name, service=None)
-    namespace.kubectl("apply", "--filename=-", given=printed)
+    page_roles.grant(page_roles.EXPORTERS, namespace)
     with faults.gpus(node_cluster, NODE, count=1):
         namespace.create(exporter(namespace))
         namespace.wait("condition=Ready", f"pod/{EXPORTER}")

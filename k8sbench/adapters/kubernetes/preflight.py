@@ -38,7 +38,7 @@ from k8sbench.model.errors import Unreachable
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import counters, role
+from k8sbench.render import role
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -96,7 +96,6 @@ def ask(
         kinds=plurals,
         init_template=_init_template(api, answers["operator"]),
         role_file=str(ROLE),
-        counters=counters.text(),
         images=image_table.load(),
         **answers,
     )

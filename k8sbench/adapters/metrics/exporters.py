@@ -43,8 +43,8 @@ class VisibleExporters(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[KubeObject, ...] = ()
     why: str = ""
     """Where there are none: one sentence."""
-    refusal: str = ""
-    """The API server's message where the user may not look everywhere, and none is seen."""
+    is_refused: bool = False
+    """Whether the user may not look everywhere, and none is seen."""
 
 
 class ExporterFault(Exception):
@@ -60,14 +60,13 @@ def find(api: Api) -> VisibleExporters:
 
     Requests are sent once, so that a refusal is known at once.
     """
-    refusal, seen, refused = "", [], []
+    seen, refused = [], []
     for namespace in dict.fromkeys((None, api.place.namespace, *NAMESPACES)):
         try:
             pods = _listed(api, namespace)
         except ApiFault as fault:
             if fault.status != 403:
                 raise
-            refusal = refusal or fault.message
             refused.append(namespace or "all")
             continue
         if pods or namespace is None:
@@ -79,7 +78,7 @@ def find(api: Api) -> VisibleExporters:
         why="You may not list the pods of all namespaces to find DCGM exporters: there is none in"
         f" {', '.join(seen) or 'any that you may see'}, and {', '.join(refused[1:]) or 'no other'}"
         " may not be looked into.",
-        refusal=refusal,
+        is_refused=True,
     )
 
 

@@ -51,9 +51,8 @@ class Way(NamedTuple):
 class PrometheusFault(Exception):
     """There is no answer: one sentence that says why."""
 
-    def __init__(self, message: str, way: Way | None = None, *, is_refusal: bool = False) -> None:
+    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
         super().__init__(message)
-        self.way = way
         self.is_refusal = is_refusal
         """Whether the user lacks a permission."""
 
@@ -131,12 +130,12 @@ def ask(
             last = fault if last is None or fault.status is not None else last
             if not again or time.monotonic() + _PAUSE > again_until:
                 why, is_refusal = _explained(way, last), last.status == 403
-                raise PrometheusFault(why, way, is_refusal=is_refusal) from last
+                raise PrometheusFault(why, is_refusal=is_refusal) from last
         time.sleep(_PAUSE)
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":
         why = shortened(f"{reply.error_type}: {reply.error}")
-        raise PrometheusFault(f"{way.name} refuses the query ({why}).", way)
+        raise PrometheusFault(f"{way.name} refuses the query ({why}).")
     return _decoded(way, lambda: _ROWS.decode(reply.data)).result, reply.warnings
 
 
@@ -180,8 +179,7 @@ def _decoded(way: Way, decode: Callable[[], T]) -> T:
         return decode()
     except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
         raise PrometheusFault(
-            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be.",
-            way,
+            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be."
         ) from error
 
 

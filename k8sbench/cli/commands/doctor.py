@@ -130,8 +130,6 @@ def _write_findings(done: Preflight) -> None:
         for finding in done.findings
     ]
     output.write_table(COLUMNS, rows)
-    for check, manifest in done.manifests.items():
-        output.write(f"\n# {check}\n{manifest}")
     count = Counter(finding.severity for finding in done.findings)
     counts = ", ".join(f"{count[severity]} {severity}" for severity in LEVELS)
     output.note(f"{'ready' if done.is_ready else 'not ready'}: {counts}")
@@ -144,7 +142,7 @@ def _write_document(done: Preflight, outcome: Bandwidth | None) -> None:
             "level": LEVELS[finding.severity],
             "message": finding.sentence,
             "action": finding.action,
-            "manifest": done.manifests.get(finding.id) if finding.severity != "ok" else None,
+            "manifest": None,  # no release prints one any more; readers of schema 2 expect it
         }
         for finding in done.findings
     ]

@@ -53,13 +53,6 @@ def findings(facts: PreflightFacts) -> tuple[Finding, ...]:
     return tuple(finding for check in CHECKS for finding in check.findings(facts))
 
 
-def manifests(facts: PreflightFacts, findings: tuple[Finding, ...]) -> dict[str, str]:
-    """Return what an administrator may apply for findings, in YAML, by their ids."""
-    warned = {finding.id for finding in findings if finding.severity != "ok"}
-    texts = metrics_checks.manifests(facts).items()
-    return {check: text for check, text in texts if text is not None and check in warned}
-
-
 def unreachable(message: str, action: str) -> Finding:
     """The one finding of a cluster that does not answer."""
     return Finding(id="api-server", severity="fail", sentence=message, action=action or None)

@@ -127,8 +127,6 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Names of DCGM's fields that k8sbench reads."""
     fault: str = ""
     """Why it cannot be read, without a full stop; empty: it can."""
-    role: str | None = None
-    """The Role and RoleBinding that are missing, in YAML; None where that is not the fault."""
 
 
 class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,8 +189,6 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """The permissions that k8sbench uses, and whether the user has them."""
     role_file: str
     """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
-    counters: str
-    """The ConfigMap of the fields that a DCGM exporter is to give, in YAML."""
     namespace: KubeObject | Unknown | None
     quotas: Sequence[KubeObject] | Unknown
     limit_ranges: Sequence[KubeObject] | Unknown

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.preflight.check import CheckResult, ok, warn
 from k8sbench.diagnose.preflight.facts import MetricsEndpoint, PreflightFacts
-from k8sbench.model.gpu_metrics import COUNTERS, METRICS
+from k8sbench.model.gpu_metrics import METRICS
 
-APPLY = "Have an administrator apply the Role and RoleBinding below"
+PAGE = "docs/gpu-metrics.md"
 
 
 def prometheus(facts: PreflightFacts) -> Iterator[CheckResult]:
@@ -17,8 +17,11 @@ def prometheus(facts: PreflightFacts) -> Iterator[CheckResult]:
     if endpoint is None:
         return
     if endpoint.fault:
-        action = "Name its address with --prometheus, or go on: exporters are read directly."
-        yield warn(f"{endpoint.fault}.", f"{APPLY}." if endpoint.role else action)
+        yield warn(
+            f"{endpoint.fault}.",
+            "Name its address with --prometheus, have its Role granted"
+            f" ({PAGE}), or go on: exporters are read directly.",
+        )
     elif endpoint.fields:
         yield ok(f"{endpoint.name} has GPU metrics.")
     else:
@@ -42,10 +45,10 @@ def exporters(facts: PreflightFacts) -> Iterator[CheckResult]:
             "Install NVIDIA's dcgm-exporter (the GPU operator does).",
         )
     elif endpoint.fault:
-        action = f"{APPLY}, where the exporters are." if endpoint.role else None
         yield warn(
             f"{endpoint.name}: {endpoint.fault}.",
-            action or "See why it does not answer, or go on without.",
+            f"Have the Role to read it granted ({PAGE}), see why it does not answer, or go on"
+            " without.",
         )
     elif not endpoint.fields:
         yield warn(f"{endpoint.name} has no GPU metrics.", "Look at the exporter's log.")
@@ -67,22 +70,12 @@ def fields(facts: PreflightFacts) -> Iterator[CheckResult]:
     if any(metric.is_wanted for metric in missing):
         yield warn(
             f"{source.name} lacks {names}.",
-            "Have an administrator give the exporter the counters below"
-            f" (DCGM_EXPORTER_CONFIGMAP_DATA=NAMESPACE:{COUNTERS}; of the GPU operator"
-            f" dcgmExporter.config.name={COUNTERS}). PROF fields need a GPU that has them.",
+            f"Have an administrator add them to the exporter's counters ({PAGE}). PROF fields need"
+            " a GPU that has them.",
         )
     else:
         lacks = f" but {names}" if missing else ""
         yield ok(f"{source.name} has every field that k8sbench reads{lacks}.")
-
-
-def manifests(facts: PreflightFacts) -> dict[str, str | None]:
-    """Return what an administrator may apply, in YAML, by the check that warns of it."""
-    return {
-        "prometheus": None if facts.prometheus is None else facts.prometheus.role,
-        "gpu-metrics": None if facts.exporters is None else facts.exporters.role,
-        "gpu-metrics-fields": facts.counters,
-    }
 
 
 def _source(facts: PreflightFacts) -> MetricsEndpoint | None:

@@ -20,7 +20,6 @@ from k8sbench.diagnose.preflight.facts import (
 )
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
-from k8sbench.render import counters
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 REQUEST = DoctorRequest(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
@@ -105,7 +104,7 @@ def read(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
 
 
 def refused(name: str = "DCGM exporters") -> MetricsEndpoint:
-    return MetricsEndpoint(name=name, fault="You may not list pods", role="kind: Role\n")
+    return MetricsEndpoint(name=name, fault="You may not list pods")
 
 
 def denied(kind: str) -> Refusal:
@@ -135,7 +134,6 @@ READY = PreflightFacts(
     init_template=preflight.init_template(),
     access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),
     role_file="/k8sbench/role.yaml",
-    counters=counters.text(),
     namespace=namespace(**{ENFORCE: "restricted"}),
     quotas=(),
     limit_ranges=(),

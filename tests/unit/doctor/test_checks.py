@@ -9,12 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from k8sbench.diagnose.preflight import capacity_checks, checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Refusal, Unknown
 from k8sbench.model.finding import Finding
-from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.pool import CPU_POOL, Rdma
 from tests.tiers import ROOT
 from tests.unit.doctor.clusters import (
@@ -412,22 +410,3 @@ def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:
     failing = {case.finding.split()[1] for case in CASES if case.finding.startswith("fail")}
     can_fail = {check for check, fails in rows if not fails.startswith("never")}
     assert can_fail == failing | essential
-
-
-def test_what_an_administrator_may_apply_is_given_for_warnings() -> None:
-    def given(**changes: Any) -> dict[str, str]:
-        changed = facts(**changes)
-        return checks.manifests(changed, checks.findings(changed))
-
-    assert given() == {}
-    assert given(prometheus=refused("P"))["prometheus"] == "kind: Role\n"
-    config_map = yaml.safe_load(given(prometheus=prometheus(DEFAULT))["gpu-metrics-fields"])
-    assert config_map["data"]["metrics"] == config_map["data"]["dcgm-metrics.csv"]
-    rows = [line.split(", ", 2) for line in config_map["data"]["metrics"].splitlines()]
-    assert {name for name, *_ in rows} == {m.dcgm[0].name for m in METRICS if m.dcgm}
-    assert {name for name, kind, _ in rows if kind == "counter"} == {
-        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
-        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-    }
-    assert {len(row) for row in rows} == {3}
-    assert not any("," in title for *_, title in rows)

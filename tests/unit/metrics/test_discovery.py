@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
-import yaml
 
-from k8sbench.adapters.files import templates
 from k8sbench.adapters.metrics import discovery
-from k8sbench.render import role, syntax
 
 
 def service(name: str, *ports: Any, space: str = "monitoring", **labels: str) -> dict[str, Any]:
@@ -87,41 +83,3 @@ def test_an_address_without_a_cluster_is_reached_itself() -> None:
     (way,) = discovery.named("http://prometheus.monitoring.svc:9090/prom/", None).ways
     assert way.api.place.server == "http://prometheus.monitoring.svc:9090/prom"
     assert (way.path, way.service) == ("/api/v1/query", None)
-
-
-def test_the_missing_role_binding_is_of_one_service_and_one_verb() -> None:
-    text = role.metrics(
-        templates.load(), user="ada: #1", namespace="monitoring", service="prometheus-k8s:web"
-    )
-    given, binding = yaml.safe_load_all(text)
-    assert given["rules"] == [
-        {
-            "apiGroups": [""],
-            "resources": ["services/proxy"],
-            "resourceNames": ["prometheus-k8s:web"],
-            "verbs": ["get"],
-        }
-    ]
-    assert binding["roleRef"]["name"] == given["metadata"]["name"]
-    assert [one["name"] for one in binding["subjects"]] == ["ada: #1"]
-    assert {one["metadata"]["namespace"] for one in (given, binding)} == {"monitoring"}
-
-
-def test_what_is_applied_for_one_user_or_service_leaves_that_of_others() -> None:
-    def printed(user: str, service: str | None) -> tuple[str, str, str]:
-        text = role.metrics(templates.load(), user=user, namespace="gpu", service=service)
-        given, binding = yaml.safe_load_all(text)
-        names = given["metadata"]["name"], binding["metadata"]["name"]
-        for name in names:
-            assert re.fullmatch(syntax.DNS_1123_SUBDOMAIN, name)
-            assert len(name) <= 253
-        return binding["roleRef"]["name"], *names
-
-    # Names that differ in what no object's name may have, and in what does not fit.
-    users = ["ada", "Ada", "ada@example.org", "ada-example.org", "艾达", "#", "a" * 300, "a" * 301]
-    for service in (None, "prometheus-k8s:web"):
-        assert len({printed(user, service)[2] for user in users}) == len(users)
-        assert {printed(user, service)[:2] for user in users} == {printed("ada", service)[:2]}
-    named = [printed("ada", service) for service in (None, "prometheus-k8s:web", "k8s:web")]
-    assert len({names[1] for names in named}) == len({names[2] for names in named}) == 3
-    assert named[0][2].startswith("k8sbench-dcgm-exporters-ada-")
