@@ -189,9 +189,9 @@ def _dry_run(
     manifests = tuple(one for _, of_case in rendered for one in of_case)
     if request.dry_run == "client" or target.api is None:
         return DryRun(manifests=manifests, checks=None)
-    from k8sbench.adapters.kubernetes import dry_run
+    from k8sbench.adapters.kubernetes import preflight
 
-    checks = [finding for case in rendered for finding in dry_run.check(target.api, *case)]
+    checks = [finding for case in rendered for finding in preflight.dry_run(target.api, *case)]
     return DryRun(manifests=manifests, checks=tuple(checks))
 
 

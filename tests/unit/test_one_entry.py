@@ -90,9 +90,9 @@ RECIPES: dict[str, Recipe] = {
         ),
     },
     "check of doctor": {
-        "k8sbench/diagnose/preflight/cluster_checks.py": (("def clock(", CHECK),),
+        "k8sbench/diagnose/preflight/cluster_checks.py": (("def namespace(", CHECK),),
         "k8sbench/diagnose/preflight/checks.py": (
-            ('    Check("clock"', '    Check("made-up", cluster_checks.made_up),\n'),
+            ('    Check("namespace"', '    Check("made-up", cluster_checks.made_up),\n'),
         ),
     },
     "integrity rule": {

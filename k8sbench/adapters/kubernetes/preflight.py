@@ -7,7 +7,6 @@ listed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +21,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.diagnose.preflight import claim_checks
+from k8sbench.diagnose.preflight import checks, claim_checks
 from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
@@ -35,9 +34,11 @@ from k8sbench.diagnose.preflight.facts import (
 )
 from k8sbench.model import sources
 from k8sbench.model.errors import Unreachable
+from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.plan import RunPlan
+from k8sbench.ports import Manifest
 from k8sbench.render import role
 
 T = TypeVar("T")
@@ -91,14 +92,33 @@ def ask(
         **msgspec.structs.asdict(storage(api, request)),
         server=api.place.server,
         why=api.why,
-        clock_ahead_s=time.time() - api.time(),
         groups=groups,
         kinds=plurals,
-        init_template=_init_template(api, answers["operator"]),
         role_file=str(ROLE),
         images=image_table.load(),
         **answers,
     )
+
+
+def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Finding]:
+    """Have the API server and the operator's webhook check the objects; then check the rest.
+
+    The operator creates the pods later: what the checks find of them is returned, without what is
+    ok. Raises :class:`~k8sbench.model.errors.BenchError` for a rejection.
+    """
+    for manifest in objects:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        try:
+            api.create(kinds.path(kind, api.place.namespace), manifest, dry_run=True)
+        except ApiFault as fault:
+            raise api.explained(fault, f"{kind} {name} be created") from fault
+    request = request_of(plan, api.place.namespace)
+    jobs = {manifest["kind"]: manifest for manifest in objects if manifest["kind"] in KINDS}
+    try:
+        facts = ask(api, request, jobs)
+    except ApiFault as fault:
+        raise api.explained(fault, "the cluster be looked at") from fault
+    return [finding for finding in checks.findings(facts) if finding.severity != "ok"]
 
 
 def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
@@ -236,16 +256,6 @@ def _operator(api: Api) -> KubeObject | None:
             raise
         # Listing all namespaces is forbidden; reading the usual one may be allowed.
         return api.find(kinds.path("Deployment", *operator.USUAL_PLACE))
-
-
-def _init_template(api: Api, deployment: KubeObject | Unknown | None) -> str | Unknown | None:
-    if deployment is None or isinstance(deployment, Unknown):
-        return None
-    source = operator.init_template_source(deployment)
-    if source is None:
-        return None
-    path = kinds.path("ConfigMap", deployment["metadata"]["namespace"], source.config_map)
-    return _answer(lambda: (api.find(path) or {}).get("data", {}).get(source.key))
 
 
 def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:

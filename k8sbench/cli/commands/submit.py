@@ -14,7 +14,6 @@ from k8sbench.cli.commands import render
 from k8sbench.cli.options import request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
-from k8sbench.diagnose.preflight.check import NOT_TRIED
 from k8sbench.lifecycle import records
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.request import FLAGS, SubmitRequest
@@ -69,9 +68,7 @@ def _print_dry_run(done: DryRun, output_format: str) -> int:
             output.note(f"    {finding.action}")
     failed = any(finding.severity == "fail" for finding in findings)
     if done.checks is not None and not failed:
-        tried = all(finding.id != NOT_TRIED for finding in findings)
-        takes = "it" if tried else "the job; whether it takes the pods is not known"
-        output.note(f"  The cluster takes {takes}. Nothing was created.")
+        output.note("  The cluster takes the job; nothing was created.")
     render.write(done.manifests, output_format)
     return Unreachable.exit_code if failed else 0
 

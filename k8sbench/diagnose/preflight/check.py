@@ -8,9 +8,6 @@ from typing import NamedTuple
 from k8sbench.diagnose.preflight.facts import PreflightFacts, UnknownFactError
 from k8sbench.model.finding import Finding, Severity
 
-NOT_TRIED = "not-tried"
-"""Id of the finding that says what a dry run could not try."""
-
 
 class CheckResult(NamedTuple):
     """What a check says of the facts."""

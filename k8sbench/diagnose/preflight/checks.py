@@ -22,14 +22,12 @@ SERVED = "the kinds of object that are served"
 OPERATOR = "the operator's Deployment, its flags and its version"
 CHECKS = (
     Check("api-server", cluster_checks.api_server, "the version of Kubernetes", is_essential=True),
-    Check("clock", cluster_checks.clock),
     Check("namespace", cluster_checks.namespace, "the namespace {namespace}"),
     Check("permissions", cluster_checks.permissions, "your permissions", is_essential=True),
     Check("job-kinds", operator_checks.job_kinds, SERVED, is_essential=True),
     Check("operator-webhook", operator_checks.webhook),
     Check("job-admission", operator_checks.admission),
     Check("operator", operator_checks.deployment, OPERATOR),
-    Check("operator-rate", operator_checks.rate),
     Check("pod-security", cluster_checks.pod_security),
     Check("operator-init-container", operator_checks.init_container),
     Check("quota", capacity_checks.quota, "the quotas of {namespace}"),

@@ -1,4 +1,4 @@
-"""Checks of what a run works with: API server, clock, namespace, permissions, queues, images."""
+"""Checks of what a run works with: API server, namespace, permissions, queues, images."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
 from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
-from k8sbench.model import times
 from k8sbench.model.image import TITLES, image_warning
 from k8sbench.model.kube import conditions, labels_of
 from k8sbench.render.security import security
 
 OLDEST, NEWEST, TESTED = (1, 28), (1, 34), (1, 33)
 """Kubernetes minors that are expected to work: the operator's own tests begin with 1.28."""
-CLOCK_SECONDS = 60.0
-"""Clocks that differ by less are no trouble: nothing that people read depends on it."""
 
 
 def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
@@ -31,20 +28,6 @@ def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield warn(
             f"{answers} k8sbench expects {oldest} to {newest}, and is tested with {tested}.",
             "Try one small run first: k8sbench submit resnet50 --replicas 1 --gpus 1.",
-        )
-
-
-def clock(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """This machine's clock agrees with the cluster's."""
-    seconds = facts.clock_ahead_s
-    if abs(seconds) < CLOCK_SECONDS:
-        yield ok("This machine's clock agrees with the API server's.")
-    else:
-        which = "ahead of" if seconds > 0 else "behind"
-        yield warn(
-            f"This machine's clock is {times.duration(abs(seconds))} {which} the API server's: ages"
-            " and remaining times are shown wrong.",
-            "Correct this machine's clock.",
         )
 
 

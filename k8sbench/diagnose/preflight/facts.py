@@ -169,8 +169,6 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """URL of the API server."""
     why: str
     """Why this cluster: ``context kind-a of ~/.kube/config``."""
-    clock_ahead_s: float = 0.0
-    """Seconds by which this machine's clock is ahead of the API server's."""
     version: str | Unknown
     """As the API server states it: ``v1.33.13``."""
     groups: Mapping[str, Sequence[str]] | Unknown
@@ -183,8 +181,6 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """Kind → the answer to the dry run of a job as k8sbench makes them."""
     operator: KubeObject | Unknown | None
     """The training operator's Deployment."""
-    init_template: str | Unknown | None
-    """The template that the operator was given for its init container; None: its own."""
     access: Mapping[Permission, bool] | Unknown
     """The permissions that k8sbench uses, and whether the user has them."""
     role_file: str

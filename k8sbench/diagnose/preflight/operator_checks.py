@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-import yaml
+from typing import Any
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
@@ -24,13 +22,7 @@ SELECTOR = "control-plane=kubeflow-training-operator"
 """Label of the Deployment in upstream's manifests."""
 USUAL_PLACE = ("kubeflow", "training-operator")
 """Namespace and name of the Deployment there."""
-QPS = "kube-api-qps"
-RATES = {QPS: 20, "kube-api-burst": 30, "controller-threads": 1}
-"""Flags that limit it, with their defaults."""
-JOBS_PER_SECOND = 1.2
-"""Jobs of 4 pods that the defaults above bring up in a second: measured, on an idle machine."""
 TEMPLATE_FILE = "/etc/config/initContainer.yaml"
-_PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
 OPERATOR = (1, 9)
 INSTALL = (
     "Install the training operator v1.9: kubectl apply --server-side -k"
@@ -125,48 +117,25 @@ def deployment(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"The training operator runs: {status}.")
 
 
-def rate(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """The operator may send enough requests to the API server."""
-    operator = known(facts.operator)
-    if operator is None:
-        return
-    rates = {name: number(operator, name, default) for name, default in RATES.items()}
-    set_to = " ".join(f"--{name}={value}" for name, value in rates.items())
-    times = rates[QPS] / RATES[QPS]
-    if times > 1:
-        yield ok(f"The operator may ask often: {set_to}.")
-        return
-    yield warn(
-        f"The operator may send few requests to the API server ({set_to}): it creates the pods of"
-        f" about {JOBS_PER_SECOND * times:.1f} jobs of 4 pods per second, and reports their states"
-        " late.",
-        "For many jobs at once start it with --kube-api-qps=400 --kube-api-burst=800"
-        " --controller-threads=8.",
-    )
-
-
 def init_container(facts: PreflightFacts) -> Iterator[CheckResult]:
     """The namespace lets the operator's init container in."""
-    template = facts.init_template
+    operator = facts.operator
     kinds = [kind.name for kind in kinds_of(facts.request.frameworks) if kind.init_container]
     if facts.enforced_level is None or not kinds:
         return
-    if facts.operator is None or isinstance(facts.operator, Unknown):
-        template = Unknown("the operator's Deployment could not be read")
     enforces = f"The namespace {facts.request.namespace} enforces restricted"
+    upstream = f"upstream's init container of the workers of a {kinds[0]} does not pass"
     action = "Give the operator the template of 'k8sbench doctor --init-template' (docs/doctor.md)."
     if facts.enforced_level != "restricted":
         yield ok("The operator's init container is not refused here: restricted is not enforced.")
-    elif isinstance(template, Unknown):
+    elif operator is None or isinstance(operator, Unknown):
         yield warn(
-            f"{enforces}, which upstream's init container of a {kinds[0]} does not pass; which one"
-            f" this operator has is not known ({template.why}).",
-            action,
+            f"{enforces}, which {upstream}; which one this operator has is not known.", action
         )
-    elif (problem := unrestricted(template)) is None:
-        yield ok("The operator's init container passes the restricted profile.")
+    elif has_init_template(operator):
+        yield ok("The operator was given a template of its own for its init container.")
     else:
-        yield fail(f"{enforces} and will refuse the workers of a {kinds[0]}: {problem}.", action)
+        yield fail(f"{enforces}, which {upstream}: they will be refused.", action)
 
 
 def gang(facts: PreflightFacts) -> Iterator[CheckResult]:
@@ -194,13 +163,6 @@ def _message(refusal: Refusal) -> str:
 # -- the Deployment ------------------------------------------------------------------------------
 
 
-class TemplateSource(NamedTuple):
-    """A key of a ConfigMap in the operator's namespace."""
-
-    config_map: str
-    key: str
-
-
 def flags(deployment: KubeObject) -> dict[str, str]:
     """Flags of the operator's process, by name without dashes; one without a value is ``true``."""
     container = _container(deployment)
@@ -212,12 +174,6 @@ def flags(deployment: KubeObject) -> dict[str, str]:
             is_switch = following.startswith("-")
             values[name] = value if has_value else "true" if is_switch else following
     return values
-
-
-def number(deployment: KubeObject, name: str, default: int) -> int:
-    """A flag that is a number; its default where it is not set, or cannot be read."""
-    text = flags(deployment).get(name, "")
-    return int(text) if text.isdecimal() else default
 
 
 def gang_scheduler(deployment: KubeObject) -> str | None:
@@ -249,52 +205,19 @@ def version(deployment: KubeObject) -> tuple[int, int] | None:
     return (int(tag[1]), int(tag[2])) if tag else None
 
 
-def init_template_source(deployment: KubeObject) -> TemplateSource | None:
-    """Where the template of its init container comes from; None: it uses the one built in.
+def has_init_template(deployment: KubeObject) -> bool:
+    """Whether the operator reads the template of its init container from a ConfigMap.
 
-    The operator reads a file, and takes its own template where there is none: the file is given
-    by a volume.
+    It takes its own, which has no security context, where there is no such file.
     """
     file = flags(deployment).get("pytorch-init-container-template-file", TEMPLATE_FILE)
-    folder, _, name = file.rpartition("/")
-    config_maps = {
-        volume["name"]: volume["configMap"]
-        for volume in deployment["spec"]["template"]["spec"].get("volumes", ())
-        if "configMap" in volume
-    }
-    for mount in _container(deployment).get("volumeMounts", ()):
-        if mount["name"] not in config_maps:
-            continue
-        if mount["mountPath"] == file and "subPath" in mount:
-            path = mount["subPath"]
-        elif mount["mountPath"].rstrip("/") == folder:
-            path = name
-        else:
-            continue
-        source = config_maps[mount["name"]]
-        keys = {item["path"]: item["key"] for item in source.get("items", ())}
-        return TemplateSource(source["name"], keys.get(path, path))
-    return None
-
-
-def unrestricted(template: str | None) -> str | None:
-    """What keeps pods with this init container from the restricted profile; None: nothing.
-
-    The pod itself says that it is not root and which seccomp profile it has; what is left is what
-    every container has to say for itself.
-    """
-    if template is None:
-        return "its init container has no security context"
-    try:
-        for container in yaml.safe_load(_PLACEHOLDER.sub("x", template)):
-            context, its = container.get("securityContext") or {}, "its init container"
-            if context.get("allowPrivilegeEscalation") is not False:
-                return f"{its} {container.get('name')} may escalate its privileges"
-            if "ALL" not in ((context.get("capabilities") or {}).get("drop") or ()):
-                return f"{its} {container.get('name')} does not drop all capabilities"
-    except (yaml.YAMLError, AttributeError, TypeError) as error:
-        return f"its init container's template cannot be read ({type(error).__name__})"
-    return None
+    volumes = deployment["spec"]["template"]["spec"].get("volumes", ())
+    config_maps = {volume["name"] for volume in volumes if "configMap" in volume}
+    return any(
+        mount["name"] in config_maps
+        and mount["mountPath"].rstrip("/") in (file, file.rpartition("/")[0])
+        for mount in _container(deployment).get("volumeMounts", ())
+    )
 
 
 def _container(deployment: KubeObject) -> Mapping[str, Any]:

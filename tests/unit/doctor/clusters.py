@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.files import image_table, pools
-from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
@@ -89,6 +88,12 @@ def limits(kind: str = "Container", **bounds: dict[str, str]) -> dict[str, Any]:
     return {"metadata": {"name": "small"}, "spec": {"limits": [{"type": kind, **bounds}]}}
 
 
+def without_template(operator: dict[str, Any]) -> dict[str, Any]:
+    """The same, with the template of the init container that is built in."""
+    del operator["spec"]["template"]["spec"]["volumes"]
+    return operator
+
+
 FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
 DEFAULT = tuple(name for name in FIELDS if name not in {"DCGM_FI_PROF_SM_ACTIVE", *FIELDS[-4:]})
 """About what an exporter has by default."""
@@ -131,7 +136,6 @@ READY = PreflightFacts(
     wrong_jobs={kind: denied(kind) for kind in ("PyTorchJob", "PaddleJob")},
     own_jobs={"PyTorchJob": None, "PaddleJob": None},
     operator=deployment(*QUICK),
-    init_template=preflight.init_template(),
     access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),
     role_file="/k8sbench/role.yaml",
     namespace=namespace(**{ENFORCE: "restricted"}),

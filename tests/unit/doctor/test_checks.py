@@ -32,6 +32,7 @@ from tests.unit.doctor.clusters import (
     read,
     refused,
     request,
+    without_template,
 )
 
 FORBIDDEN = Unknown("nodes is forbidden (403)")
@@ -85,6 +86,7 @@ def events(reason: str, message: str = "") -> dict[str, Any]:
     return {"claim_events": {"c": [other, {"reason": reason, "message": message}]}}
 
 
+PLAIN = without_template(deployment(*QUICK))
 NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
 NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "wrong_jobs": {}, "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
@@ -93,9 +95,6 @@ CASES = (
     Case("an older Kubernetes", "warn api-server", {"version": "v1.27.4"}),
     Case("a newer Kubernetes", "warn api-server", {"version": "v1.35.0"}),
     Case("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
-    Case("our clock is ahead", "warn clock", {"clock_ahead_s": 3600.0}),
-    Case("our clock is behind", "warn clock", {"clock_ahead_s": -90.0}),
-    Case("our clock agrees", "ok clock", {"clock_ahead_s": 8.0}),
     Case("no namespace", "fail namespace", {"namespace": None}),
     Case(
         "a namespace that is being deleted",
@@ -124,18 +123,16 @@ CASES = (
     Case("an operator without pods", "fail operator", {"operator": {**deployment(), "status": {}}}),
     Case("an old operator", "warn operator", {"operator": deployment(*QUICK, image="o:v1.7.0")}),
     Case("an operator without a Deployment", "warn operator", {"operator": None}),
-    Case("an operator with its defaults", "warn operator-rate", {"operator": deployment()}),
-    Case("a slower one", "warn operator-rate", {"operator": deployment("--kube-api-qps=10")}),
-    Case("upstream's init container", "fail operator-init-container", {"init_template": None}),
+    Case("upstream's init container", "fail operator-init-container", {"operator": PLAIN}),
     Case(
         "restricted, and an operator that is not seen",
         "warn operator-init-container",
-        {"operator": FORBIDDEN, "init_template": None},
+        {"operator": FORBIDDEN},
     ),
     Case(
         "baseline, and upstream's init container",
         "ok operator-init-container",
-        {"init_template": None, "namespace": namespace(**{ENFORCE: "baseline"})},
+        {"operator": PLAIN, "namespace": namespace(**{ENFORCE: "baseline"})},
     ),
     Case("restricted, and a pool with RDMA", "fail pod-security", {}, {"pool": RDMA}),
     Case(
@@ -379,7 +376,7 @@ def test_what_is_missing_is_reported_once() -> None:
 
 
 def test_paddle_alone_does_not_mind_the_init_container() -> None:
-    found = findings(request(frameworks=("paddle",)), init_template=None)
+    found = findings(request(frameworks=("paddle",)), operator=PLAIN)
     assert "operator-init-container" not in {one.id for one in found}
 
 

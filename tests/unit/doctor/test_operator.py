@@ -9,15 +9,7 @@ import yaml
 
 from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight import operator_checks
-from tests.harness.cluster.components import INIT_TEMPLATE
 from tests.unit.doctor.clusters import deployment
-
-UPSTREAM = """
-- name: init-pytorch
-  image: {{.InitContainerImage}}
-  imagePullPolicy: IfNotPresent
-  command: ['sh', '-c', 'nslookup {{.MasterAddr}}']
-"""
 
 
 @pytest.mark.parametrize(
@@ -42,10 +34,10 @@ def test_flags_may_stand_in_the_command() -> None:
 
 
 def test_of_several_containers_the_operator_s_is_read() -> None:
-    found = deployment("--kube-api-qps=50")
-    sidecar = {"name": "proxy", "args": ["--kube-api-qps=1"]}
+    found = deployment("--gang-scheduler-name=volcano")
+    sidecar = {"name": "proxy", "args": ["--gang-scheduler-name=none"]}
     found["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
-    assert operator_checks.number(found, "kube-api-qps", 20) == 50
+    assert operator_checks.gang_scheduler(found) == "volcano"
 
 
 @pytest.mark.parametrize(
@@ -61,66 +53,28 @@ def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int
     assert operator_checks.version(deployment(image=image)) == version
 
 
-def test_a_template_is_found_where_a_volume_puts_the_file() -> None:
-    assert operator_checks.init_template_source(deployment()) == operator_checks.TemplateSource(
-        "init-container", "initContainer.yaml"
-    )
-
-
 @pytest.mark.parametrize(
-    ("mount", "items", "args", "place"),
+    ("mount", "args", "has"),
     [
-        ({"mountPath": "/etc/other"}, [], [], None),
-        (
-            {"mountPath": "/etc/config/initContainer.yaml", "subPath": "template"},
-            [],
-            [],
-            operator_checks.TemplateSource("init-container", "template"),
-        ),
+        ({"mountPath": "/etc/config"}, [], True),
+        ({"mountPath": "/etc/other"}, [], False),
+        ({"mountPath": "/etc/config/initContainer.yaml", "subPath": "template"}, [], True),
         (
             {"mountPath": "/init/"},
-            [{"key": "mine", "path": "t.yaml"}],
             ["--pytorch-init-container-template-file=/init/t.yaml"],
-            operator_checks.TemplateSource("init-container", "mine"),
+            True,
         ),
     ],
 )
-def test_a_template_is_found_by_mount_key_and_flag(
-    mount: dict[str, Any],
-    items: list[Any],
-    args: list[str],
-    place: operator_checks.TemplateSource | None,
+def test_a_template_is_found_by_mount_and_flag(
+    mount: dict[str, Any], args: list[str], has: bool
 ) -> None:
     found = deployment(*args)
     pod = found["spec"]["template"]["spec"]
     pod["containers"][0]["volumeMounts"] = [{"name": "init", **mount}]
-    pod["volumes"][0]["configMap"]["items"] = items
-    assert operator_checks.init_template_source(found) == place
-
-
-@pytest.mark.parametrize(
-    "template", [preflight.init_template(), INIT_TEMPLATE.read_text()], ids=["ours", "the-tests'"]
-)
-def test_a_template_with_a_security_context_passes(template: str) -> None:
-    assert operator_checks.unrestricted(template) is None
-
-
-@pytest.mark.parametrize(
-    ("template", "why"),
-    [
-        (None, "has no security context"),
-        (UPSTREAM, "init-pytorch may escalate its privileges"),
-        (
-            UPSTREAM + "  securityContext: {allowPrivilegeEscalation: false}\n",
-            "init-pytorch does not drop all capabilities",
-        ),
-        ("- {", "cannot be read"),
-        ("just words", "cannot be read"),
-        ("", "cannot be read"),
-    ],
-)
-def test_any_other_template_does_not(template: str | None, why: str) -> None:
-    assert why in str(operator_checks.unrestricted(template))
+    assert operator_checks.has_init_template(found) == has
+    pod["volumes"] = [{"name": "init", "emptyDir": {}}]
+    assert not operator_checks.has_init_template(found)
 
 
 def test_our_template_is_what_the_operator_reads() -> None:
