@@ -22,9 +22,9 @@ def operator_deployment(
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "init-container"},
-        "data": {} if template is None else {"initContainer.yaml": template},
+        "data": {"initContainer.yaml": template or ""},
     }
-    namespace.create(config, _deployment(flags))
+    namespace.create(config, _deployment(flags, has_template=template is not None))
     try:
         namespace.wait("condition=Available", "deployment/training-operator")
         yield
@@ -33,13 +33,13 @@ def operator_deployment(
         namespace.kubectl("delete", *made, "--wait")
 
 
-def _deployment(flags: tuple[str, ...]) -> dict[str, Any]:
+def _deployment(flags: tuple[str, ...], *, has_template: bool) -> dict[str, Any]:
     container = {
         "name": "training-operator",
         "image": "example.invalid/training-operator:v1.9.3",
         "command": ["/manager"],
         "args": list(flags),
-        "volumeMounts": [{"name": "init", "mountPath": "/etc/config"}],
+        "volumeMounts": [{"name": "init", "mountPath": "/etc/config"}] if has_template else [],
     }
     volume = {"name": "init", "configMap": {"name": "init-container"}}
     return {
