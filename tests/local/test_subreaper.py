@@ -34,8 +34,6 @@ def make(tmp_path: Path) -> Iterator[Make]:
             folders=(f"{scratch}/temporary",),
             injected={},
             local={},
-            left_out=(),
-            places={},
         )
         made.append(Replica(launch, grace=5.0))
         return made[-1]

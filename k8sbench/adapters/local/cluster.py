@@ -2,7 +2,7 @@
 
 It runs the same manifests as Kubernetes would. Each replica is a process group of its own, in the
 environment that the training operator would have made. A ``local.json`` in the run's folder says
-what was started, with which variables, and what of the manifest was left out.
+what was started, and with which variables.
 """
 
 from __future__ import annotations

@@ -60,10 +60,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What the training operator would have set, with this machine's addresses."""
     local: dict[str, str]
     """What is set because the replicas share one machine."""
-    left_out: tuple[str, ...]
-    """Of the manifest: what describes the image, not this machine."""
-    places: dict[str, str]
-    """The container's path → this machine's."""
 
 
 def launches(
@@ -97,8 +93,11 @@ def _launch(
     # An image that brings the trainers along has them where a ConfigMap would put them.
     places.setdefault(TRAINERS_MOUNT, str(machine.library))
     operator = environment.injected(job, replica, LOOPBACK, machine.port, pod_ip=LOOPBACK)
-    of_image = [name for name, _ in replica.env if name in environment.OF_THE_IMAGE]
-    given = [(name, placed(value, places)) for name, value in replica.env if name not in of_image]
+    given = [
+        (name, placed(value, places))
+        for name, value in replica.env
+        if name not in environment.OF_THE_IMAGE
+    ]
     container = environment.resolved([*given, *operator])
     local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container)
     kept = environment.users_own(machine.environ)
@@ -111,11 +110,9 @@ def _launch(
     if search:
         environ["PYTHONPATH"] = ":".join(search)
     words = [placed(environment.expanded(word, container), places) for word in replica.command]
-    left_out = [f"variable {name}" for name in of_image]
     cwd = placed(replica.workdir, places) if replica.workdir else machine.home or scratch
     if cwd == replica.workdir:  # a folder of the image
         cwd = scratch
-        left_out.append(f"workingDir {replica.workdir}")
     return Launch(
         replica=replica.name,
         command=(machine.python if words[0] in PYTHONS else words[0], *words[1:]),
@@ -125,8 +122,6 @@ def _launch(
         folders=folders,
         injected={name: container[name] for name, _ in operator},
         local=local,
-        left_out=tuple(left_out),
-        places=places,
     )
 
 

@@ -1,8 +1,8 @@
-"""Reads a rendered job back: what its replicas run, and what does not apply to one machine.
+"""Reads a rendered job back: what its replicas run on one machine.
 
 Only the form that k8sbench renders is understood. What a machine without Kubernetes cannot honour
-(image, resources, node selection, security context) is listed in :attr:`Job.ignored`. A command or
-a variable that needs something of a cluster is refused.
+(image, resources, node selection, security context) is not read. A command or a variable that needs
+something of a cluster is refused.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import msgspec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import KINDS
 
-Kind = Literal["files", "scratch", "temporary", "machine", "absent"]
-"""What a mount is here: files of a ConfigMap; an empty folder of the replica's own; the same for
-``/tmp``, which stays the machine's for those who name it (a user's ``--data`` may lie there) and
-has TMPDIR instead; this machine's folder of the same name (``/dev/shm``); nothing."""
+Kind = Literal["files", "scratch", "machine", "absent"]
+"""What a mount is here: files of a ConfigMap; an empty folder of the replica's own; this machine's
+folder of the same name; nothing."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,23 +53,13 @@ class ManifestJob(msgspec.Struct, frozen=True, kw_only=True):
     """The leading one first."""
     files: dict[str, dict[str, bytes]]
     """Of the mounts of kind ``files``: volume → relative path → contents."""
-    ignored: tuple[str, ...]
-    """What the manifest says and this machine does not do, each in a few words."""
 
 
 LOOPBACK = "127.0.0.1"
 """Where the replicas of one machine meet."""
-# Paths inside the container.
-_EMPTY: dict[str, Kind] = {"/dev/shm": "machine", "/tmp": "temporary"}  # noqa: S108
-_INSTEAD: dict[Kind, str] = {
-    "temporary": "TMPDIR names a folder of the replica's own instead",
-    "machine": "the machine's own is used",
-    "absent": "absent",
-}
-
-# Fields that are carried out. Every other one is listed as ignored.
-_OF_POD = frozenset({"containers", "volumes"})
-_OF_CONTAINER = frozenset({"name", "command", "args", "env", "workingDir", "volumeMounts"})
+_OF_MACHINE = frozenset({"/dev/shm", "/tmp"})  # noqa: S108
+"""Paths inside the container that are this machine's: a user's ``--data`` may lie in ``/tmp``, and
+TMPDIR names a folder of the replica's own."""
 
 
 def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
@@ -80,8 +69,6 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
     configs = {
         object_["metadata"]["name"]: object_["data"] for object_ in manifests if object_ is not job
     }
-    handled = {kind.processes_field, kind.replicas_key}
-    ignored = [f"{job['kind']}: {field}" for field in sorted(spec.keys() - handled)]
     counts: dict[str, int] = {}
     replicas: list[ManifestPod] = []
     files: dict[str, dict[str, bytes]] = {}
@@ -90,8 +77,6 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
             continue
         group = spec[kind.replicas_key][type_]
         counts[type_] = group.get("replicas", 1)
-        if group.get("restartPolicy", "Never") != "Never":
-            ignored.append(f"{type_}: restartPolicy {group['restartPolicy']}")
         pod = group["template"]["spec"]
         container = next(
             object_ for object_ in pod["containers"] if object_["name"] == kind.container
@@ -105,7 +90,6 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
                 files[mount.volume] = {
                     item["path"]: data[item["key"]].encode() for item in source["items"]
                 }
-        ignored += _ignored(pod, container, mounts)
         replicas += [
             _replica(name, f"{type_.lower()}-{index}", container, mounts, node)
             for index in range(counts[type_])
@@ -117,7 +101,6 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
         counts=counts,
         replicas=tuple(replicas),
         files=files,
-        ignored=tuple(dict.fromkeys(ignored)),
     )
 
 
@@ -144,21 +127,6 @@ def _replica(
     )
 
 
-def _ignored(
-    pod: Mapping[str, Any], container: Mapping[str, Any], mounts: Sequence[Mount]
-) -> list[str]:
-    """List what of a pod's template this machine does not do."""
-    ignored = [f"pod: {field}" for field in sorted(pod.keys() - _OF_POD)]
-    for field in sorted(container.keys() - _OF_CONTAINER):
-        value = f" {container[field]}" if isinstance(container[field], str) else ""
-        ignored.append(f"container: {field}{value}")
-    return ignored + [
-        f"volume {mount.volume} at {mount.path}: {_INSTEAD[mount.kind]}"
-        for mount in mounts
-        if mount.kind in _INSTEAD
-    ]
-
-
 def _names(word: str, path: str) -> bool:
     return f"{word}/".startswith(f"{path.rstrip('/')}/")
 
@@ -169,7 +137,7 @@ def _mount(entry: Mapping[str, Any], volumes: Mapping[str, Any]) -> Mount:
     if "configMap" in volume:
         return Mount(path=path, volume=name, kind="files")
     if "emptyDir" in volume:
-        return Mount(path=path, volume=name, kind=_EMPTY.get(path, "scratch"))
+        return Mount(path=path, volume=name, kind="machine" if path in _OF_MACHINE else "scratch")
     return Mount(path=path, volume=name, kind="absent")
 
 

@@ -1,4 +1,4 @@
-"""``local.json`` in a run's folder: what was started, and how it differs from a cluster's job."""
+"""``local.json`` in a run's folder: what was started."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.local import environment, manifest
 from k8sbench.adapters.local import launch as launching
+from k8sbench.adapters.local import manifest
 from k8sbench.adapters.local.gpus import GPU
 
 RECORD = "local.json"
@@ -39,8 +39,7 @@ def describe(
     machine: launching.Machine,
     assigned: Sequence[Sequence[GPU]] | None,
 ) -> dict[str, Any]:
-    """Say what was started and how it differs from the job on a cluster."""
-    left_out = dict.fromkeys(name for launch in launches for name in launch.left_out)
+    """Say what was started."""
     return {
         "schema": 1,
         "job": f"{job.kind}/{job.name}",
@@ -48,14 +47,11 @@ def describe(
         "python": machine.python,
         "cores": machine.cores,
         "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
-        "ignored": [*job.ignored, *left_out],
-        "kept_of_the_user": sorted(environment.users_own(machine.environ)),
         "replicas": [
             {
                 "name": launch.replica,
                 "command": launch.command,
                 "cwd": launch.cwd,
-                "places": launch.places,
                 "injected": launch.injected,
                 "local": launch.local,
                 "gpus": [msgspec.to_builtins(gpu) for gpu in assigned[number]] if assigned else [],

@@ -56,7 +56,6 @@ def test_home_and_path_stay_the_users() -> None:
     first, _ = launches(plan())
     assert first.environ["HOME"] == "/home/user"
     assert first.environ["PATH"] == "/usr/bin"
-    assert "variable HOME" in first.left_out
 
 
 def test_every_replica_has_a_temporary_folder_of_its_own() -> None:
@@ -69,7 +68,6 @@ def test_every_replica_has_a_temporary_folder_of_its_own() -> None:
 def test_a_folder_of_the_image_is_left_out() -> None:
     first, _ = launches(plan(workdir="/workspace"))
     assert first.cwd == first.scratch
-    assert "workingDir /workspace" in first.left_out
 
 
 def test_a_folder_of_the_trainers_is_kept() -> None:
