@@ -39,7 +39,7 @@ def opened(
     if prometheus != NONE and (prometheus != AUTO or api is not None):
         from k8sbench.adapters.metrics import prometheus as at
 
-        sources.append(found := at.source(prometheus, api, clock=clock))
+        sources.append(found := at.source(prometheus, api))
         scraped = found.nodes
     if api is not None:
         from k8sbench.adapters.metrics.dcgm import DcgmSource

@@ -17,7 +17,6 @@ from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.model.gpu_metrics import SeriesQuery
 from tests.harness.cluster import following, page_roles
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import until
 
 WANTED = SeriesQuery(
     run_id="r",
@@ -61,13 +60,6 @@ def service(namespace: Namespace) -> None:
     )
 
 
-def is_the_only_one(namespace: Namespace) -> bool:
-    """Whether the services of namespaces that earlier tests have deleted are gone."""
-    named = "--field-selector=metadata.name=prometheus-k8s"
-    where = "--output=jsonpath={.items[*].metadata.namespace}"
-    return namespace.cluster.kubectl("get", "services", "-A", named, where) == namespace.name
-
-
 def publish(namespace: Namespace, url: str) -> None:
     head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
     namespace.create({**head, "data": {KEY: url}})
@@ -108,13 +100,12 @@ def test_an_address_that_the_chart_publishes_comes_first(namespace: Namespace, u
         )
 
 
-def test_who_may_list_services_finds_it(namespace: Namespace) -> None:
-    service(namespace)
-    until(lambda: is_the_only_one(namespace), "the end of other namespaces")
+def test_where_there_is_none_the_reason_says_how_to_name_one(namespace: Namespace) -> None:
     with found_by(namespace.cluster.kubeconfig) as source:
         began = time.monotonic()
-        said = why(source)
-        assert f"Prometheus {namespace.name}/prometheus-k8s:web answers 503: no endpoints" in said
+        assert why(source) == (
+            "The cluster has none of the usual services of a Prometheus; name it with --prometheus."
+        )
         assert time.monotonic() - began < 5
 
 

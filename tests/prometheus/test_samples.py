@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import pytest
 
-from k8sbench.adapters.metrics import prometheus, prometheus_api
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.model.gpu_metrics import METRICS, Gpu
 from tests.harness.prometheus import Samples
 from tests.prometheus.conftest import Start
@@ -158,17 +157,3 @@ def test_the_last_sample_is_there_one_interval_after_the_end(start: Start) -> No
     server = start(utilization(OURS))
     assert opened(server.url).settles_in(wanted()) == 30.0
     assert opened(server.url).settles_in(wanted({"other-0": None})) == 0.0
-
-
-def test_stamps_of_a_prometheus_whose_clock_is_wrong_are_corrected(start: Start) -> None:
-    server = start(utilization(OURS))
-    # The cluster's clock is 100 s behind, and so is the window.
-    behind = prometheus.source(server.url, None, clock=lambda: time.time() - 100)
-    found = behind.fetch(wanted(start=START - 100, end=END - 100))
-    assert "*" not in found.missing, found
-    (series,) = found.series
-    assert series.at[0] == pytest.approx(START - 100, abs=15)
-    assert series.at[-1] == pytest.approx(END - 100, abs=15)
-    assert series.values[0] in {0.97, 0.96}
-    (warning,) = found.warnings
-    assert f"The clock of Prometheus at {server.url} is 100 s ahead of the cluster's" in warning

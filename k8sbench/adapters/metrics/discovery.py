@@ -1,16 +1,16 @@
-"""Finds a cluster's Prometheus: the address that the chart publishes, else among its services."""
+"""Finds a cluster's Prometheus: the address that the chart publishes, else the usual services."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, KubeObject
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.metrics.http_config import ConfigFault
 from k8sbench.adapters.metrics.prometheus_api import (
     PrometheusFault,
@@ -24,28 +24,16 @@ T = TypeVar("T")
 
 CONFIG_MAP, KEY = "dlperf-prometheus", "url"
 """The ConfigMap of the run's namespace in which the chart publishes an address."""
-LABELS = (
-    ("app.kubernetes.io/name", ("prometheus", "kube-prometheus-stack-prometheus")),
-    ("operated-prometheus", ("true",)),
-    ("app", ("prometheus", "kube-prometheus-stack-prometheus", "prometheus-server")),
-)
-"""Labels of a Prometheus' service: the Prometheus operator's, the charts', older charts'."""
-NAMES = ("prometheus", "prometheus-k8s", "prometheus-server", "prometheus-operated")
-PORTS = ("web", "http-web", "https-web", "http", "https", "prometheus")
-"""Names of the port of its API, in the order in which they count."""
-NUMBER = 9090
 WELL_KNOWN = (
     ("monitoring", "kube-prometheus-stack-prometheus:9090"),
     ("monitoring", "prometheus-k8s:9090"),
     ("monitoring", "prometheus-operated:9090"),
     ("monitoring", "prometheus-server:80"),
     ("monitoring", "prometheus:9090"),
+    ("prometheus", "prometheus-operated:9090"),
     ("prometheus", "prometheus-server:80"),
 )
-"""Namespace and service, for users who may not list services."""
-MOST = 4
-"""Services that are tried where there are more."""
-_COMPONENTS = frozenset({"alertmanager", "pushgateway", "node-exporter", "kube-state-metrics"})
+"""Namespace and service of the Prometheus operator and of the usual charts, the likeliest first."""
 _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]+)?")
 
 
@@ -77,23 +65,19 @@ def named(url: str, api: Api | None) -> PrometheusCandidates:
 
 
 def in_cluster(api: Api) -> PrometheusCandidates:
-    """Find the cluster's; requests are sent once, so that a refusal is known at once."""
+    """Name the cluster's: what the chart publishes, or the usual ones."""
     try:
-        published = _published(api)
-        if published:
-            return named(published, api)
-        services, _ = api.list(kinds.path("Service"), keep=_kept, retry_s=0)
-        likely = candidates(services)[:MOST]
+        kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
+        published = str((kept.get("data") or {}).get(KEY, "")).strip()
     except ApiFault as fault:
-        if fault.status != 403:
+        if fault.status not in {403, 404}:
             return PrometheusCandidates(
                 why=f"No Prometheus can be looked for: {fault.message.rstrip('.')}."
             )
-        likely = list(WELL_KNOWN)
-    why = "" if likely else "The cluster has no service that is known as a Prometheus."
-    return PrometheusCandidates(
-        ways=tuple(proxied(api, space, service) for space, service in likely), why=why
-    )
+        published = ""
+    if published:
+        return named(published, api)
+    return PrometheusCandidates(ways=tuple(proxied(api, *place) for place in WELL_KNOWN))
 
 
 def first(places: PrometheusCandidates, ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
@@ -114,56 +98,10 @@ def first(places: PrometheusCandidates, ask: Callable[[Way], T], has: Callable[[
                 return answers[-1]
     if answers:
         return answers[0]
-    raise next((fault for fault in faults if fault.is_refusal), None) or (
-        faults[0] if faults else PrometheusFault(places.why)
-    )
-
-
-def candidates(services: Iterable[KubeObject]) -> list[tuple[str, str]]:
-    """Return namespace and service of what looks like a Prometheus, the likeliest first."""
-    likely = []
-    for service in services:
-        place, port = _likeness(service), _port(service["spec"].get("ports") or ())
-        if place is not None and port is not None:
-            about = service["metadata"]
-            likely.append((place, about["namespace"], f"{port[0]}{about['name']}:{port[1]}"))
-    return [(namespace, name) for _, namespace, name in sorted(likely)]
-
-
-def _published(api: Api) -> str:
-    try:
-        kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
-    except ApiFault as fault:
-        if fault.status not in {403, 404}:
-            raise
-        return ""
-    return str((kept.get("data") or {}).get(KEY, "")).strip()
-
-
-def _kept(service: KubeObject) -> KubeObject | None:
-    return None if _likeness(service) is None else service
-
-
-def _likeness(service: KubeObject) -> int | None:
-    """Return how likely a service is a Prometheus, less for more; None: it is none."""
-    about = service["metadata"]
-    labels: Mapping[str, str] = about.get("labels") or {}
-    component = labels.get("app.kubernetes.io/component", labels.get("component", ""))
-    # Those that the proxy reaches have pods behind them.
-    if component in _COMPONENTS or service["spec"].get("type") == "ExternalName":
-        return None
-    for place, (label, values) in enumerate(LABELS):
-        if labels.get(label) in values:
-            return place
-    return len(LABELS) if about["name"] in NAMES else None
-
-
-def _port(ports: Iterable[Mapping[str, object]]) -> tuple[str, object] | None:
-    """Return the scheme that the proxy is to use, and the port by its name or number."""
-    listed = list(ports)
-    known = [port for name in PORTS for port in listed if port.get("name") == name]
-    known += [port for port in listed if port.get("port") == NUMBER or len(listed) == 1]
-    if not known:
-        return None
-    name = str(known[0].get("name") or "")
-    return "https:" if name.startswith("https") else "", name or known[0]["port"]
+    if not faults:
+        raise PrometheusFault(places.why)
+    if all(fault.status == 404 for fault in faults) and len(faults) > 1:
+        raise PrometheusFault(
+            "The cluster has none of the usual services of a Prometheus; name it with --prometheus."
+        )
+    raise min(faults, key=lambda fault: (fault.status != 403, fault.status == 404))

@@ -1,7 +1,7 @@
 """The port ``MetricSource`` over Prometheus' HTTP API, of any server that speaks it.
 
-Which Prometheus there is, its clock and the nodes that it knows are asked once for all runs, and
-again after :data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
+Which Prometheus there is and the nodes that it knows are asked once for all runs, and again after
+:data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
 samples of these GPUs within the window, in pieces of less than 11,000 for each series. It does not
 take longer than :data:`SECONDS`, whatever Prometheus does.
 """
@@ -35,7 +35,7 @@ TRIED_SECONDS = 1.5
 KNOWN_SECONDS = 60.0
 """Until it is asked again which nodes it knows, or whether it answers."""
 FIND_SECONDS = 300.0
-"""Until it is looked again which services there are."""
+"""Until it is looked again what the chart publishes."""
 POINTS, SAMPLES = 10_000, 200_000
 """Of one series in one answer, and of all: about 6 MB."""
 PIECE_SECONDS, GROWTH = 300.0, 8.0
@@ -44,16 +44,12 @@ LOOK_BACK_SECONDS = 3600.0
 """How much of a long window shows which GPUs are the run's."""
 NODES_SECONDS = 300.0
 """How much of the time until now shows which nodes are known."""
-SKEW_SECONDS = 5.0
-"""Clocks that differ by less are taken for equal."""
 
 
 class _Reached(msgspec.Struct, frozen=True, kw_only=True):
     """The Prometheus that is asked."""
 
     way: Way
-    ahead: float
-    """Seconds by which its clock is ahead of the cluster's."""
     nodes: frozenset[str]
     """Of which it has GPU metrics now, without their domains."""
     interval: float
@@ -65,15 +61,8 @@ class PrometheusSource(MetricSource):
 
     name: SourceName = "prometheus"
 
-    def __init__(
-        self,
-        find: Callable[[], PrometheusCandidates],
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, find: Callable[[], PrometheusCandidates]) -> None:
         self._find = find
-        self._clock = clock
-        """The cluster's, Unix seconds."""
         self._finding = threading.Lock()
         self._found: PrometheusCandidates | None = None
         self._found_at = -math.inf
@@ -148,15 +137,10 @@ class PrometheusSource(MetricSource):
         )
 
     def _opened(self, way: Way, seconds: float) -> _Reached:
-        before = self._clock()
         rows, _ = prometheus_api.ask(way, promql.known_nodes(NODES_SECONDS), seconds)
-        # Without a time of ours it is evaluated at theirs.
-        theirs = rows[0].value[0] if rows else before
-        ahead = theirs - (before + self._clock()) / 2
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
-            ahead=ahead if abs(ahead) >= SKEW_SECONDS else 0.0,
             nodes=_nodes(rows),
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
@@ -166,18 +150,13 @@ class PrometheusSource(MetricSource):
         if wanted.end <= wanted.start:
             raise PrometheusFault("The run has no window in which GPU metrics could be read.")
         reached = self._known(deadline)
-        window = _Window(way=reached.way, wanted=wanted, ahead=reached.ahead)
-        if ahead := reached.ahead:
-            window.warnings[
-                f"The clock of {window.way.name} is {abs(ahead):.0f} s"
-                f" {'ahead of' if ahead > 0 else 'behind'} the cluster's; its stamps are corrected."
-            ] = None
+        window = _Window(way=reached.way, wanted=wanted)
         seconds = min(window.seconds, LOOK_BACK_SECONDS)
         every = promql.batches(wanted.nodes if wanted.namespace is not None else ())
         named = promql.batches(wanted.uuids)
         for pods, uuids in zip_longest(every, named, fillvalue=()):
             query = promql.owned(wanted.namespace, pods, uuids, seconds)
-            for row in self._ask(window, query, window.end, deadline):
+            for row in self._ask(window, query, window.wanted.end, deadline):
                 for label in promql.UUID_LABELS:
                     if row.metric.get(label):
                         window.uuids.setdefault(label, set()).add(row.metric[label])
@@ -187,9 +166,9 @@ class PrometheusSource(MetricSource):
         samples: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
         for label, known in window.uuids.items():
             for uuids in promql.batches(known):
-                at, seconds = window.end - window.seconds, PIECE_SECONDS
-                while at < window.end:
-                    end = min(at + seconds, window.end)
+                at, seconds = window.wanted.start, PIECE_SECONDS
+                while at < window.wanted.end:
+                    end = min(at + seconds, window.wanted.end)
                     # From Prometheus 3 on a range does not include its beginning.
                     query = promql.samples(label, uuids, end - at + 0.001)
                     rows = self._ask(window, query, end, deadline)
@@ -214,31 +193,22 @@ class PrometheusSource(MetricSource):
         return {
             Target(*(row.metric.get(name, "") for name in Target._fields))
             for some in promql.batches(instances)
-            for row in self._ask(window, promql.targets(some, seconds), window.end, deadline)
+            for row in self._ask(window, promql.targets(some, seconds), window.wanted.end, deadline)
         }
 
     def _nothing(self, window: _Window, wanted: SeriesQuery, deadline: float) -> str:
         """Say why there is nothing of the run's GPUs."""
         query = promql.nodes(min(window.seconds, NODES_SECONDS))
-        has = _nodes(self._ask(window, query, window.end, deadline))
+        has = _nodes(self._ask(window, query, wanted.end, deadline))
         who = window.way.name
         if not has:
             return f"{who} had no GPU metrics in the run's window: it scrapes no DCGM exporter."
-        ours = {node for node in wanted.nodes.values() if node is not None}
-        there = sorted(node for node in ours if attribution.short(node) in has)
-        if ours and not there:
-            return (
-                f"{who} has GPU metrics of {_some(has)}, and none of {_some(ours)}, where the run"
-                " was: no DCGM exporter is scraped there."
-            )
-        why = (
-            "the log does not name its GPUs"
-            if not wanted.uuids
-            else "none has a UUID that the run's log names"
-        )
+        ours = {attribution.short(node) for node in wanted.nodes.values() if node is not None}
+        if ours and not ours & has:
+            return f"{who} has no GPU metrics of the nodes where the run was, but of others."
         return (
-            f"{who} has GPU metrics of {_some(there or has)}, but none names the run's pods, and"
-            f" {why}: start the DCGM exporter with DCGM_EXPORTER_KUBERNETES=true."
+            f"{who} has GPU metrics, but none names the run's pods, or a UUID of its log: start the"
+            " DCGM exporter with DCGM_EXPORTER_KUBERNETES=true."
         )
 
     def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[Row]:
@@ -249,19 +219,13 @@ class PrometheusSource(MetricSource):
 
 
 class _Window(msgspec.Struct, kw_only=True):
-    """A run's window by Prometheus' clock, and what is known of it."""
+    """A run's window, and what is known of it."""
 
     way: Way
     wanted: SeriesQuery
-    ahead: float = 0.0
-    """Seconds by which Prometheus' clock is ahead."""
     uuids: dict[str, set[str]] = {}
     """Of the run's GPUs, by the label that has them."""
     warnings: dict[str, None] = {}
-
-    @property
-    def end(self) -> float:
-        return self.wanted.end + self.ahead
 
     @property
     def seconds(self) -> float:
@@ -270,7 +234,7 @@ class _Window(msgspec.Struct, kw_only=True):
     def take(self, row: Row, stamps: list[float], values: list[float]) -> None:
         """Add an answer's samples; one on the boundary of two parts is in both."""
         for at, value in row.values:
-            moment = round(at - self.ahead, 3)
+            moment = round(at, 3)
             if self.wanted.start <= moment <= self.wanted.end and (
                 not stamps or moment > stamps[-1]
             ):
@@ -278,12 +242,10 @@ class _Window(msgspec.Struct, kw_only=True):
                 values.append(prometheus_api.number(value))
 
 
-def source(
-    place: str, api: Api | None, *, clock: Callable[[], float] = time.time
-) -> PrometheusSource:
+def source(place: str, api: Api | None) -> PrometheusSource:
     """Make the source of ``--prometheus``: a URL, or ``auto`` for the cluster's own.
 
-    ``clock`` is the cluster's. The API client stays its owner's to close.
+    The API client stays its owner's to close.
     """
 
     def find() -> PrometheusCandidates:
@@ -295,7 +257,7 @@ def source(
             )
         return discovery.in_cluster(api)
 
-    return PrometheusSource(find, clock=clock)
+    return PrometheusSource(find)
 
 
 def _left(deadline: float) -> float:
@@ -312,8 +274,3 @@ def _nodes(rows: Iterable[Row]) -> frozenset[str]:
         for label in promql.HOST_LABELS
         if row.metric.get(label)
     )
-
-
-def _some(names: Collection[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(sorted(names)[:3]) + more

@@ -51,10 +51,10 @@ class Way(NamedTuple):
 class PrometheusFault(Exception):
     """There is no answer: one sentence that says why."""
 
-    def __init__(self, message: str, *, is_refusal: bool = False) -> None:
+    def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
-        self.is_refusal = is_refusal
-        """Whether the user lacks a permission."""
+        self.status = status
+        """HTTP status of the answer; None: there was none, or it is not what failed."""
 
 
 class Row(msgspec.Struct):
@@ -129,8 +129,7 @@ def ask(
             # That there was no time left for another try says less than an answer before it.
             last = fault if last is None or fault.status is not None else last
             if not again or time.monotonic() + _PAUSE > again_until:
-                why, is_refusal = _explained(way, last), last.status == 403
-                raise PrometheusFault(why, is_refusal=is_refusal) from last
+                raise PrometheusFault(_explained(way, last), last.status) from last
         time.sleep(_PAUSE)
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":

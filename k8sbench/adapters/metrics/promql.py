@@ -57,12 +57,9 @@ def nodes(seconds: float) -> str:
 
 
 def known_nodes(seconds: float) -> str:
-    """The same, and how often their GPUs were scraped; 0 where a common field does not show it.
-
-    There is a row at any rate: it has the time of the evaluation.
-    """
+    """The same, and how often their GPUs were scraped; 0 where a common field does not show it."""
     scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
-    return f"max by ({', '.join(HOST_LABELS)}) ({scraped}) or 0 * {nodes(seconds)} or vector(0)"
+    return f"max by ({', '.join(HOST_LABELS)}) ({scraped}) or 0 * {nodes(seconds)}"
 
 
 def fields() -> str:
