@@ -218,34 +218,6 @@ def test_without_the_kind_the_operator_is_missing(admin: Api, namespace: Namespa
     assert (type(error), error.cause_id) == (Unreachable, "operator-missing")
 
 
-def test_trainer_v2_alone_is_distinguished_from_nothing(admin: Api, namespace: Namespace) -> None:
-    names = {"plural": "trainjobs", "singular": "trainjob", "kind": "TrainJob"}
-    schema = {"openAPIV3Schema": {"type": "object"}}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "trainjobs.trainer.kubeflow.org"},
-        "spec": {
-            "group": "trainer.kubeflow.org",
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [version],
-        },
-    }
-    cluster = namespace.cluster
-    cluster.create(definition)
-    try:
-        following.until(admin.has_trainer_v2)
-        error = admin.explained(
-            ApiFault(404, "NotFound", "the server could not find the requested resource"),
-            "job x be created",
-        )
-    finally:
-        cluster.kubectl("delete", "crd", "trainjobs.trainer.kubeflow.org")
-    assert (type(error), error.cause_id) == (Unreachable, "trainer-v2-only")
-
-
 @pytest.mark.parametrize(
     ("verb", "resource", "path"),
     [

@@ -47,7 +47,7 @@ def test_a_version_that_is_lost_once_is_asked_for_again(shell: Shell, proxy: Fau
 def test_a_cluster_that_does_not_answer_is_an_error(shell: Shell, proxy: FaultProxy) -> None:
     with proxy.answer(429, "/version", headers={"Retry-After": "60"}):
         done = shell.run(*SUBMIT, "--run-id=never", code=6)
-    assert "429: Too Many Requests; it asks to be left alone for 60 s" in done.err
+    assert "429: Too Many Requests" in done.err
     assert done.err.endswith("; or run on this machine: --backend local\n")
     assert "never" not in shell.on_cluster()
     assert "never" not in [run["run_id"] for run in shell.json("list")]

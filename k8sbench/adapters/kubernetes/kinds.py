@@ -7,14 +7,10 @@ from k8sbench.model.kinds import KINDS
 _API_PATHS = {
     "Deployment": "/apis/apps/v1",
     "Lease": "/apis/coordination.k8s.io/v1",
-    "PriorityClass": "/apis/scheduling.k8s.io/v1",
-    "StorageClass": "/apis/storage.k8s.io/v1",
     "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1",
     "Workload": "/apis/kueue.x-k8s.io/v1beta1",
 }
 """Kind → path of its API group and version; of all others it is the core API."""
-TRAINER_V2 = "/apis/trainer.kubeflow.org"
-"""The API group of Kubeflow Trainer v2, which has none of the job kinds that k8sbench uses."""
 
 
 def path(kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:

@@ -22,7 +22,7 @@ from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.exec_plugin import PluginFault
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
-from k8sbench.adapters.kubernetes.client.secret_file import secret_file
+from k8sbench.adapters.kubernetes.client.transport import secret_file
 
 VERSION = "client.authentication.k8s.io/v1"
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.answers import LineStream, WatchStream
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
@@ -244,18 +243,9 @@ class Api:
             return ApiFault(None, faults.NOT_KUBERNETES, answered)
         return None
 
-    def has_trainer_v2(self) -> bool:
-        """Whether Kubeflow Trainer v2 answers."""
-        try:
-            self.get(kinds.TRAINER_V2, retry_s=0.0)
-        except ApiFault:
-            return False
-        return True
-
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
         """Return the error that a fault means to the user; see :func:`.faults.explained`."""
-        known = fault.status == 404 and self.has_trainer_v2()
-        return faults.explained(fault, doing, self.place, trainer_v2=known)
+        return faults.explained(fault, doing, self.place)
 
     def pause(self, seconds: float) -> None:
         """Wait, at most until :meth:`close`."""

@@ -14,12 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, Exec
-from k8sbench.adapters.kubernetes.client.secret_file import secret_file
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import moment
 
@@ -119,36 +118,37 @@ class ExecPlugin:
             command = str(self._chosen.user_file.parent / command)
         environ = {variable.name: variable.value for variable in plugin.env or ()}
         info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
-        with secret_file() as (out, _), secret_file() as (err, _):
-            try:
-                process = subprocess.Popen(
-                    [command, *(plugin.args or ())],
-                    stdin=None if interactive else subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=None if interactive else err,
-                    env={**os.environ, **environ, **info},
-                    # Without a terminal it is in a group of its own: Ctrl-C is for k8sbench, and
-                    # the programs that it has started are ended with it.
-                    start_new_session=not interactive,
-                )
-            except FileNotFoundError as error:
-                action = plugin.install_hint or "Install it, and make sure that it is in PATH."
-                raise self._fault("is not installed: there is no such command", action) from error
-            except OSError as error:
-                why = (error.strerror or str(error)).lower()
-                raise self._fault(f"cannot be run: {why}") from error
-            code = self._wait(process, err, own_group=not interactive)
-            if self._is_ended:
-                raise self._fault("was ended before it answered")
-            if code != 0:
-                ended = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
-                said = _last_line(err)
-                raise self._fault(f"{ended}: {said.rstrip('.')}" if said else ended)
-            out.seek(0)
-            return out.read()
+        try:
+            process = subprocess.Popen(
+                [command, *(plugin.args or ())],
+                stdin=None if interactive else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None if interactive else subprocess.PIPE,
+                env={**os.environ, **environ, **info},
+                # Without a terminal it is in a group of its own: Ctrl-C is for k8sbench, and the
+                # programs that it has started are ended with it.
+                start_new_session=not interactive,
+            )
+        except FileNotFoundError as error:
+            action = plugin.install_hint or "Install it, and make sure that it is in PATH."
+            raise self._fault("is not installed: there is no such command", action) from error
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise self._fault(f"cannot be run: {why}") from error
+        with process:
+            out, err = self._output(process, own_group=not interactive)
+        if self._is_ended:
+            raise self._fault("was ended before it answered")
+        if (code := process.returncode) != 0:
+            ended = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
+            said = _last_line(err)
+            raise self._fault(f"{ended}: {said.rstrip('.')}" if said else ended)
+        return out
 
-    def _wait(self, process: subprocess.Popen[bytes], err: IO[bytes], *, own_group: bool) -> int:
-        """Wait for the plugin's end, at most :data:`LIMIT_SECONDS`; returns its exit code."""
+    def _output(
+        self, process: subprocess.Popen[bytes], *, own_group: bool
+    ) -> tuple[bytes, bytes | None]:
+        """Wait for the plugin's end, at most :data:`LIMIT_SECONDS`; returns what it printed."""
 
         def end() -> None:
             with contextlib.suppress(ProcessLookupError):
@@ -161,22 +161,23 @@ class ExecPlugin:
         try:
             if self._is_ended:
                 end()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.wait(NOTE_SECONDS)
-            said = _last_line(err)
-            LOG.warning(
-                "The credential plugin %s has not answered yet; waiting.%s",
-                self._plugin.command,
-                f" It says: {said}" if said else "",
-            )
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.wait(max(0.0, LIMIT_SECONDS - NOTE_SECONDS))
-            raise self._fault(f"has not answered within {LIMIT_SECONDS:.0f} s, and was ended")
+            try:
+                return process.communicate(timeout=NOTE_SECONDS)
+            except subprocess.TimeoutExpired as waits:
+                said = _last_line(waits.stderr)
+                LOG.warning(
+                    "The credential plugin %s has not answered yet; waiting.%s",
+                    self._plugin.command,
+                    f" It says: {said}" if said else "",
+                )
+            return process.communicate(timeout=LIMIT_SECONDS - NOTE_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            what = f"has not answered within {LIMIT_SECONDS:.0f} s, and was ended"
+            raise self._fault(what) from error
         finally:
             self._end = None
-            if process.poll() is None:
+            if process.returncode is None:
                 end()
-                process.wait()
 
     def _info(self, *, interactive: bool) -> str:
         spec: dict[str, Any] = {"interactive": interactive}
@@ -196,10 +197,7 @@ class ExecPlugin:
         return msgspec.json.encode(info).decode()
 
 
-def _last_line(file: IO[bytes]) -> str:
+def _last_line(printed: bytes | None) -> str:
     """Return the last line that is not empty, without what a terminal would not print."""
-    # Without moving: the plugin writes where the file stands.
-    end = os.fstat(file.fileno()).st_size
-    tail = os.pread(file.fileno(), 4096, max(0, end - 4096))
-    lines = tail.decode(errors="replace").strip().splitlines() or [""]
+    lines = (printed or b"").decode(errors="replace").strip().splitlines() or [""]
     return "".join(letter for letter in lines[-1].strip() if letter.isprintable())[:300]

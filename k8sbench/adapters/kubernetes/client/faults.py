@@ -35,8 +35,6 @@ CLIENT_CERTIFICATE = "client-certificate"
 """Reason of an ApiFault: our certificate cannot be used, or the server rejects it."""
 CERTIFICATES = {CERTIFICATE, CERTIFICATE_DATES, CLIENT_CERTIFICATE}
 """Reasons that no retry helps against, but other credentials may."""
-LONG_WAIT_SECONDS = 5.0
-"""A Retry-After of less is not worth saying."""
 ABSENT = "Absent"
 """Reason of an ApiFault: no server is at the address, or it is not an address."""
 
@@ -217,11 +215,7 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
     ),
     "operator-missing": (
         "The cluster does not know {kinds}: the training operator is not installed.",
-        "Have the training operator v1 (1.9) installed.",
-    ),
-    "trainer-v2-only": (
-        "The cluster has Kubeflow Trainer v2, which does not know {kinds}.",
-        "Have the training operator v1 (1.9) installed beside it; the two can run side by side.",
+        "Have the training operator v1 (1.9) installed, also beside Kubeflow Trainer v2.",
     ),
 }
 """Cause id → what is wrong with the cluster or the way to it, what to do: exit code 6."""
@@ -253,38 +247,30 @@ _MESSAGES = (
 """Regular expression of the API server's message → cause id."""
 
 
-def explained(
-    fault: ApiFault, doing: str, place: Location, *, trainer_v2: bool = False
-) -> BenchError:
+def explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
     """Return the error that a fault means to the user, with its ``cause_id``.
 
-    ``doing`` completes "... does not let ...", such as ``job x be created``; ``trainer_v2`` says
-    whether Kubeflow Trainer v2 is installed.
+    ``doing`` completes "... does not let ...", such as ``job x be created``.
     """
     error = fault.__cause__
     if fault.reason != CREDENTIALS or not isinstance(error, BenchError):
-        error = _explained(fault, doing, place, trainer_v2)
+        error = _explained(fault, doing, place)
     error.__cause__ = fault
     return error
 
 
-def _explained(fault: ApiFault, doing: str, place: Location, trainer_v2: bool) -> BenchError:
+def _explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
     denied = _RBAC.search(fault.message)
     if denied is not None and fault.status != 401:
         return _forbidden(denied)
     cause_id = _cause_id(fault)
-    if cause_id == "operator-missing" and trainer_v2:
-        cause_id = "trainer-v2-only"
-    wait = ""
-    if fault.retry_after is not None and fault.retry_after >= LONG_WAIT_SECONDS:
-        wait = f"; it asks to be left alone for {fault.retry_after:.0f} s"
     is_usage = cause_id in _USAGE_ERRORS
     message, action = _USAGE_ERRORS[cause_id] if is_usage else _ERRORS[cause_id]
     text = message.format(
         server=place.server,
         context=f" of context {place.context}" if place.context else "",
         namespace=place.namespace,
-        message=fault.message.rstrip(".") + wait,
+        message=fault.message.rstrip("."),
         status=fault.status,
         doing=doing,
         kinds=" and no ".join(KINDS),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import ssl
-from typing import Any
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
 
 import msgspec
 import urllib3
@@ -12,7 +16,6 @@ import urllib3
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.credentials import Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.client.secret_file import secret_file
 
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches and other requests."""
@@ -86,6 +89,21 @@ def _load(context: ssl.SSLContext, certificate: bytes) -> None:
         except (ssl.SSLError, ValueError) as error:
             why = f"cannot be used: {_openssl(error)}"
             raise ApiFault(None, faults.CLIENT_CERTIFICATE, why) from error
+
+
+@contextlib.contextmanager
+def secret_file() -> Iterator[tuple[IO[bytes], str]]:
+    """Open an unbuffered file and give its path; it is gone at the end.
+
+    It is in memory, since secrets do not belong on a disk, which may be full besides; on systems
+    other than Linux it is a temporary file of this user alone.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("secret"), "r+b", buffering=0) as file:
+            yield file, f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile(buffering=0) as named:
+            yield named, named.name
 
 
 def _openssl(error: Exception) -> str:
