@@ -132,7 +132,7 @@ def test_a_cluster_on_which_all_is_well_gets_ok_on_every_line_but_of_gpu_metrics
 def test_the_role_is_enough(user: Path, doctor: Doctor) -> None:
     report = doctor.asked("--kubeconfig", str(user))
     assert report.code == 0
-    assert report.ids("warning") == {"operator", "gpu-metrics", "prometheus"}
+    assert report.ids("warning") == {"operator", "gpu-metrics"}
     assert report.level("permissions") == "ok"
 
 

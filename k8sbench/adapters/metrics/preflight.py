@@ -31,7 +31,8 @@ def dcgm(api: Api) -> MetricsEndpoint | None:
     try:
         listed = exporters.find(api)
     except ApiFault as fault:
-        return MetricsEndpoint(name="DCGM exporters", fault=fault.message.rstrip("."))
+        why = f"DCGM exporters cannot be looked for: {fault.message.rstrip('.')}"
+        return MetricsEndpoint(name="DCGM exporters", fault=why)
     if listed.is_refused:
         return MetricsEndpoint(name="DCGM exporters", fault=listed.why.rstrip("."))
     if not listed.pods:
@@ -41,7 +42,7 @@ def dcgm(api: Api) -> MetricsEndpoint | None:
     try:
         samples = exporters.scrape(api, pod, ANSWER_SECONDS)
     except ExporterFault as fault:
-        return MetricsEndpoint(name=name, fault=str(fault))
+        return MetricsEndpoint(name=name, fault=f"{name} cannot be read: {fault}")
     return MetricsEndpoint(name=name, fields=_sorted(sample.labels for sample in samples))
 
 

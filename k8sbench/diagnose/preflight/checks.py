@@ -11,7 +11,6 @@ from k8sbench.diagnose.preflight import (
     capacity_checks,
     claim_checks,
     cluster_checks,
-    metrics_checks,
     operator_checks,
 )
 from k8sbench.diagnose.preflight.check import Check
@@ -35,9 +34,7 @@ CHECKS = (
     Check("nodes", capacity_checks.nodes, "the nodes of pool {pool} and their GPUs"),
     Check("device-plugin", capacity_checks.device_plugin),
     Check("node-size", capacity_checks.node_size),
-    Check("prometheus", metrics_checks.prometheus),
-    Check("gpu-metrics", metrics_checks.exporters),
-    Check("gpu-metrics-fields", metrics_checks.fields),
+    Check("gpu-metrics", cluster_checks.gpu_metrics),
     Check("data", claim_checks.claims),
     Check("queue", cluster_checks.queue, "the queue {queue}"),
     Check("gang", operator_checks.gang),

@@ -126,7 +126,7 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     """Names of DCGM's fields that k8sbench reads."""
     fault: str = ""
-    """Why it cannot be read, without a full stop; empty: it can."""
+    """Why it cannot be read, a sentence without a full stop; empty: it can."""
 
 
 class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -192,17 +192,11 @@ CASES = (
     ),
     Case("nodes that are too small", "fail node-size", {"nodes": (node("a", cpu="32"),)}),
     Case("fewer nodes than replicas", "fail node-size", {}, {"replicas": 3}),
+    Case("no GPU metrics", "warn gpu-metrics", {"prometheus": None, "exporters": None}),
     Case(
-        "no GPU metrics",
+        "a Prometheus without DCGM, and exporters that may not be listed",
         "warn gpu-metrics",
-        {"prometheus": None, "exporters": None},
-    ),
-    Case("a Prometheus without DCGM", "warn prometheus", {"prometheus": prometheus(())}),
-    Case("a Prometheus that is refused", "warn prometheus", {"prometheus": refused("P")}),
-    Case(
-        "exporters that may not be listed",
-        "warn gpu-metrics",
-        {"prometheus": None, "exporters": refused()},
+        {"prometheus": prometheus(()), "exporters": refused()},
     ),
     Case(
         "a Prometheus, and exporters that may not be listed",
@@ -210,16 +204,19 @@ CASES = (
         {"exporters": refused()},
     ),
     Case("a Prometheus, and no exporters", "ok gpu-metrics", {"exporters": None}),
-    Case("exporters", "ok gpu-metrics", {"prometheus": None}),
+    Case(
+        "exporters, and a Prometheus that is refused",
+        "ok gpu-metrics",
+        {"prometheus": refused("P")},
+    ),
     Case(
         "exporters without metrics",
         "warn gpu-metrics",
         {"prometheus": None, "exporters": read(())},
     ),
-    Case("Prometheus", "ok prometheus"),
     Case(
         "the default counters",
-        "warn gpu-metrics-fields",
+        "warn gpu-metrics",
         {"prometheus": None, "exporters": read(DEFAULT)},
     ),
     Case("no such claim", "fail data", {"claims": {"c": None}}),
@@ -388,7 +385,7 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
         prometheus=None,
         exporters=None,
     )
-    about = {"device-plugin", "node-size", "prometheus"}
+    about = {"device-plugin", "node-size"}
     assert not [one.id for one in found if one.id in about or "metrics" in one.id]
 
 
