@@ -46,8 +46,6 @@ AT_ONCE = 8
 """Concurrent requests: each permission needs one."""
 ANSWER_SECONDS = 5.0
 """Timeout of the first answer of the API server."""
-NOWHERE = "k8sbench-doctor"
-"""Name of a job that is never created, and of its container, which the operator rejects."""
 
 
 def ask(
@@ -67,12 +65,11 @@ def ask(
     plurals = _answer(partial(_plurals, api, served))
     known_kinds = () if isinstance(plurals, Unknown) else plurals
     ours = [job for kind, job in jobs.items() if KINDS[kind].plural in known_kinds]
-    dry_run, listed, home = partial(_dry_run, api), partial(_list, api), request.namespace
+    listed, home = partial(_list, api), request.namespace
     selector = ",".join(f"{key}={value}" for key, value in request.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
         "version": lambda: str(api.get("/version")["gitVersion"]),
-        "wrong_jobs": lambda: dry_run(home, [_wrong_job(job["kind"]) for job in ours]),
-        "own_jobs": lambda: dry_run(home, ours),
+        "own_jobs": partial(_dry_run, api, home, ours),
         "operator": partial(_operator, api),
         "access": partial(_access, api, home),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
@@ -221,19 +218,6 @@ def _plurals(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
     versions = dict.fromkeys(kind.api_version for kind in KINDS.values() if kind.group in groups)
     lists = [api.get(f"/apis/{version}")["resources"] for version in versions]
     return tuple(resource["name"] for resources in lists for resource in resources)
-
-
-def _wrong_job(name: str) -> KubeObject:
-    """Make a job that only the operator's own webhook rejects: for its container's name."""
-    kind = KINDS[name]
-    container = {"name": NOWHERE, "image": NOWHERE}
-    template = {"spec": {"containers": [container]}}
-    return {
-        "apiVersion": kind.api_version,
-        "kind": name,
-        "metadata": {"name": NOWHERE},
-        "spec": {kind.replicas_key: {kind.types[0]: {"replicas": 1, "template": template}}},
-    }
 
 
 def _dry_run(api: Api, namespace: str, jobs: Iterable[KubeObject]) -> dict[str, Refusal | None]:

@@ -13,9 +13,7 @@ import threading
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -49,12 +47,6 @@ _LABELS = frozenset(
 """Labels that attribution reads. Others may change from pod to pod, and are not kept."""
 
 
-class _Fault(NamedTuple):
-    at: float
-    exporter: str
-    why: str
-
-
 class NodeReadings:
     """What was read on one node."""
 
@@ -70,7 +62,8 @@ class NodeReadings:
         self.why = "The run ended before a DCGM exporter was found on its nodes."
         """Why none is read; empty where one is."""
         self.series: dict[frozenset[tuple[str, str]], tuple[array[float], array[float]]] = {}
-        self.faults: deque[_Fault] = deque(maxlen=MOST)
+        self.faults: dict[str, tuple[float, str]] = {}
+        """By exporter: when it could not be read the last time, and why."""
 
     def take(self, at: float, exporter: str, samples: Iterable[ExposedValue]) -> None:
         """Keep the values of one answer."""
@@ -215,7 +208,7 @@ class DcgmSource(MetricSource):
             samples = exporters.scrape(self._api, pod, ANSWER_SECONDS)
         except ExporterFault as fault:
             with self._lock:
-                node.faults.append(_Fault(at, called, str(fault)))
+                node.faults[called] = at, str(fault)
                 if fault.status == 404:
                     self._found = None  # it may have been replaced by another, of another name
             return
@@ -241,11 +234,7 @@ def _target(pod: KubeObject) -> Target:
 def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[str]:
     """Say which samples are not there, and why."""
     yield from dict.fromkeys(node.why for node in nodes.values() if node.why)
-    faults: dict[str, Counter[str]] = {}
     for node in nodes.values():
-        for fault in node.faults:
-            if wanted.start <= fault.at <= wanted.end:
-                faults.setdefault(fault.exporter, Counter())[fault.why] += 1
-    for exporter, why in sorted(faults.items()):
-        ((most, _),) = why.most_common(1)
-        yield f"The DCGM exporter {exporter} failed {why.total()} times: {most}."
+        for exporter, (at, why) in sorted(node.faults.items()):
+            if at >= wanted.start:
+                yield f"The DCGM exporter {exporter} could not be read: {why}."

@@ -14,9 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench.diagnose.job import exits, reasons
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import ContainerEnd, Facts, Replica, earlier, ending_of, message_of
+from k8sbench.diagnose.job.facts import (
+    ContainerEnd,
+    Facts,
+    Replica,
+    earlier,
+    ending_of,
+    message_of,
+    quoted,
+)
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
-from k8sbench.diagnose.job.words import quoted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase

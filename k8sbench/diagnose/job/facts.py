@@ -18,6 +18,8 @@ from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, m
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 
+QUOTED = 240
+"""Longest text of Kubernetes' own that is quoted, characters."""
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
 _TAINTED = "DeletionByTaintManager"
@@ -349,6 +351,20 @@ def ending_of(state: KubeObject | None) -> ContainerEnd | None:
         message=str(state.get("message") or "").strip(),
         at=moment(state.get("finishedAt")),
     )
+
+
+def names(replicas: Sequence[Replica]) -> str:
+    """Name replicas: all of up to three, else the first two and how many more."""
+    shown = [replica.name for replica in replicas]
+    if len(shown) > 3:
+        shown = [*shown[:2], f"{len(shown) - 2} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def quoted(text: str) -> str:
+    """Quote Kubernetes' own words, in short."""
+    text = " ".join(text.split()).rstrip(".")
+    return f"'{text if len(text) <= QUOTED else text[: QUOTED - 1] + '…'}'"
 
 
 def _about(event: KubeObject, name: str, uid: str | None) -> bool:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.job import endings, reasons
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import Facts, Replica, first_seen
+from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, quoted
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.diagnose.job.scheduling import passing
-from k8sbench.diagnose.job.words import quoted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject
 

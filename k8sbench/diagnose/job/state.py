@@ -13,9 +13,8 @@ import msgspec
 
 from k8sbench.diagnose.job import changes, endings, reasons, waiting
 from k8sbench.diagnose.job.causes import CAUSES, finding_of
-from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look
+from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look, names
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
-from k8sbench.diagnose.job.words import names
 from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.finding import Finding

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, scheduling, starting
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import Facts, Replica
+from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
 from k8sbench.diagnose.job.reasons import Event
-from k8sbench.diagnose.job.words import names, quoted
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, labels_of, moment

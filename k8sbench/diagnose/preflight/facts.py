@@ -175,8 +175,6 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """API group → its versions that are served."""
     kinds: Sequence[str] | Unknown
     """Resources of ``kubeflow.org/v1``; empty where that is not served."""
-    wrong_jobs: Mapping[str, Refusal | None]
-    """Kind → the answer to the dry run of a job that only the operator's webhook refuses."""
     own_jobs: Mapping[str, Refusal | None]
     """Kind → the answer to the dry run of a job as k8sbench makes them."""
     operator: KubeObject | Unknown | None

@@ -23,6 +23,7 @@ SELECTOR = "control-plane=kubeflow-training-operator"
 USUAL_PLACE = ("kubeflow", "training-operator")
 """Namespace and name of the Deployment there."""
 TEMPLATE_FILE = "/etc/config/initContainer.yaml"
+_UNANSWERED = "failed calling webhook"
 OPERATOR = (1, 9)
 INSTALL = (
     "Install the training operator v1.9: kubectl apply --server-side -k"
@@ -56,20 +57,13 @@ def job_kinds(facts: PreflightFacts) -> Iterator[CheckResult]:
 
 
 def webhook(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """The operator's webhook refuses a job that nothing else refuses: it answers."""
-    for kind, refusal in facts.wrong_jobs.items():
-        message = "no webhook looks at it" if refusal is None else _message(refusal)
-        if "denied the request" in message and f'"{KINDS[kind].webhook}"' in message:
-            yield ok(f"The operator is alive: its webhook looks at a {kind}.")
-        elif "failed calling webhook" in message:
+    """The operator's webhook answers; silent where it does."""
+    for kind, refusal in facts.own_jobs.items():
+        if refusal is not None and _UNANSWERED in refusal.message:
             yield fail(
-                f"The operator does not answer; without it no {kind} can be created: {message}.",
+                f"The operator does not answer; without it no {kind} can be created:"
+                f" {_message(refusal)}.",
                 f"Start it; 'kubectl get deployments -A -l {SELECTOR}' finds it.",
-            )
-        else:
-            yield warn(
-                f"A dry run of a {kind} does not show that the operator runs: {message}.",
-                "Look at the operator's Deployment, or correct what refused the dry run.",
             )
 
 
@@ -81,8 +75,7 @@ def admission(facts: PreflightFacts) -> Iterator[CheckResult]:
         # Else operator-webhook, permissions or namespace reports it. Quotas and admission plug-ins
         # answer 403 as well, in words of their own.
         elif facts.namespace is not None and not any(
-            words in refusal.message
-            for words in ("failed calling webhook", "cannot create resource")
+            words in refusal.message for words in (_UNANSWERED, "cannot create resource")
         ):
             yield fail(
                 f"A {kind} of k8sbench is refused: {_message(refusal)}.",

@@ -95,11 +95,6 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.name.lower()
 
     @property
-    def webhook(self) -> str:
-        """Name of the operator's webhook that checks jobs of this kind."""
-        return f"validator.{self.singular}.training-operator.{self.group}"
-
-    @property
     def types(self) -> tuple[str, ...]:
         """Its replica types, the leading one first."""
         return (self.others,) if self.lead is None else (self.lead, self.others)

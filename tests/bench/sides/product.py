@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.kubernetes.client.answers import LineStream
-from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.cli.main import main as run
 
 

@@ -15,7 +15,6 @@ from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
     Permission,
     PreflightFacts,
-    Refusal,
 )
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
@@ -112,12 +111,6 @@ def refused(name: str = "DCGM exporters") -> MetricsEndpoint:
     return MetricsEndpoint(name=name, fault="You may not list pods")
 
 
-def denied(kind: str) -> Refusal:
-    hook = f"validator.{kind.lower()}.training-operator.kubeflow.org"
-    message = f'admission webhook "{hook}" denied the request: [spec: Required value]'
-    return Refusal(status=403, message=message)
-
-
 def access(
     verb: str, resource: str, *, allowed: bool = True, namespaced: bool = True
 ) -> dict[Permission, bool]:
@@ -133,7 +126,6 @@ READY = PreflightFacts(
     version="v1.33.13",
     groups={"kubeflow.org": ("v1",), "apps": ("v1",)},
     kinds=("pytorchjobs", "paddlejobs"),
-    wrong_jobs={kind: denied(kind) for kind in ("PyTorchJob", "PaddleJob")},
     own_jobs={"PyTorchJob": None, "PaddleJob": None},
     operator=deployment(*QUICK),
     access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),

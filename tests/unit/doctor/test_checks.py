@@ -20,7 +20,6 @@ from tests.unit.doctor.clusters import (
     POOL,
     QUICK,
     access,
-    denied,
     deployment,
     facts,
     findings,
@@ -88,7 +87,7 @@ def events(reason: str, message: str = "") -> dict[str, Any]:
 
 PLAIN = without_template(deployment(*QUICK))
 NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
-NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "wrong_jobs": {}, "own_jobs": {}}
+NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
 LARGER = {"nvidia.com/gpu": "8"}
 CASES = (
@@ -110,14 +109,7 @@ CASES = (
         {"kinds": ("pytorchjobs",)},
         {"frameworks": ("paddle",)},
     ),
-    Case("a dead operator", "fail operator-webhook", {"wrong_jobs": job(500, DEAD)}),
-    Case("no webhook", "warn operator-webhook", {"wrong_jobs": {"PyTorchJob": None}}),
-    Case("another webhook", "warn operator-webhook", {"wrong_jobs": job(403, "policy says no.")}),
-    Case(
-        "the webhook of the other kind alone",
-        "warn operator-webhook",
-        {"wrong_jobs": {"PaddleJob": denied("PyTorchJob")}},
-    ),
+    Case("a dead operator", "fail operator-webhook", {"own_jobs": job(500, DEAD)}),
     Case("a policy", "fail job-admission", {"own_jobs": job(400, "denied: no team label")}),
     Case("a quota of jobs", "fail job-admission", {"own_jobs": job(403, FULL)}),
     Case("an operator without pods", "fail operator", {"operator": {**deployment(), "status": {}}}),

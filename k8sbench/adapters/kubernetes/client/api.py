@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.kubernetes.client.answers import LineStream, WatchStream
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.sending import (
@@ -26,8 +25,10 @@ from k8sbench.adapters.kubernetes.client.sending import (
     QUICK_CONNECT_SECONDS,
     READ_SECONDS,
     WHOLE_SECONDS,
+    LineStream,
     Request,
     Sender,
+    WatchStream,
 )
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import BenchError

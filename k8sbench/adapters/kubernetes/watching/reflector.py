@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.client.answers import WatchStream
-from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.api import Api, WatchStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.kube import KubeObject
 
