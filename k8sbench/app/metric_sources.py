@@ -6,8 +6,7 @@ The order does not matter: of each metric the source with the best coverage coun
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import UsageError
@@ -34,17 +33,14 @@ def opened(
     from k8sbench.adapters.metrics import trainer
 
     sources: list[MetricSource] = [trainer.TrainerSource(store.log_files)]
-    clock = time.time if api is None else api.time
-    scraped: Callable[[], Collection[str]] = tuple
     if prometheus != NONE and (prometheus != AUTO or api is not None):
         from k8sbench.adapters.metrics import prometheus as at
 
-        sources.append(found := at.source(prometheus, api))
-        scraped = found.nodes
+        sources.append(at.source(prometheus, api))
     if api is not None:
         from k8sbench.adapters.metrics.dcgm import DcgmSource
 
-        sources.append(DcgmSource(api, scraped=scraped, clock=clock))
+        sources.append(DcgmSource(api, clock=api.time))
     else:
         from k8sbench.adapters.metrics.nvml import NvmlSource
 

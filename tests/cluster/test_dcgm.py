@@ -299,22 +299,6 @@ def test_who_may_look_nowhere_has_a_reason(site: Site, opened: Open, user: Path)
     assert "gpu-operator" in said
 
 
-def test_none_is_read_where_a_prometheus_has_the_nodes_gpus(site: Site, opened: Open) -> None:
-    exporter = site.exporter()
-    scraped: set[str] = {"gpu-1"}
-    run, source = site.run(), opened(scraped=lambda: scraped)
-    source.follow(run, ["gpu-0"])
-    has(source, site.wanted(run))
-    scraped.add("gpu-0")
-    wait(lambda: is_still(exporter, QUICK * 5), "nothing is read any more")
-    later = msgspec.structs.replace(site.wanted(run), start=time.time())
-    assert "Prometheus has GPU metrics of gpu-0" in why(source, later)
-
-
-def test_a_run_that_nobody_followed_says_so(site: Site, opened: Open) -> None:
-    assert "while k8sbench follows the run" in why(opened(), site.wanted(site.run()))
-
-
 def test_doctor_names_the_role_that_is_missing_and_then_reads_an_exporter(
     site: Site, user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The port ``MetricSource`` over DCGM exporters themselves, where no Prometheus scrapes them.
+"""The port ``MetricSource`` over DCGM exporters themselves.
 
 Exporters keep nothing: those of the nodes that hold pods of a run are read while it is followed,
 each once in :data:`INTERVAL_SECONDS`, however many runs are there. Each node has a thread, so that
@@ -105,12 +105,10 @@ class DcgmSource(MetricSource):
         self,
         api: Api,
         *,
-        scraped: Callable[[], Collection[str]] = tuple,
         clock: Callable[[], float] = time.time,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
-        self._api, self._scraped = api, scraped
-        """``scraped``: the nodes of which Prometheus has GPU metrics, without their domains."""
+        self._api = api
         self._clock = clock
         """The cluster's, Unix seconds."""
         self._interval = interval
@@ -188,9 +186,6 @@ class DcgmSource(MetricSource):
                 if not node.is_read:
                     return
                 node.forget(self._clock() - KEPT_SECONDS)
-            if attribution.short(name) in self._scraped():
-                node.why = f"No DCGM exporter was read: Prometheus has GPU metrics of {name}."
-                continue
             try:
                 there, why = self._beside(name)
                 # One that is gone is asked on: its 404 has its successor looked for.

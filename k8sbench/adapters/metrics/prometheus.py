@@ -1,7 +1,7 @@
 """The port ``MetricSource`` over Prometheus' HTTP API, of any server that speaks it.
 
-Which Prometheus there is and the nodes that it knows are asked once for all runs, and again after
-:data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
+Which Prometheus there is, and whether it has GPU metrics, is asked once for all runs, and again
+after :data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
 samples of these GPUs within the window, in pieces of less than 11,000 for each series. It does not
 take longer than :data:`SECONDS`, whatever Prometheus does.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 
 import msgspec
@@ -33,7 +33,7 @@ QUERY_SECONDS = 10.0
 TRIED_SECONDS = 1.5
 """For that of one that may be a Prometheus."""
 KNOWN_SECONDS = 60.0
-"""Until it is asked again which nodes it knows, or whether it answers."""
+"""Until it is asked again whether it answers, and has GPU metrics."""
 FIND_SECONDS = 300.0
 """Until it is looked again what the chart publishes."""
 POINTS, SAMPLES = 10_000, 200_000
@@ -43,15 +43,15 @@ PIECE_SECONDS, GROWTH = 300.0, 8.0
 LOOK_BACK_SECONDS = 3600.0
 """How much of a long window shows which GPUs are the run's."""
 NODES_SECONDS = 300.0
-"""How much of the time until now shows which nodes are known."""
+"""How much of the time until now shows whether there are GPU metrics."""
 
 
 class _Reached(msgspec.Struct, frozen=True, kw_only=True):
     """The Prometheus that is asked."""
 
     way: Way
-    nodes: frozenset[str]
-    """Of which it has GPU metrics now, without their domains."""
+    has_gpus: bool
+    """Whether it has GPU metrics now."""
     interval: float
     """Seconds between two scrapes of an exporter, or between its values, if that is less."""
 
@@ -69,13 +69,6 @@ class PrometheusSource(MetricSource):
         self._reached: _Reached | str = ""
         """Or why there is none."""
         self._reached_at = -math.inf
-
-    def nodes(self) -> Collection[str]:
-        """Return the nodes of which it has GPU metrics now, without their domains."""
-        try:
-            return self._known(time.monotonic() + SECONDS).nodes
-        except PrometheusFault:
-            return ()
 
     def settles_in(self, wanted: SeriesQuery) -> float:
         """One interval of the samples; 0 where there are none to wait for."""
@@ -133,7 +126,7 @@ class PrometheusSource(MetricSource):
         return discovery.first(
             self._found,
             lambda way: self._opened(way, min(seconds, _left(deadline))),
-            lambda reached: bool(reached.nodes),
+            lambda reached: reached.has_gpus,
         )
 
     def _opened(self, way: Way, seconds: float) -> _Reached:
@@ -141,7 +134,7 @@ class PrometheusSource(MetricSource):
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
-            nodes=_nodes(rows),
+            has_gpus=bool(_nodes(rows)),
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
