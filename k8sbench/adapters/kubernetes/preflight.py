@@ -74,7 +74,6 @@ def ask(
         "access": partial(_access, api, home),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
-        "limit_ranges": lambda: listed(kinds.path("LimitRange", home)),
         "nodes": lambda: listed(kinds.path("Node"), labels=selector),
         "queue": partial(_queue, api, request, served),
     }

@@ -1,4 +1,4 @@
-"""Checks of the capacity for a run: quotas, limit ranges, nodes of the pool, their GPUs."""
+"""Checks of the capacity for a run: quotas, nodes of the pool, their GPUs."""
 
 from __future__ import annotations
 
@@ -77,32 +77,6 @@ def quota(facts: PreflightFacts) -> Iterator[CheckResult]:
     else:
         counts = "; ".join(seen) or "none of it counts what k8sbench asks for"
         yield ok(f"The quota has room for {job}: {counts}.")
-
-
-def limit_range(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """Limit ranges admit the pods: their training container, and the pod as far as that is known.
-
-    Requests and limits of our pods are equal, so that no ratio between them is too large.
-    """
-    needs = _replica(facts.request)
-    broken = [
-        f"LimitRange {name_of(limits)} takes {side} {bound} of {name} for a {limit['type']}, and"
-        f" {_plain(needs[name])} would be requested"
-        for limits in known(facts.limit_ranges)
-        for limit in (limits.get("spec") or {}).get("limits") or ()
-        if limit.get("type") in ("Container", "Pod")
-        for side, key in (("at least", "min"), ("at most", "max"))
-        for name, bound in (limit.get(key) or {}).items()
-        if name in needs
-        and (needs[name] < amount(bound) if key == "min" else needs[name] > amount(bound))
-    ]
-    if broken:
-        yield fail(
-            f"No pod would be created: {'; '.join(broken)}.",
-            "Take other --gpus or another --node-pool, or ask an administrator for other limits.",
-        )
-    else:
-        yield ok(f"No limit range of {facts.request.namespace} forbids the pods.")
 
 
 def nodes(facts: PreflightFacts) -> Iterator[CheckResult]:

@@ -30,7 +30,6 @@ CHECKS = (
     Check("pod-security", cluster_checks.pod_security),
     Check("operator-init-container", operator_checks.init_container),
     Check("quota", capacity_checks.quota, "the quotas of {namespace}"),
-    Check("limit-range", capacity_checks.limit_range, "the limit ranges of {namespace}"),
     Check("nodes", capacity_checks.nodes, "the nodes of pool {pool} and their GPUs"),
     Check("device-plugin", capacity_checks.device_plugin),
     Check("node-size", capacity_checks.node_size),

@@ -23,7 +23,7 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 LEVELS = ("privileged", "baseline", "restricted")
 """Pod Security Standards, the strictest last."""
 HELPFUL = {
-    *("namespaces", "resourcequotas", "limitranges", "persistentvolumeclaims"),
+    *("namespaces", "resourcequotas", "persistentvolumeclaims"),
     *("localqueues", "workloads", "services", "services/proxy", "jobs"),
 }
 """Resources of the Role that a run can do without: the preflight and diagnoses read them, and data
@@ -185,7 +185,6 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """Path of the file with the Role and the ClusterRole that k8sbench needs, for messages."""
     namespace: KubeObject | Unknown | None
     quotas: Sequence[KubeObject] | Unknown
-    limit_ranges: Sequence[KubeObject] | Unknown
     nodes: Sequence[KubeObject] | Unknown
     """Nodes with the pool's labels."""
     prometheus: MetricsEndpoint | None = None

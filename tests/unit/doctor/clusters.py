@@ -82,11 +82,6 @@ def quota(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def limits(kind: str = "Container", **bounds: dict[str, str]) -> dict[str, Any]:
-    """A LimitRange: ``min`` and ``max`` by resource."""
-    return {"metadata": {"name": "small"}, "spec": {"limits": [{"type": kind, **bounds}]}}
-
-
 def without_template(operator: dict[str, Any]) -> dict[str, Any]:
     """The same, with the template of the init container that is built in."""
     del operator["spec"]["template"]["spec"]["volumes"]
@@ -132,7 +127,6 @@ READY = PreflightFacts(
     role_file="/k8sbench/role.yaml",
     namespace=namespace(**{ENFORCE: "restricted"}),
     quotas=(),
-    limit_ranges=(),
     nodes=(node("gpu-0"), node("gpu-1")),
     prometheus=prometheus(),
     exporters=read(),

@@ -23,7 +23,6 @@ from tests.unit.doctor.clusters import (
     deployment,
     facts,
     findings,
-    limits,
     namespace,
     node,
     prometheus,
@@ -89,7 +88,6 @@ PLAIN = without_template(deployment(*QUICK))
 NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
 NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
-LARGER = {"nvidia.com/gpu": "8"}
 CASES = (
     Case("an older Kubernetes", "warn api-server", {"version": "v1.27.4"}),
     Case("a newer Kubernetes", "warn api-server", {"version": "v1.35.0"}),
@@ -144,28 +142,6 @@ CASES = (
         {"replicas": 3},
     ),
     Case("a quota of other things", "ok quota", {"quotas": (quota(secrets=("1", "1")),)}),
-    Case(
-        "a limit range for smaller pods",
-        "fail limit-range",
-        {"limit_ranges": (limits(max={"memory": "100Gi", "cpu": "500"}),)},
-    ),
-    Case(
-        "a limit range for larger pods",
-        "fail limit-range",
-        {"limit_ranges": (limits("Pod", min={"nvidia.com/gpu": "16"}),)},
-    ),
-    Case(
-        "limit ranges that admit the pods, or are about other things",
-        "ok limit-range",
-        {
-            "limit_ranges": (
-                limits(max=LARGER, min={"cpu": "1m"}),
-                limits(max={"ephemeral-storage": "1"}),
-                limits("PersistentVolumeClaim", max={"memory": "1"}),
-            )
-        },
-    ),
-    Case("limit ranges that are not seen", "warn limit-range", {"limit_ranges": FORBIDDEN}),
     Case("no nodes", "fail nodes", {"nodes": ()}),
     Case("nodes that are not seen", "warn nodes", {"nodes": FORBIDDEN}),
     Case(
