@@ -54,12 +54,8 @@ ELSEWHERE: dict[Right, str] = {
 """What is asked for without being granted, since it is of other namespaces or nobody's to give →
 what for. Each is a note, and no run fails by it."""
 OF_USERS = ELSEWHERE | {
-    Right("", "pods", "create"): "a dry run asks whether its pods would be admitted",
     Right("apps", "deployments", "get"): "the training operator is elsewhere, too",
     Right("apps", "deployments", "list"): "wherever that is",
-}
-OF_COLLECTOR = ELSEWHERE | {
-    Right("", "services", "list"): "a Prometheus that nobody has named may be anywhere",
 }
 
 
@@ -249,7 +245,7 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         collectors.end(running)
 
     assert sorted(account.granted() - account.used()) == []
-    assert sorted(account.refused()) == sorted(OF_COLLECTOR)
+    assert sorted(account.refused()) == sorted(ELSEWHERE)
 
 
 def fails_once(shell: Shell, run_id: str, case: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, LineStream
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
 from k8sbench.adapters.kubernetes.client.credentials import Credentials
 from k8sbench.adapters.kubernetes.client.transport import Transport
@@ -25,12 +24,8 @@ from k8sbench.adapters.metrics import http_config
 from k8sbench.model.run import Location
 
 T = TypeVar("T")
-LARGEST = 64 * 1024 * 1024
-"""Bytes of an answer; that to the largest query that we send has a tenth."""
 AGAIN_SECONDS = 4.0
 """For which a server that starts or is busy is asked again."""
-_PAUSE = 0.5
-"""Before it is asked again."""
 _SHOWN = 200
 """Letters of a server's own message that a reason repeats."""
 
@@ -111,26 +106,15 @@ def ask(
     way: Way, query: str, seconds: float, *, at: float | None = None
 ) -> tuple[list[Row], list[str]]:
     """Return the rows of an answer and the warnings with it; raises :class:`PrometheusFault`."""
-    began = time.monotonic()
-    until, again_until = began + seconds, began + min(seconds, AGAIN_SECONDS)
-    words = {"query": query}
+    # The server gives up when we do.
+    words = {"query": query, "timeout": f"{max(1, int(seconds))}s"}
     if at is not None:
         words["time"] = f"{at:.3f}"
-    last: ApiFault | None = None
-    while True:
-        left = max(0.1, until - time.monotonic())
-        # The server gives up when we do.
-        words["timeout"] = f"{max(1, int(left))}s"
-        try:
-            answer = whole(way.api.stream(way.path, silence_s=left, **words), until)
-            break
-        except ApiFault as fault:
-            again = fault.passes and fault.reason != faults.CREDENTIALS
-            # That there was no time left for another try says less than an answer before it.
-            last = fault if last is None or fault.status is not None else last
-            if not again or time.monotonic() + _PAUSE > again_until:
-                raise PrometheusFault(_explained(way, last), last.status) from last
-        time.sleep(_PAUSE)
+    again_s = min(seconds, AGAIN_SECONDS)
+    try:
+        answer = way.api.read(way.path, max(0.1, seconds), retry_s=again_s, **words)
+    except ApiFault as fault:
+        raise PrometheusFault(_explained(way, fault), fault.status) from fault
     reply = _decoded(way, lambda: _REPLY.decode(answer))
     if reply.status != "success":
         why = shortened(f"{reply.error_type}: {reply.error}")
@@ -180,24 +164,6 @@ def _decoded(way: Way, decode: Callable[[], T]) -> T:
         raise PrometheusFault(
             f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be."
         ) from error
-
-
-def whole(answer: LineStream, until: float) -> bytes:
-    """Read an answer to its end; one that trickles is given up, too.
-
-    Raises :class:`ApiFault` where the monotonic time is past ``until``.
-    """
-    received: list[bytes] = []
-    size = 0
-    with contextlib.closing(answer.chunks()) as chunks:
-        for chunk in chunks:
-            received.append(chunk)
-            size += len(chunk)
-            if time.monotonic() > until:
-                raise ApiFault(None, "", "its answer did not end in time")
-            if size > LARGEST:
-                raise ApiFault(413, "", f"its answer is larger than {LARGEST >> 20} MiB")
-    return b"".join(received)
 
 
 def wrong_address(url: str) -> str | None:

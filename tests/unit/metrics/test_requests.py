@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -32,16 +31,6 @@ LABELS = {
 }
 
 
-class Answer:
-    """What one request got: several threads ask one server at a time."""
-
-    def __init__(self, content: dict[str, Any]) -> None:
-        self._content = content
-
-    def chunks(self) -> Iterator[bytes]:
-        yield json.dumps(self._content).encode()
-
-
 class Server:
     """Answers as a Prometheus that has one GPU's samples; counts what it is asked."""
 
@@ -55,7 +44,7 @@ class Server:
         self.asked: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def stream(self, path: str, *, query: str, **_: Any) -> Answer:
+    def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
         kind = (
             "nodes" if "count_over_time" in query else "owned" if "group by" in query else "samples"
         )
@@ -66,7 +55,7 @@ class Server:
         row: dict[str, Any] = {"metric": LABELS, "value": [time.time(), str(self.scrapes)]}
         if kind == "samples":
             row = {"metric": LABELS, "values": [[NOW + 15 * i, "97"] for i in range(-20, 0)]}
-        return Answer({"status": "success", "data": {"result": [row]}})
+        return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
 
 
 class Finder:
@@ -138,10 +127,10 @@ def test_the_last_sample_is_waited_for_no_longer_than_it_takes(
 
 def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
     class Other(Server):
-        def stream(self, path: str, *, query: str, **_: Any) -> Answer:
+        def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
             self.asked["nodes"] += 1
             row = {"metric": {}, "value": [0, "0"]}
-            return Answer({"status": "success", "data": {"result": [row]}})
+            return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
 
     away, other, has = Server(is_there=False), Other(), Server()
     source = PrometheusSource(Finder(way(away), way(other), way(has)))
@@ -151,12 +140,12 @@ def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
 
 def test_series_without_a_sample_are_none() -> None:
     class Empty(Server):
-        def stream(self, path: str, *, query: str, **_: Any) -> Answer:
-            answer = super().stream(path, query=query)
+        def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
+            answer = super().read(path, seconds, query=query)
             if "count_over_time" in query or "group by" in query:
                 return answer
             row: dict[str, Any] = {"metric": LABELS, "values": []}
-            return Answer({"status": "success", "data": {"result": [row]}})
+            return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
 
     source = PrometheusSource(Finder(way(Empty())))
     found = source.fetch(wanted())

@@ -208,6 +208,17 @@ class Api:
                 return None
             raise
 
+    def read(self, path: str, seconds: float, *, retry_s: float, **query: str) -> bytes:
+        """Return a whole answer, each within a time; raises :class:`ApiFault`.
+
+        A server that starts or is busy is asked again for ``retry_s``.
+        """
+        connect_s, soon = min(CONNECT_SECONDS, seconds), {faults.CREDENTIALS: 0.0}
+        request = Request("get", path, query)
+        return self._ask(
+            *(request, retry_s), read_s=seconds, connect_s=connect_s, whole_s=seconds, soon=soon
+        )
+
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return an answer as it arrives, such as a log that is followed."""
         return self._streamed(Request("get", path, query), silence_s)

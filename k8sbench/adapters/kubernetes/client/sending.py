@@ -28,6 +28,8 @@ from k8sbench.model.errors import BenchError
 
 CONNECT_SECONDS = 5.0
 """For a connection to a server that is expected to be there."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a whole answer; the largest that is asked for has a tenth."""
 READ_SECONDS = 30.0
 """Until the first byte of an answer. A busy server lets requests wait in its queues."""
 WHOLE_SECONDS = 120.0
@@ -184,11 +186,15 @@ class Sender:
 
     def read(self, response: urllib3.BaseHTTPResponse, within_s: float = WHOLE_SECONDS) -> bytes:
         """Read a whole answer; raises :class:`ApiFault` for one that has not ended in time."""
-        until = time.monotonic() + within_s
+        until, size = time.monotonic() + within_s, 0
         parts = []
         try:
             while part := response.read1(_BLOCK, decode_content=True):
                 parts.append(part)
+                size += len(part)
+                if size > LARGEST:
+                    response.close()
+                    raise ApiFault(413, "", f"its answer is larger than {LARGEST >> 20} MiB")
                 if time.monotonic() > until:
                     response.close()
                     raise ApiFault(None, "", "it did not answer in time: its answer has no end")
