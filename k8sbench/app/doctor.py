@@ -150,12 +150,13 @@ def _job(
     run_id: str,
 ) -> tuple[RunPlan, Sequence[Manifest]]:
     """Plan and render the all-reduce."""
-    from k8sbench.adapters.files import image_table, templates, trainer_sources
+    from k8sbench.adapters.files import catalog, image_table, templates, trainer_sources
     from k8sbench.lifecycle import bandwidth
     from k8sbench.render import manifests
 
     sources = trainer_sources.read()
     plan = bandwidth.plan(
+        catalog.all_reduce(),
         msgspec.structs.replace(
             options,
             framework=framework,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 
@@ -19,7 +18,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import BenchmarkSpec, Framework, Smoke, Variant, Window
+from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.ports import Clock, Cluster, JobEvent, LogLine, Manifest
 
 BENCHMARK = "allreduce"
@@ -27,36 +26,6 @@ BENCHMARK = "allreduce"
 TIMEOUT_S = 900.0
 """Pulling a large image included."""
 LAST_LINES = 20
-SPEC = BenchmarkSpec(
-    name=BENCHMARK,
-    title="All-reduce over the nodes of a pool",
-    task="Vectors of float32, from 4 KiB to 1 GiB, are summed over all GPUs",
-    unit="samples",
-    default_framework="pytorch",
-    variants=tuple(
-        Variant(
-            name="float32",
-            framework=framework,
-            title=f"all_reduce of {framework}",
-            default=True,
-            trainer=BENCHMARK,
-            args={"framework": framework},
-            # gloo on CPUs takes too long for larger vectors.
-            smoke=Smoke(batch_size=1, warmup=5, iterations=20, args={"largest": 1 << 24}),
-            log="k8sbench",
-            batch_size={"fp32": 1},
-            window=Window(
-                warmup=5,
-                iterations=20,
-                rule="operations of each size",
-                log_interval={"one_gpu": 1, "many_gpus": 1},
-            ),
-            cases=(),
-        )
-        for framework in get_args(Framework)
-    ),
-)
-"""What a benchmark of the catalog would be; the catalog does not list it."""
 _PREFIX = "K8SBENCH "
 _NETWORK = re.compile(r"NCCL INFO .*Using network (\S.*)")
 
@@ -90,15 +59,17 @@ class Bandwidth(msgspec.Struct, frozen=True, kw_only=True):
     """Of any replica, for a job that failed."""
 
 
-def plan(request: SubmitRequest, site: Site, *, run_id: str, trainers_digest: str) -> RunPlan:
-    """Plan the job: one process per GPU, or one per node on a pool without.
+def plan(
+    spec: BenchmarkSpec, request: SubmitRequest, site: Site, *, run_id: str, trainers_digest: str
+) -> RunPlan:
+    """Plan the job of ``spec``: one process per GPU, or one per node on a pool without.
 
     Raises :class:`UsageError`. A node may have fewer GPUs than are asked for: the preflight says
     so.
     """
     pool = msgspec.structs.replace(site.pool, gpus_per_node=request.gpus or 0)
     made = make_plan(
-        SPEC,
+        spec,
         SpecSource(digest=trainers_digest, source="built-in"),
         msgspec.structs.replace(request, timeout_s=TIMEOUT_S),
         msgspec.structs.replace(site, pool=pool),

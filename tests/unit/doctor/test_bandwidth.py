@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import image_table, templates, trainer_sources
+from k8sbench.adapters.files import catalog, image_table, templates, trainer_sources
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.lifecycle import bandwidth
 from k8sbench.model.choices import Site
@@ -30,6 +30,7 @@ SOURCES = trainer_sources.read()
 def planned(**changes: Any) -> RunPlan:
     site = Site(backend="kubernetes", pool=changes.pop("pool", POOL), images=image_table.load())
     return bandwidth.plan(
+        catalog.all_reduce(),
         SubmitRequest(
             benchmark="all-reduce", **{"framework": "pytorch", "replicas": 4, "gpus": 8, **changes}
         ),
