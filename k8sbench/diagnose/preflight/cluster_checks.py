@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -13,23 +12,10 @@ from k8sbench.model.image import TITLES, image_warning
 from k8sbench.model.kube import conditions, labels_of
 from k8sbench.render.security import security
 
-OLDEST, NEWEST, TESTED = (1, 28), (1, 34), (1, 33)
-"""Kubernetes minors that are expected to work: the operator's own tests begin with 1.28."""
-
 
 def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """It answers, and has a version that is known to work."""
-    version = known(facts.version)
-    answers = f"Kubernetes {version} answers at {facts.server} ({facts.why})."
-    version_of = re.match(r"v(\d+)\.(\d+)", version)
-    if version_of is None or OLDEST <= (int(version_of[1]), int(version_of[2])) <= NEWEST:
-        yield ok(answers)
-    else:
-        oldest, newest, tested = ("{}.{}".format(*minor) for minor in (OLDEST, NEWEST, TESTED))
-        yield warn(
-            f"{answers} k8sbench expects {oldest} to {newest}, and is tested with {tested}.",
-            "Try one small run first: k8sbench submit resnet50 --replicas 1 --gpus 1.",
-        )
+    """It answers."""
+    yield ok(f"Kubernetes {known(facts.version)} answers at {facts.server} ({facts.why}).")
 
 
 def namespace(facts: PreflightFacts) -> Iterator[CheckResult]:

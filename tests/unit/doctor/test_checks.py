@@ -89,8 +89,6 @@ NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
 NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
 CASES = (
-    Case("an older Kubernetes", "warn api-server", {"version": "v1.27.4"}),
-    Case("a newer Kubernetes", "warn api-server", {"version": "v1.35.0"}),
     Case("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
     Case("no namespace", "fail namespace", {"namespace": None}),
     Case(
