@@ -560,7 +560,7 @@ class Executor:
         elif isinstance(error, NoRoom) and self._until is not Until.CREATED:
             self._create_later(followed, creation.waiting(error, now))
         elif not followed.run.restarts:
-            self._refuse(followed, error)
+            self._refuse(followed, requests.unless_on_its_way(followed.run, error, now))
         elif not isinstance(error, BenchError):
             raise error
         elif requests.was_created(followed.run, error):

@@ -68,6 +68,19 @@ def was_created(run: Run, error: BaseException) -> bool:
     return isinstance(error, CreationUnknown) and creation.is_known_created(run)
 
 
+def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
+    """Return the error of a refused creation, unless an earlier request may still create the job.
+
+    Its answer was lost: that a further one is refused says nothing about it.
+    """
+    is_unsure = run.history[-1].cause_id == creation.CREATION_UNKNOWN
+    if isinstance(error, CreationUnknown) or not (is_unsure and creation.settles_in(run, now)):
+        return error
+    return creation.unknown_error(
+        run.run_id, f"an earlier request may still be on its way, and another one fails: {error}"
+    )
+
+
 def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
     """Build the transition of a run whose first job was not created, or not for certain."""
     if survives:

@@ -269,3 +269,18 @@ def test_without_a_file_nothing_is_imported_for_it(tmp_path: pathlib.Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_what_files_and_the_environment_set_is_shown_without_passwords(
+    project: Write, user: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = project('amp = true\n[submit]\nprometheus = "https://ada:se@cret@example"\n')
+    second = user('store = "postgresql://ada@db/runs?password=secret"\n')
+    monkeypatch.setenv("K8SBENCH_STORE", "postgresql://ada:secret@db/runs")
+    out = cli("config", "show").out
+    assert "cret" not in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["amp", "true", str(first)] in rows
+    assert ["prometheus", "https://ada:***@example", "submit", str(first)] in rows
+    assert ["store", "postgresql://ada@db/runs?password=***", str(second)] in rows
+    assert ["postgresql://ada:***@db/runs", "environment", "K8SBENCH_STORE"] in rows

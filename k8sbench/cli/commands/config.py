@@ -1,0 +1,61 @@
+"""``k8sbench config show``: which options files and the environment set."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import click
+
+from k8sbench.app import config
+from k8sbench.cli import configuration, main
+from k8sbench.cli.terminal import output
+from k8sbench.report.text_table import Column
+
+COLUMNS = (
+    Column("KEY", whole=True),
+    Column("VALUE"),
+    Column("COMMAND"),
+    Column("FROM", whole=True),
+)
+_SECRETS = (
+    # A password may hold any character: up to the last @ before a blank.
+    (re.compile(r"(://[^:/?#@\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
+)
+"""What of a URL is a secret, and what is shown in its place."""
+
+
+@click.group()
+def command() -> None:
+    """Show which options files and the environment set."""
+
+
+@command.command()
+def show() -> None:
+    """Print the options that files and the environment set, and where; all others have defaults.
+
+    The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
+    nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder.
+    """
+    files = config.files()
+    configuration.check(files, main.names, main.find)
+    variables = sorted({*configuration.ENVIRONMENT.values()} & os.environ.keys())
+    rows = [("", _shown(os.environ[name]), "", f"environment {name}") for name in variables]
+    for file in files:
+        for name, value in file.values.items():
+            table = value if isinstance(value, dict) else {name: value}
+            of = name if isinstance(value, dict) else ""
+            rows += [(key, _shown(set_to), of, str(file.path)) for key, set_to in table.items()]
+    output.write_table(COLUMNS, rows)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as text, without the passwords in its URLs."""
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text
