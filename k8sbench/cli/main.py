@@ -56,8 +56,8 @@ COMMANDS: dict[str, str] = {
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
     "store": "Show, check or rebuild the store; move and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
-    "config": "Show which options files and the environment set.",
     "completion": "Print the completion script of a shell.",
+    "config": "Show which options files and the environment set.",
 }
 """Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
 PATHS = frozenset(

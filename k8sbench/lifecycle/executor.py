@@ -247,10 +247,11 @@ class Executor:
         """
         self._work_due()
         patience = 0.0 if self._closed or self._ready() else seconds
-        if patience and len(self._runs) <= self._unfollowed():
+        is_followed = self._until is not Until.CREATED
+        if patience and (len(self._runs) <= self._unfollowed() or not is_followed):
             # The cluster follows none of them, and would return at once.
             self._pool.wait(patience)
-        events = self._context.cluster.wait(patience)
+        events = self._context.cluster.wait(patience) if is_followed else ()
         self._take_answers()
         self._take_events(events)
         self._read_wishes()
@@ -366,7 +367,9 @@ class Executor:
         if event.replica is not None or step is not None:
             if followed.view.reported_at == math.inf:
                 followed.see(reported_at=self._context.clock())
-            followed.see(job=Reported())
+            # Replicas are reported of a job that is still to be created, too.
+            if step is not None or not isinstance(followed.view.job, NotAsked):
+                followed.see(job=Reported())
             followed.see_what_is_read()
         if event.replica is not None:
             self._gathering.seen(followed.run, event.replica)

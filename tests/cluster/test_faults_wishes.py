@@ -171,7 +171,7 @@ def test_a_run_whose_logs_are_not_served_is_ended_without_them(
 ) -> None:
     run_id = f"unserved-{command}"
     detached(shell, run_id)
-    shell.program = hurried(runs__collecting__READ_SECONDS=1.0)
+    shell.program = hurried(lifecycle__requests__READ_SECONDS=1.0)
     with proxy.hold("/log"):
         ended = shell.run(command, run_id)
     said = f"what {run_id} has printed cannot all be read: that takes longer than 1s."

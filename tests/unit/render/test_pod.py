@@ -261,10 +261,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "annotation's key": ({"pool": pool(annotations={"a b": "x"})}, "annotation 'a b'"),
     "selector's key": ({"pool": pool(selector={"a..b/c": "x"})}, "selector 'a..b/c'"),
     "toleration's key": ({"pool": pool(tolerations=(Toleration(key="-a"),))}, "toleration '-a'"),
-    "toleration's rules": (
-        {"pool": pool(tolerations=(Toleration(key="a", value="b"),))},
-        "tolerations",
-    ),
     "GPU resource": ({"pool": pool(gpu_resource="gpu")}, "resource 'gpu'"),
     "runtime class": ({"pool": pool(runtime_class="NVIDIA")}, "runtime_class"),
     "priority class": ({"pool": pool(priority_class="a_b")}, "priority_class"),
