@@ -1,28 +1,30 @@
 """``data``: which sets there are; drawn, prepared and checked in a folder here or on a claim.
 
 All work is done by the trainers' own program. For a folder of this machine it is a process beside
-us, and each line that it prints is passed on. For a claim it is a Job of Kubernetes, whose manifest
-is rendered for kubectl.
+us, for a claim a Job of Kubernetes; each line that it prints is passed on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.app import catalog
+from k8sbench.app import catalog, connections, targets
 from k8sbench.lifecycle.pool import in_thread
 from k8sbench.model.data_set import KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.lifecycle.context import Stop
 
 __all__ = ["ConvertedWeights", "KnownDataSet"]
@@ -44,6 +46,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of this machine, or ``pvc:NAME[/SUB]``."""
     words: tuple[str, ...] = ()
     """More words of the program."""
+    access: ClusterAccess = ClusterAccess()
     image: str | None = None
     """None: the public image of PyTorch, which has numpy and Pillow."""
     secret: str | None = None
@@ -51,11 +54,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     pools_file: str | None = None
     seconds: int = DAY_SECONDS
     """After which a Job is ended."""
-
-    @property
-    def is_on_claim(self) -> bool:
-        """Whether the place is a claim, and not a folder of this machine."""
-        return self.place.startswith("pvc:")
 
 
 class DataSetList(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,13 +76,15 @@ class ConvertedWeights(msgspec.Struct, frozen=True):
 
 
 def run(task: Task, stop: Stop, tell: Tell) -> int:
-    """Carry out a task on this machine, and tell what its program prints; returns its exit code.
+    """Carry out a task, and tell what its program prints; returns its exit code.
 
     It is 0 where all is there, 2 where something is missing or the input is wrong, and 3 where the
     task could not be completed. Raises :class:`Interrupted`, and another :class:`BenchError` where
     the program did not come to its end.
     """
     data_set(task.data_set)
+    if task.place.startswith("pvc:"):
+        return _on_claim(task, stop, tell)
     if task.secret is not None:
         raise UsageError(
             "--secret names a Secret of a cluster, and the folder is on this machine.",
@@ -102,14 +102,32 @@ def run(task: Task, stop: Stop, tell: Tell) -> int:
     return code
 
 
-def render(task: Task) -> Sequence[Manifest]:
-    """Return the ConfigMap and the Job that carry out a task on a claim; asks no cluster."""
+def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
+    from k8sbench.adapters.kubernetes import data_jobs
+
+    with stop, contextlib.closing(connections.connect(task.access)) as api:
+        connections.note_silence(api, tell)
+        job, is_new = data_jobs.start(api, _manifests(task, api))
+        where = f"Job {job['metadata']['name']} in namespace {api.place.namespace}"
+        tell(f"Created {where}." if is_new else f"{where} is there already; following it.")
+        code = _until(lambda: data_jobs.follow(api, job, tell), stop)
+        if code is None:
+            raise Interrupted(
+                f"{stop.cause}; {where} goes on.", "To follow it again, give the same command."
+            )
+    return code
+
+
+def _manifests(task: Task, api: Api) -> Sequence[Manifest]:
+    """Return the ConfigMap and the Job that carry out a task on a claim."""
     from k8sbench.adapters.files import pools, templates, trainer_sources
     from k8sbench.render import data_job
     from k8sbench.render.claims import Claim
 
-    data_set(task.data_set)
-    pool = pools.load(task.pools_file).pool(task.node_pool) if task.node_pool else None
+    pool = None
+    if task.node_pool is not None:
+        published = functools.partial(targets.cluster_pools, api)
+        pool = pools.load(task.pools_file, published=published).pool(task.node_pool)
     job = data_job.DataJob(
         action=task.action,
         data_set=task.data_set,
@@ -140,8 +158,13 @@ def _exit_code(module: str, words: Sequence[str], stop: Stop, tell: Tell) -> int
     from k8sbench.adapters.local import program
 
     with stop, program.running(module, words) as process:
-        code = in_thread(lambda: program.read(process, tell), "data")
-        while stop.cause is None:
-            with contextlib.suppress(TimeoutError):
-                return code.result(LOOK_SECONDS)
+        return _until(lambda: program.read(process, tell), stop)
+
+
+def _until(call: Callable[[], int], stop: Stop) -> int | None:
+    """Make a call on another thread; None: a stop was asked for before it ended."""
+    code = in_thread(call, "data")
+    while stop.cause is None:
+        with contextlib.suppress(TimeoutError):
+            return code.result(LOOK_SECONDS)
     return None

@@ -1,6 +1,6 @@
 """A Job of Kubernetes that prepares or checks a data set on a claim, beside no run.
 
-Its name follows from what it does and where, so that it is not created twice.
+Its name follows from what is asked for, so that whoever asks for the same again finds it.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class DataJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The Job's name."""
-        place = f"{self.claim.name}/{self.claim.folder or ''}"
-        digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+        """The Job's name: another one where something else is asked for."""
+        asked = repr((self.claim, self.words, self.image, self.secret))
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         return f"data-{self.action}-{self.data_set}-{digest}"
 
     @property

@@ -192,6 +192,8 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     # Where no node fits, the nodes are looked at.
     shell.submit("nowhere", "--node-pool=nowhere", code=3)
     shell.submit("draft", "--dry-run=server")
+    # A Job that prepares data, and does not end in time.
+    shell.run("data", "prepare", "imagenet", "--data=pvc:data", "--timeout=1s", code=4)
     # What was made for a job that is refused is taken back.
     none = {"hard": {"count/pytorchjobs.kubeflow.org": "0"}}
     namespace.create(

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
@@ -91,28 +90,16 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def created(namespace: Namespace, shell: Shell, *words: str) -> str:
-    """Create the Job that ``k8sbench data`` prints for a claim; returns its name."""
-    printed = shell.run("data", *words, *on_the_node(shell.folder)).out
-    sources, job = yaml.safe_load_all(printed)
-    namespace.create(sources)
-    namespace.create(job)
-    return str(job["metadata"]["name"])
-
-
-def log_of(namespace: Namespace, job: str, end: str = "complete") -> str:
-    namespace.wait(f"condition={end}", f"job/{job}")
-    return namespace.kubectl("logs", f"job/{job}")
-
-
 def test_a_small_set_is_drawn_onto_a_claim_and_is_whole(
     restricted: Namespace, folder: Path, tmp_path: Path
 ) -> None:
     shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
+    site = on_the_node(tmp_path)
     clips = "pvc:data/sets/clips"
-    log_of(restricted, created(restricted, shell, "make-sample", "kinetics", clips, "--pictures=4"))
+    drawn = shell.run("data", "make-sample", "kinetics", clips, "--pictures=4", *site)
+    assert drawn.err.count("files were drawn") == 1
     assert len(list((folder / "sets/clips/images").glob("*/*/*.jpg"))) == 6 * 12
-    log_of(restricted, created(restricted, shell, "check", "kinetics", f"--data={clips}", "--deep"))
+    shell.run("data", "check", "kinetics", f"--data={clips}", "--deep", *site)
 
 
 def on_the_node(folder: Path) -> tuple[str, ...]:
@@ -126,6 +113,7 @@ def test_a_set_is_fetched_onto_a_claim_though_its_pod_is_killed(
     restricted: Namespace, folder: Path, tmp_path: Path
 ) -> None:
     shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
+    site = on_the_node(tmp_path)
     drawn = tmp_path / "drawn"
     program = (sys.executable, "-m", "k8sbench.trainers.prepare_data", "make-sample", "cityscapes")
     subprocess.run([*program, str(drawn)], check=True, cwd=ROOT, capture_output=True)
@@ -136,22 +124,27 @@ def test_a_set_is_fetched_onto_a_claim_though_its_pod_is_killed(
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "account"}}
     restricted.create({**secret, "stringData": {"header": "Authorization: Bearer open-sesame"}})
     source = (f"--url={serve(restricted)}", f"--md5={md5}", "--secret=account")
-    job = created(restricted, shell, "prepare", "cityscapes", "--data=pvc:data/sets/city", *source)
-    parts = folder / "sets/city/.k8sbench-prepare"
-    until(
-        lambda: [path.stat().st_size for path in parts.glob("*/*.partial")] == [50_000],
-        "the first part",
-    )
-    (pod,) = (name for name in shell.on_cluster("pods") if name.startswith("data-prepare"))
-    restricted.kubectl("delete", "pod", pod, "--grace-period=1")
-    log = log_of(restricted, job)
+    words = ("data", "prepare", "cityscapes", "--data=pvc:data/sets/city", *site, *source)
+    with shell.started(*words) as running:
+        running.until("fetch archive.tar: ")
+        parts = folder / "sets/city/.k8sbench-prepare"
+        until(
+            lambda: [path.stat().st_size for path in parts.glob("*/*.partial")] == [50_000],
+            "the first part",
+        )
+        (pod,) = (name for name in shell.on_cluster("pods") if name.startswith("data-prepare"))
+        restricted.kubectl("delete", "pod", pod, "--grace-period=1")
+        running.ends()
     assert "served from 50000" in restricted.kubectl("logs", "s")
-    assert "sesame" not in log
+    assert "all is there" in running.err
+    assert "sesame" not in running.err
     assert contents(folder / "sets" / "city") == contents(drawn)
+    assert restricted.kubectl("get", "jobs.batch", "--output=name") == ""
+    # Once more: nothing is fetched.
+    assert "All is there" in shell.run(*words).err
 
     lost = next((folder / "sets/city/gtFine/val").glob("*/*"))
     lost.unlink()
-    check = created(restricted, shell, "check", "cityscapes", "--data=pvc:data/sets/city")
+    done = shell.run("data", "check", "cityscapes", "--data=pvc:data/sets/city", *site, code=2)
     name = lost.name.replace("gtFine_labelTrainIds", "leftImg8bit")
-    missing = f"no labels for /data/sets/city/leftImg8bit/val/{lost.parent.name}/{name}"
-    assert missing in log_of(restricted, check, "failed")
+    assert f"no labels for /data/sets/city/leftImg8bit/val/{lost.parent.name}/{name}" in done.out

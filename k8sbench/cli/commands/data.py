@@ -9,8 +9,7 @@ import click
 
 from k8sbench.app import data
 from k8sbench.app.data import Task
-from k8sbench.cli.commands import render
-from k8sbench.cli.options import duration_option
+from k8sbench.cli.options import access_options, duration_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
@@ -37,8 +36,9 @@ _JOB = (
     click.option("--node-pool", metavar="NAME", help="Node pool; default: any node."),
     click.option("--pools", "pools_file", metavar="FILE", help="Pools file."),
     duration_option("--timeout", "seconds", "End the Job after TIME; default 24h."),
+    access_options,
 )
-"""Of the Job that is printed where the place is a claim."""
+"""Of the Job that does the work where the place is a claim."""
 
 
 def _job_options(function: Any) -> Any:
@@ -47,7 +47,7 @@ def _job_options(function: Any) -> Any:
     return function
 
 
-_TASK = ("image", "secret", "node_pool", "pools_file")
+_TASK = ("access", "image", "secret", "node_pool", "pools_file")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,10 +91,7 @@ def list_(output_format: str) -> None:
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Default 0.")
 @_job_options
 def make_sample(**given: Any) -> int:
-    """Draw a small set of the same form, for checks: a tiny model learns it in seconds.
-
-    For a claim the manifest of a Job that does so is printed.
-    """
+    """Draw a small set of the same form, for checks: a tiny model learns it in seconds."""
     if given["size"] and not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", given["size"]):
         raise UsageError(
             f"--size {given['size']!r} is not a size.", "Write HEIGHTxWIDTH, as 64x128."
@@ -109,10 +106,9 @@ def make_sample(**given: Any) -> int:
 @click.option("--deep", is_flag=True, help="Decode every file.")
 @_job_options
 def check(**given: Any) -> int:
-    """List the files that are missing in a folder.
+    """List the files that are missing in a folder or on a claim.
 
-    Exit code 0 if the set is complete, 2 if something is missing. For a claim the manifest of a Job
-    that looks is printed.
+    Exit code 0 if the set is complete, 2 if something is missing.
     """
     return _run("check", ["--deep"] if given["deep"] else [], **given)
 
@@ -128,10 +124,10 @@ def check(**given: Any) -> int:
 @click.option("--secret", metavar="NAME", help="Secret with credentials, or with the URL.")
 @_job_options
 def prepare(**given: Any) -> int:
-    """Fetch and unpack archives into a folder, and check what is there.
+    """Fetch and unpack archives into a folder or onto a claim, and check what is there.
 
-    After an interruption the same command continues. Exit code 2 if something is missing. For a
-    claim the manifest of a Job that does the work is printed, to be piped into kubectl create -f -.
+    After an interruption the same command continues. For a claim a Job of the cluster does the
+    work, also after Ctrl-C. Exit code 2 if something is missing.
     """
     words = [f"--url={url}" for url in given["urls"]]
     words += [f"--{name}={value}" for name in ("md5", "sha256") for value in given[f"{name}s"]]
@@ -160,15 +156,6 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
         known["seconds"] = max(1, int(given["seconds"]))
     name, place = given["name"], given["place"]
     task = Task(action=action, data_set=name, place=place, words=tuple(words), **known)
-    if task.is_on_claim:
-        objects = data.render(task)
-        render.write(objects, "yaml")
-        job = objects[-1]["metadata"]["name"]
-        output.note(
-            "Create it with 'kubectl create -f -' in the claim's namespace, and follow it with"
-            f" 'kubectl logs -f --pod-running-timeout=10m job/{job}'."
-        )
-        return 0
     missing: list[str] = []
 
     def tell(line: str) -> None:

@@ -6,7 +6,6 @@ import importlib
 from pathlib import Path
 
 import pytest
-import yaml
 
 from k8sbench.model.data_set import DATA_SETS, KnownDataSet
 from tests.unit.command_line import Cli
@@ -64,20 +63,6 @@ def test_what_cannot_be_prepared_is_refused(
 ) -> None:
     err = cli("data", "prepare", "imagenet", f"--data={tmp_path / 'set'}", *words, code=2).err
     assert why in err
-
-
-def test_for_a_claim_the_job_is_printed_and_how_to_create_and_follow_it(cli: Cli) -> None:
-    words = ("--data=pvc:sets/city", "--url=https://example.com/a.tar", "--timeout=1h")
-    done = cli("data", "prepare", "cityscapes", *words)
-    sources, job = yaml.safe_load_all(done.out)
-    name = job["metadata"]["name"]
-    assert (job["kind"], sources["kind"]) == ("Job", "ConfigMap")
-    assert sources["metadata"]["name"] == name
-    assert job["spec"]["activeDeadlineSeconds"] == 3600
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["command"][-4:] == ["prepare", "cityscapes", "/data/city", words[1]]
-    assert "kubectl create -f -" in done.err
-    assert f"job/{name}" in done.err
 
 
 def test_sizes_that_are_none_are_refused(tmp_path: Path, cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The Job of ``k8sbench data``: restricted, resumable, the same name for the same folder."""
+"""The Job of ``k8sbench data``: restricted, resumable, the same name for the same request."""
 
 from __future__ import annotations
 
@@ -63,16 +63,17 @@ def test_the_pod_keeps_to_the_restricted_standard(job: DataJob) -> None:
     assert pod_security.violations(pod(job)) == []
 
 
-def test_the_name_is_that_of_what_is_done_and_where() -> None:
-    same = changed(words=("--url=https://example.com/b.tar",), image="example.com/other:1")
-    assert same.name == JOB.name
+def test_the_name_is_that_of_what_is_asked_for() -> None:
+    assert changed(seconds=7200).name == JOB.name
     others = [
         changed(action="check"),
         changed(data_set="imagenet"),
         changed(claim=Claim("data", None)),
         changed(claim=Claim("other", "sets/city")),
+        changed(words=("--url=https://example.com/b.tar",)),
+        changed(image="example.com/other:1"),
     ]
-    assert len({JOB.name, *(job.name for job in others)}) == 5
+    assert len({JOB.name, *(job.name for job in others)}) == 7
 
 
 def test_no_credential_is_in_the_job_but_by_reference() -> None:
