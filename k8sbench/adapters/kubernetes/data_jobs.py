@@ -46,7 +46,7 @@ def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> tuple[KubeObject,
             standing, is_new = _created(api, job)
         except (ApiFault, UsageError):
             if is_new_program:
-                _delete(api, program)
+                _delete(api, _path(api, sources), program)
             raise
         # From an earlier Job of the name, too, with which the cluster would delete it.
         owner = {key: standing["metadata"][key] for key in ("name", "uid")}
@@ -78,10 +78,10 @@ def _created(api: Api, manifest: Mapping[str, Any]) -> tuple[KubeObject, bool]:
     return standing, False
 
 
-def _delete(api: Api, created: KubeObject) -> None:
+def _delete(api: Api, path: str, created: KubeObject) -> None:
     """Delete an object of ours, and what it owns."""
     with contextlib.suppress(ApiFault):  # a Job's time to live ends it
-        api.delete(_path(api, created), uid=created["metadata"]["uid"])
+        api.delete(path, uid=created["metadata"]["uid"])
 
 
 def follow(api: Api, job: KubeObject, tell: Tell) -> int:
@@ -89,13 +89,13 @@ def follow(api: Api, job: KubeObject, tell: Tell) -> int:
 
     Raises :class:`JobFailed` and :class:`TimedOut` where the program did not come to its end.
     """
-    told: Counter[str] = Counter()
+    path, told = _path(api, job), Counter[str]()
     said: str | None = None
     code: int | None = None
     try:
         while code is None:
             # The Job first: where it has ended, the log that is read after it is whole.
-            job = api.get(_path(api, job))
+            job = api.get(path)
             pod = _pod(api, job)
             trouble = _tell_log(api, pod, told, tell) if pod.has_log else _trouble(api, job, pod)
             if trouble is not None and trouble != said:
@@ -106,9 +106,9 @@ def follow(api: Api, job: KubeObject, tell: Tell) -> int:
     except ApiFault as fault:
         raise api.explained(fault, f"Job {name_of(job)} be followed") from fault
     except (JobFailed, TimedOut):
-        _delete(api, job)
+        _delete(api, path, job)
         raise
-    _delete(api, job)
+    _delete(api, path, job)
     return code
 
 
