@@ -71,6 +71,14 @@ def test_a_job_that_can_never_start_fails_with_the_reason_and_is_deleted(shell: 
     until(lambda: not jobs(shell), "the deletion of a Job that cannot start")
 
 
+def test_a_job_that_is_deleted_while_it_is_followed_is_told(shell: Shell) -> None:
+    with shell.started(*PREPARE) as running:
+        running.until("Created Job")
+        shell.namespace.kubectl("delete", "jobs.batch", "--all")
+        running.ends(3)
+    assert "was deleted before its end was seen" in running.err
+
+
 @pytest.mark.parametrize("kind", ["configmap", "job"])
 def test_an_object_of_somebody_else_under_the_name_stays_and_is_named(
     shell: Shell, kind: str

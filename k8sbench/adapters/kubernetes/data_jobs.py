@@ -104,6 +104,9 @@ def follow(api: Api, job: KubeObject, tell: Tell) -> int:
             if code is None:
                 api.pause(SERVER_SECONDS)
     except ApiFault as fault:
+        if fault.status == 404:
+            message = f"The Job {name_of(job)} was deleted before its end was seen."
+            raise JobFailed(message, "The same command creates it again and continues.") from fault
         raise api.explained(fault, f"Job {name_of(job)} be followed") from fault
     except (JobFailed, TimedOut):
         _delete(api, path, job)
