@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.lifecycle import gathering as gpu_metrics
 from k8sbench.lifecycle import requests, watching
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Until
+from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Rules, Until
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, RepeatTaken, StoreError, Unreachable, UsageError
@@ -167,15 +167,13 @@ def collect(
     """
     going_on = set[str]() if follow else _going_on(runs, context)
     gathering, result = gathering or Gathering(context, reporter), CollectResult()
-    executor = Executor(
-        context,
-        reporter,
+    rules = Rules(
         keep=keep,
         wait=wait,
         until=Until.OVER if follow else Until.LOOKED_AT,
-        gathering=gathering,
         on_failure=lambda run, error: note_failure(result, run, error, reporter),
     )
+    executor = Executor(context, reporter, rules, gathering)
     with contextlib.closing(executor):
         for run in runs:
             if not needs_collection(run):
@@ -231,7 +229,7 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
         raise error
 
     closed: list[Run] = []
-    with contextlib.closing(Executor(context, reporter, on_refusal=refused)) as executor:
+    with contextlib.closing(Executor(context, reporter, Rules(on_refusal=refused))) as executor:
         executor.take(run)
         give_up_at = context.clock() + requests.READ_SECONDS + END_SECONDS
         with stop:

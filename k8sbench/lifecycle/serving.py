@@ -13,7 +13,7 @@ from functools import partial
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
+from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Rules
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.run import Run
@@ -45,14 +45,8 @@ class Serving:
         self._find, self._clock, self._reporter = find, context.clock, reporter
         self._owed = partial(collecting.owed_runs, context)
         self._gathering = Gathering(context, reporter)
-        self._executor = Executor(
-            context,
-            reporter,
-            keep=keep,
-            wait=wait,
-            gathering=self._gathering,
-            on_failure=self._fail,
-        )
+        rules = Rules(keep=keep, wait=wait, on_failure=self._fail)
+        self._executor = Executor(context, reporter, rules, self._gathering)
         self._result = CollectResult()
         self._put_off: dict[str, tuple[float, float]] = {}
         """By run that could not be collected: when it is tried again, Unix seconds, and after how

@@ -24,7 +24,7 @@ from k8sbench.lifecycle.context import (
     RunContext,
     Stop,
 )
-from k8sbench.lifecycle.executor import Executor, Until
+from k8sbench.lifecycle.executor import Executor, Rules, Until
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import (
@@ -75,14 +75,8 @@ def submit(
     being tried, unless they would meet the same. Asked to stop it raises :class:`Interrupted`, when
     local jobs are ended; jobs of a cluster go on.
     """
-    executor = Executor(
-        context,
-        reporter,
-        keep=request.keep,
-        wait=request.wait,
-        parallel=request.parallel,
-        gathering=gathering,
-    )
+    rules = Rules(keep=request.keep, wait=request.wait, parallel=request.parallel)
+    executor = Executor(context, reporter, rules, gathering)
     waiting = deque(cases)
     others: list[Submitted] = []
     closed: Run | None = None
@@ -146,7 +140,7 @@ def create_all(
     Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
     """
     refused = 0
-    executor = Executor(context, reporter, until=Until.CREATED)
+    executor = Executor(context, reporter, Rules(until=Until.CREATED))
     with contextlib.closing(executor):
         for number, case in enumerate(cases):
             if stop.cause is not None:

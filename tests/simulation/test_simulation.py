@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import executor as executors
-from k8sbench.lifecycle import requests, set_claims
+from k8sbench.lifecycle import closing, job_events, requests, set_claims
+from k8sbench.lifecycle.active_runs import ActiveRuns
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
@@ -60,14 +59,14 @@ Breaks = Callable[[pytest.MonkeyPatch], None]
 
 
 def delete_with_unread_logs(patch: pytest.MonkeyPatch) -> None:
-    take = Executor._take_end
+    take = job_events._take_end
 
-    def broken(self: Executor, followed: FollowedRun, end: Transition) -> None:
+    def broken(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
         if end.cause_id == LOGS_INCOMPLETE:
             end = msgspec.structs.replace(end, phase=Phase.FAILED, cause_id=None)
-        take(self, followed, end)
+        take(active, followed, end)
 
-    patch.setattr(Executor, "_take_end", broken)
+    patch.setattr(job_events, "_take_end", broken)
 
 
 def call_a_lost_answer_failed(patch: pytest.MonkeyPatch) -> None:
@@ -94,15 +93,15 @@ def close_before_the_last_line(patch: pytest.MonkeyPatch) -> None:
     def broken(transition: Transition) -> bool:
         return transition.phase.final or transition.cause_id in {LOGS_INCOMPLETE, LOGS_BEING_READ}
 
-    patch.setattr(executors, "is_final", broken)
-    take = Executor._take_end
+    patch.setattr(job_events, "is_final", broken)
+    take = job_events._take_end
 
-    def over(self: Executor, followed: FollowedRun, end: Transition) -> None:
+    def over(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
         if end.cause_id == LOGS_BEING_READ:
             end = Transition(phase=Phase.SUCCEEDED, at=end.at, cause="It is done.")
-        take(self, followed, end)
+        take(active, followed, end)
 
-    patch.setattr(Executor, "_take_end", over)
+    patch.setattr(job_events, "_take_end", over)
 
 
 def create_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
@@ -121,14 +120,14 @@ def resume_what_is_being_submitted(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Executor, followed: FollowedRun, answer: Future[Any]) -> None:
+    def broken(active: ActiveRuns, followed: FollowedRun, _: Future[Any]) -> None:
         followed.see(deletes=False)
-        self._finish(followed)
+        active.finish(followed)
 
     def forgets(context: RunContext, run_id: str) -> Run:
         return context.store.fulfilled(run_id, "delete")
 
-    patch.setattr(Executor, "_take_deleted", broken)
+    patch.setattr(closing, "_take_deleted", broken)
     patch.setattr(requests, "delete", forgets)
 
 
