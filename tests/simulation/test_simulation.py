@@ -19,6 +19,8 @@ from k8sbench.lifecycle import closing, job_events, requests, set_claims
 from k8sbench.lifecycle.active_runs import ActiveRuns
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.followed import FollowedRun
+from k8sbench.lifecycle.states import State
+from k8sbench.lifecycle.views import JobView
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -37,11 +39,17 @@ MOST = 10_000
 
 
 def test_whatever_goes_wrong_the_invariants_hold() -> None:
-    met, steps = Counter[str](), list[int]()
+    met, steps, cells = Counter[str](), list[int](), set[tuple[str, str]]()
+    states = set[str]()
     for seed in range(SCHEDULES):
         schedule = play(seed)
         met += schedule.world.met
         steps.append(schedule.world.steps)
+        states |= {state for state, _, _ in schedule.reached}
+        cells |= {(job, wanted) for _, job, wanted in schedule.reached}
+    assert states == {kind.__name__ for kind in State.__subclasses__()}
+    jobs = {kind.__name__ for kind in JobView.__subclasses__()}
+    assert cells == {(job, wanted) for job in jobs for wanted in ("run", "end")}
     assert statistics.median(steps) >= STEPS
     rare = {fault: met[fault] for fault in Faults.__struct_fields__ if met[fault] < TIMES}
     assert rare == {}
