@@ -37,7 +37,10 @@ beside.write_text(f"{{os.getpid()}} {{child.pid}}")
 print("from step", step, flush=True)
 while step < {STEPS}:
     step += 1
-    place.write_text(str(step))
+    # Whole or not at all: it may be killed beside the one that kills itself.
+    new = place.with_suffix(".new")
+    new.write_text(str(step))
+    new.rename(place)
     if step == 2 and os.environ["RANK"] == "1":
         os.kill(os.getpid(), signal.SIGKILL)
 child.kill()
