@@ -78,7 +78,8 @@ def fetched(kubeconfig: Path, place: str) -> Fetched:
         api.close()
 
 
-def test_it_is_found_and_asked(served: Namespace) -> None:
-    found = fetched(served.cluster.kubeconfig, "auto")
+def test_it_is_asked_at_its_address_in_the_cluster(served: Namespace) -> None:
+    url = f"http://prometheus-k8s.{served.name}.svc:9090"
+    found = fetched(served.cluster.kubeconfig, url)
     assert {series.gpu.uuid for series in found.series} == {*UUIDS}
     assert {len(series.at) for series in found.series} == {41}
