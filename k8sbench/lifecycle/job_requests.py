@@ -13,7 +13,7 @@ from k8sbench.lifecycle.active_runs import ActiveRuns, Until
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.lifecycle.views import Idle, Later, NotAsked, Unwatched, Watched
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, NoRoom, StoreError
+from k8sbench.model.errors import BenchError, CreationUnknown, NoRoom, StoreError, Unreachable
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import LogMark
@@ -51,6 +51,8 @@ def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[None
         followed.see(job=Unwatched())
     elif requests.may_pass(error):
         _create_later(active, followed, attempts.waiting(followed.run, error, now))
+        if isinstance(error, CreationUnknown):
+            followed.see(job=Unwatched())  # it may be there: it is looked for first
     else:
         end_run(active, followed, attempts.refused(followed.run, error, now))
 
@@ -84,7 +86,15 @@ def follow(active: ActiveRuns, followed: FollowedRun) -> None:
     """Follow the job of a run that was taken up, or is looked for again."""
     run, store = followed.run, active.context.store
     if attempts.is_restarting(run):
-        if not requests.exists(run, active.context):
+        try:
+            is_there = requests.exists(run, active.context)
+        except Unreachable:
+            if not followed.is_restarted:
+                raise
+            _try_later(active, followed)
+            active.changed[run.run_id] = None
+            return
+        if not is_there:
             _begin_attempt(active, followed)
             return
         active.move(followed, creation.created(active.context.clock()))

@@ -166,7 +166,8 @@ class Schedule:
         self._submit_cases([self.case] * self.laptop.most, context, resumes=False)
 
     def _resume(self, context: RunContext) -> None:
-        self._submit_cases([], context, resumes=True)
+        if self.laptop.rows:  # there is no set before
+            self._submit_cases([], context, resumes=True)
 
     def _submit_cases(
         self, cases: list[PlannedCase], context: RunContext, *, resumes: bool
