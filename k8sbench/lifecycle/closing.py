@@ -21,8 +21,8 @@ def close(active: ActiveRuns, followed: FollowedRun) -> None:
         measured = active.context.measure(followed.run, followed.gaps)
         measured = active.gathering.promised(followed.run, measured)
         followed.note(run=active.context.store.measured(followed.run_id, measured))
-    is_measured = not (isinstance(action, decide.Delete) and followed.view.is_unwanted)
-    if is_measured:
+    is_deleted_first = followed.view.deletes and followed.view.is_unwanted
+    if not is_deleted_first:
         if followed.archive is not None or isinstance(action, decide.Measure):
             active.reporter.ended(followed.run)
         active.gathering.add(followed.run)

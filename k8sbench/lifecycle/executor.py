@@ -67,13 +67,6 @@ class Executor:
 
     # -- which runs -----------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        """Count the runs that take a place: those not over, or not closed where one has it alone.
-
-        Measuring one run must not take time from the next on the same machine.
-        """
-        return self._active.places()
-
     @property
     def has_room(self) -> bool:
         """Whether a further run may begin."""
@@ -119,6 +112,11 @@ class Executor:
                 raise
             store.claims.release(run_id)
             self._active.rules.on_failure(run, error)
+        except BenchError:
+            # The cluster does not answer: it can be taken up again.
+            if run_id in self._active.runs:
+                self._active.leave(self._active.runs[run_id])
+            raise
         return True
 
     def _take_over(self, run: Run) -> None:
@@ -284,7 +282,7 @@ class Executor:
     def _admission(self) -> admit.Admission:
         kinds = [one.request.kind for one in self._active.asked.values() if one.request is not None]
         standing = Standing(
-            going_on=len(self),
+            going_on=self._active.places(),
             creating=kinds.count("create"),
             deleting=kinds.count("delete"),
             to_create=tuple(self._active.to_create),

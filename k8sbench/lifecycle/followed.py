@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle.views import Idle, Later, NotAsked, Record, Reported, View, Watched
+from k8sbench.lifecycle.views import Later, NotAsked, Record, Reported, View, Watched
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import LogArchive, Manifest
@@ -84,8 +84,3 @@ class FollowedRun(msgspec.Struct, kw_only=True, eq=False):
             read = self.read_until
             is_read = all(read.get(name, 0.0) >= at for name, at in self.printed.items())
         self.see(is_read=is_read)
-
-    def answered(self) -> None:
-        """Take note that no request is under way any more."""
-        self.request = None
-        self.see(effect=Idle())

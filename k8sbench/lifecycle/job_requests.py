@@ -118,8 +118,10 @@ def _take_printed(
     error = answer.exception()
     if error is None:
         followed.printed = answer.result()
-    elif not isinstance(error, BenchError) or error.cause_id in requests.NO_ANSWER:
+    elif not isinstance(error, BenchError):
         raise error
+    elif error.cause_id in requests.NO_ANSWER and active.rules.on_refusal is not None:
+        raise error  # who asked for its end waits for that alone
     else:
         followed.printed = None
         _note_unread(active, followed, str(error))

@@ -18,34 +18,31 @@ UNTIMED = frozenset({Phase.CREATED, Phase.QUEUED})
 """Phases in which a run's time does not count: it waits for its turn."""
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class State(msgspec.Struct, frozen=True):
     """What is known of the job of a run's present attempt."""
 
-    attempt: int
-    """The number of the attempt, from 1."""
 
-
-class Planned(State, frozen=True, kw_only=True):
+class Planned(State, frozen=True):
     """Recorded; no job of this attempt is known to exist, and no request for one is known."""
 
 
-class Creating(State, frozen=True, kw_only=True):
+class Creating(State, frozen=True):
     """The job was asked for, and whether it exists is not known: the answer was lost."""
 
 
-class Queued(State, frozen=True, kw_only=True):
+class Queued(State, frozen=True):
     """The job exists and waits for its turn; its time does not count."""
 
 
-class Running(State, frozen=True, kw_only=True):
+class Running(State, frozen=True):
     """The job exists and its pods are being started, or run."""
 
 
-class Ending(State, frozen=True, kw_only=True):
+class Ending(State, frozen=True):
     """The job is over, and lines of its logs are still to be archived."""
 
 
-class Over(State, frozen=True, kw_only=True):
+class Over(State, frozen=True):
     """The run has its final phase."""
 
     is_measured: bool
@@ -54,18 +51,17 @@ class Over(State, frozen=True, kw_only=True):
 
 def state_of(run: Run) -> State:
     """Return the state of a run."""
-    latest, attempt = run.history[-1], run.attempt
+    latest = run.history[-1]
     if latest.phase.final:
         owes = latest.phase is Phase.SUCCEEDED and run.measurement is None
-        return Over(attempt=attempt, is_measured=not owes)
+        return Over(is_measured=not owes)
     if latest.cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}:
-        return Ending(attempt=attempt)
+        return Ending()
     if creation.is_known_created(run):
-        kind = Queued if latest.phase in UNTIMED else Running
-        return kind(attempt=attempt)
+        return Queued() if latest.phase in UNTIMED else Running()
     if latest.cause_id == creation.CREATION_UNKNOWN:
-        return Creating(attempt=attempt)
-    return Planned(attempt=attempt)
+        return Creating()
+    return Planned()
 
 
 def time_is_up_at(run: Run) -> float | None:

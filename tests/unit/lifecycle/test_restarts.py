@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import collecting, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts
 from k8sbench.model.creation import unknown_error
 from k8sbench.model.errors import (
@@ -320,6 +322,21 @@ def test_a_run_that_is_cancelled_between_two_attempts_gets_no_other(
     assert cluster.cancelled == ([("Cancelled.", "cancelled")] if has_job else [])
     assert cluster.attempts == ([1, 2] if has_job else [1])
     assert cluster.removed == ["mine"]
+
+
+def test_a_run_whose_cluster_does_not_answer_can_be_taken_up_again(store: Store) -> None:
+    cluster = Restarted([FAILED], [ENDED], faults={"cleared": [Killed()]})
+    with pytest.raises(Killed):
+        submit(store, cluster)
+    executor = Executor(here(store, cluster), Silent())
+    cluster.jobs = Mock(side_effect=AWAY)  # type: ignore[method-assign]
+    with pytest.raises(Unreachable):
+        executor.take(store.run("mine"))
+    assert not executor.has("mine")
+    del cluster.jobs
+    assert executor.take(store.run("mine"))
+    (run,) = executor.to_the_end(Stop())
+    assert run.phase is Phase.SUCCEEDED
 
 
 def test_a_stop_between_two_attempts_leaves_the_run_to_whoever_follows_it_next(
