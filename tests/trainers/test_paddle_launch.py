@@ -122,11 +122,15 @@ def test_every_rank_shows_every_line_once(launch: Callable[..., Launched]) -> No
 
 @linux
 def test_a_failing_rank_shows_its_traceback_and_gives_its_code(
-    launch: Callable[..., Launched],
+    launch: Callable[..., Launched], tmp_path: pathlib.Path
 ) -> None:
     job = launch(
-        "if rank == '1':\n    print('before')\n    sys.stderr.write('Traceback of 1\\n')\n"
-        "    sys.exit(7)\n" + FOREVER,
+        "import pathlib, time\nother = pathlib.Path(sys.argv[1], 'other')\n"
+        "if rank == '0':\n    print('up 0', flush=True)\n    other.touch()\n"
+        "    time.sleep(3600)\n"
+        "while not other.exists():\n    time.sleep(0.01)\n"
+        "print('before')\nsys.stderr.write('Traceback of 1\\n')\nsys.exit(7)\n",
+        str(tmp_path),
         SECRET_TOKEN="hush",
     )
     assert job.end() == 7

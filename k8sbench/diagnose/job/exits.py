@@ -311,6 +311,11 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
     by_itself = [entry for pid, entry in (root, *others) if pid not in ended] or [root[1]]
     errors = {rank: errors_by_rank.get(rank, [""])[-1] for rank, _ in by_itself}
     rank, code = min(by_itself, key=lambda entry: _likelihood(entry[1], errors[entry[0]]))
+    if _LOST_PEER.search(errors[rank]):
+        # The rank that it lost may write its own error and still run when torchrun ends it.
+        for other, messages in errors_by_rank.items():
+            if other is not None and not _LOST_PEER.search(messages[-1]):
+                rank, code, errors[other] = other, 1, messages[-1]
     return _Rank(
         name=f"rank {rank}",
         code=code,

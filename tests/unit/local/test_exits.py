@@ -181,6 +181,8 @@ def ended(replica: str, code: int | None, *last: str, is_trainer: bool = False) 
             for lines in (
                 [*TRACEBACK, *LOST_PEER, *torchrun((0, 143), (1, 1), ends=(0,))],
                 [*TRACEBACK, *LOST_PEER, *torchrun((1, 1), (0, 1))],
+                # It had its error, and still ran when its peer, which had lost it, was dead.
+                [*TRACEBACK, *LOST_PEER, *torchrun((1, 143), (0, 1), ends=(1,))],
                 # Trainers of ours print their tracebacks themselves, without a rank.
                 [
                     "ValueError: batch of 0",
