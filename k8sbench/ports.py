@@ -17,6 +17,7 @@ from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.ownership import Collected, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
@@ -59,6 +60,8 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     replica: ReplicaState | None = None
     line: LogLine | None = None
     gap: LogGap | None = None
+    ownership: Ownership | None = None
+    """Whose the job is, when that is seen first, and whenever it changes."""
     note: str | None = None
     """Something that the user should know now and that is not the job's state: the API server
     does not answer, and since when."""
@@ -78,9 +81,14 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """From the job's own conditions; its pods are not read."""
     attempt: int = 1
     """The number of the run's attempt that it is."""
-    is_abandoned: bool = False
-    """Whether this store has collected it and left it to other stores, and none of them needs it
-    any more."""
+    uid: str | None = None
+    ownership: Ownership = Ownership()
+    began_at: float | None = None
+    """When it began to run, Unix seconds by the cluster's clock; None: it has not."""
+    ended_at: float | None = None
+    """When it ended, likewise."""
+    seen_at: float = 0.0
+    """When it was listed, likewise."""
 
     @property
     def plan(self) -> RunPlan:
@@ -90,23 +98,12 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
         return self.known_plan
 
 
-class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store has of a run that it has collected, for other stores that need it."""
-
-    digest: str | None
-    """SHA-256 over the log files, rank 0's first; None without logs."""
-    throughput: float | None
-    """The headline figure; None where nothing valid was measured."""
-    unit: str | None
-    verdict: str | None
-    """None for a run that did not succeed."""
-
-
 class Cluster(Protocol):
     """Where jobs run: a Kubernetes cluster, or this machine.
 
-    One thread calls it; only ``create``, ``clear``, ``printed``, ``cancel`` and ``remove`` may be
-    called from any.
+    One thread calls it; only ``create``, ``clear``, ``printed``, ``cancel``, ``remove``, ``ask``,
+    ``answer`` and ``adopt`` may be called from any. What changes or deletes a job raises
+    :class:`~k8sbench.model.errors.OwnedElsewhere` where another store owns it.
     """
 
     name: str
@@ -114,8 +111,10 @@ class Cluster(Protocol):
     jobs_outlive_us: bool
     """Whether jobs continue when this process ends."""
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
         """Create the job and follow it. One that exists already is not created again.
+
+        Returns the job's uid, where it has one.
 
         Raises :class:`~k8sbench.model.errors.CreationUnknown` where the job, or what is created for
         it, may exist. After any other :class:`~k8sbench.model.errors.BenchError` nothing of it
@@ -132,7 +131,8 @@ class Cluster(Protocol):
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; ``marks`` say how far its logs are archived.
 
-        Of a job that is gone, :meth:`wait` returns the final transition.
+        Of a job that is gone, :meth:`wait` returns the final transition; so it does where another
+        job has its name.
         """
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -176,10 +176,19 @@ class Cluster(Protocol):
     ) -> str | None:
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
 
-        Returns the reason if it is kept (another store still uses it, or ``--keep``), else None.
-        For other stores it is noted what was ``collected``, which is called only if there are any.
-        With ``force`` it is deleted also where another store still uses or keeps it.
+        Returns the reason if it stays (another store owns it, ``--keep``, or its submitter is to
+        find what was ``collected`` of it, which is called only then), else None. With ``force`` it
+        is deleted in any case.
         """
+
+    def ask(self, run_id: str, wish: Wish) -> None:
+        """Write onto a job what its owner is asked to do; idempotent."""
+
+    def answer(self, run_id: str) -> None:
+        """Take from a job of this store what another one has asked; idempotent."""
+
+    def adopt(self, run_id: str, known: Ownership) -> bool:
+        """Make this store the owner of a job; False where it is not as ``known`` any more."""
 
     def close(self) -> None:
         """Close connections and threads; local jobs that still run are ended."""

@@ -13,9 +13,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
-from k8sbench.lifecycle import collecting, foreign_jobs, requests
+from k8sbench.lifecycle import adopting, collecting, foreign_jobs, requests
 from k8sbench.lifecycle.context import Reporter, Stop
-from k8sbench.model.errors import BenchError, Interrupted, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import (
+    BenchError,
+    Interrupted,
+    PlanUnreadable,
+    StoreError,
+    Unreachable,
+    UsageError,
+)
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, Wish
 
@@ -46,7 +53,7 @@ def cancel(
             return
         reporter.note(f"Run {run.run_id} is {run.phase} already.")
         if run.wishes:
-            _delete(store, run, access, reporter.note)
+            _delete(store, run, access, stop, reporter.note)
 
     def work_unrecorded(run: Run) -> None:
         if run.phase.final:
@@ -54,7 +61,8 @@ def cancel(
         else:
             _end_unrecorded(run, access, reporter.note, and_delete=False)
 
-    _each(runs, where, access, reporter.note, work, work_unrecorded, "cancel")
+    wish = Wish(kind="cancel", at=context.now(), cause=CAUSE, cause_id=CAUSE_ID)
+    _each(runs, where, access, wish, stop, reporter.note, work, work_unrecorded)
 
 
 def delete(
@@ -71,7 +79,7 @@ def delete(
             run = store.wish(run.run_id, requests.by_name(context.now()))
             if not run.phase.final:
                 _end(store, run, access, reporter, stop)
-        _delete(store, run, access, reporter.note)
+        _delete(store, run, access, stop, reporter.note)
 
     def work_unrecorded(run: Run) -> None:
         _end_unrecorded(run, access, reporter.note, and_delete=True)
@@ -80,17 +88,19 @@ def delete(
         with connections.opened(connections.connect(access)) as cluster:
             _note_deleted(run_id, cluster.remove(run_id, force=True), reporter.note)
 
-    _each(runs, where, access, reporter.note, work, work_unrecorded, "delete", work_unreadable)
+    wish = requests.by_name(context.now())
+    _each(runs, where, access, wish, stop, reporter.note, work, work_unrecorded, work_unreadable)
 
 
 def _each(
     texts: Sequence[str],
     where: str | None,
     access: ClusterAccess,
+    wish: Wish,
+    stop: Stop,
     note: Note,
     work: Callable[[SqlStore, Run], None],
     work_unrecorded: Callable[[Run], None],
-    command: str,
     work_unreadable: Callable[[str], None] | None = None,
 ) -> None:
     """Do something to each run, also where the store cannot be written; that is raised then.
@@ -98,14 +108,17 @@ def _each(
     ``work_unreadable`` is for jobs whose plan cannot be read, which are an error without it.
     """
     done: set[str] = set()
-    unreadable: set[str] | None = None if work_unreadable is None else set()
+    unreadable = work_unreadable is not None
     try:
         with stores.to_write(where) as store:
-            for run_id in lookup.ids_of(store, texts, access, unreadable=unreadable):
-                if work_unreadable is not None and unreadable and run_id in unreadable:
+            for run_id, run in _named(store, texts, access, unreadable).items():
+                if run is None:
+                    assert work_unreadable is not None
                     work_unreadable(run_id)
+                elif run_id in store.ids() or _is_left_to_us(store, run, access, wish, stop, note):
+                    work(store, lookup.run_of(store, run_id, access))
                 else:
-                    work(store, store.run(run_id))
+                    note(f"Run {run_id}: its owner has done it.")
                 done.add(run_id)
         return
     except StoreError as error:
@@ -117,8 +130,35 @@ def _each(
     names = " ".join(run.run_id for run in left)
     raise StoreError(
         f"What became of {names.replace(' ', ', ')} could not be recorded: {wrong.message}",
-        f"{wrong.action} Then record it with: k8sbench {command} {names}".lstrip(),
+        f"{wrong.action} Then record it with: k8sbench {wish.kind} {names}".lstrip(),
     ) from wrong
+
+
+def _named(
+    store: SqlStore, texts: Sequence[str], access: ClusterAccess, unreadable: bool
+) -> dict[str, Run | None]:
+    """Find all runs before the first is touched; None: one whose plan cannot be read, if that is
+    no error.
+    """
+    runs: dict[str, Run | None] = {}
+    for text in texts:
+        try:
+            run, _ = lookup.look_up(store, text, access)
+            runs[run.run_id] = run
+        except PlanUnreadable as error:
+            if not unreadable:
+                raise
+            runs[error.run_id] = None
+    return runs
+
+
+def _is_left_to_us(
+    store: SqlStore, run: Run, access: ClusterAccess, wish: Wish, stop: Stop, note: Note
+) -> bool:
+    """Ask the owner of a job that another store submitted; whether it is this store's now."""
+    with connections.cluster_of(run, access, note, store=store) as cluster, stop:
+        here = context.run_context(store, cluster, location=run.location)
+        return adopting.is_left_to_us(run.run_id, here, wish, stop, note)
 
 
 def _found(texts: Sequence[str], where: str | None, access: ClusterAccess) -> list[Run]:
@@ -144,7 +184,9 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
         if store.claims.claim(run_id):
             with connections.cluster_of(run, access, note, store=store) as cluster:
                 _check_label(cluster, run_id)
-                here = context.run_context(store, cluster, location=run.location)
+                here = context.run_context(store, cluster, location=run.location, access=access)
+                with stop:
+                    adopting.is_left_to_us(run_id, here, wish, stop, note)
                 closed = collecting.cancel(run, here, reporter, stop)
             if closed is None:
                 raise Interrupted(
@@ -154,9 +196,10 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
             run = closed
         else:
             # The process that follows it archives its logs and closes it.
-            with connections.cluster_of(run, access, note) as cluster:
-                _check_label(cluster, run_id)
-                cluster.cancel(run_id, CAUSE, CAUSE_ID)
+            if _is_left_to_us(store, run, access, wish, stop, note):
+                with connections.cluster_of(run, access, note, store=store) as cluster:
+                    _check_label(cluster, run_id)
+                    cluster.cancel(run_id, CAUSE, CAUSE_ID)
             run = follow.follow(store, run, access, reporter, stop)
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
 
@@ -170,13 +213,17 @@ def _check_label(cluster: KubernetesCluster, run_id: str) -> None:
         raise UsageError(f"Run {run_id} is not ended: {unlabelled}")
 
 
-def _delete(store: SqlStore, run: Run, access: ClusterAccess, note: Note) -> None:
+def _delete(store: SqlStore, run: Run, access: ClusterAccess, stop: Stop, note: Note) -> None:
     run_id = run.run_id
     with (
         _on_record(store, run_id, "delete"),
         connections.cluster_of(run, access, note, store=store) as cluster,
     ):
-        _, why = requests.delete(context.run_context(store, cluster), run_id)
+        here = context.run_context(store, cluster, location=run.location)
+        with stop:
+            wish = requests.by_name(context.now())
+            adopting.is_left_to_us(run_id, here, wish, stop, note)
+        _, why = requests.delete(here, run_id)
     _note_deleted(run_id, why, note)
 
 

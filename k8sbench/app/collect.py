@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections, lookup, metric_sources, results, stores
-from k8sbench.app.context import run_context
+from k8sbench.app.context import now, run_context
 from k8sbench.app.results import Rows
-from k8sbench.app.taking_over import taken_over
-from k8sbench.lifecycle import collecting, foreign_jobs
+from k8sbench.lifecycle import adopting, collecting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Location, Run, Wish
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -30,6 +29,8 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: tuple[str, ...] = ()
     """Ids, or unique beginnings of them; none: all of the namespace that need collection."""
+    adopt: bool = False
+    """Whether to make this store the owner of jobs that others have left."""
     until_over: bool = False
     """Whether to wait for jobs that are not over."""
     access: ClusterAccess = ClusterAccess()
@@ -67,13 +68,12 @@ def collect(
         for location, run_ids in places.items():
             with _opened(store, location, options, reporter) as context, stop:
                 if options.runs:
-                    runs = [store.run(run_id) for run_id in run_ids]
+                    runs = [_owned(run_id, context, options, stop, reporter) for run_id in run_ids]
                 else:
-                    runs = pending_runs(context, reporter.note)
+                    runs = pending_runs(context, reporter.note, adopts=options.adopt)
                     runs += collecting.owed_runs(context)
                 for run in filter(collecting.needs_collection, runs):
                     collecting.check_place(run, context.cluster, context.location)
-                runs = taken_over(store, runs, context.cluster, options.access, reporter.note)
                 gathering = Gathering(context, reporter)
                 collected = collecting.collect(
                     runs,
@@ -113,20 +113,42 @@ def _opened(
         metric_sources.opened(options.prometheus, api, store) as sources,
     ):
         yield run_context(
-            store, cluster, location=api.place, accept=options.accept, metric_sources=sources
+            store,
+            cluster,
+            location=api.place,
+            accept=options.accept,
+            metric_sources=sources,
+            access=access,
         )
 
 
-def pending_runs(
-    context: RunContext, note: Callable[[str], None], *, renumber: bool = False
-) -> list[Run]:
-    """Record the foreign jobs of the namespace, and delete its abandoned ones.
+def _owned(
+    run_id: str, context: RunContext, options: CollectOptions, stop: Stop, reporter: Reporter
+) -> Run:
+    """Return a run that was named, whose job this store owns then if it is to adopt it.
 
-    Returns all runs there that need collection.
+    Raises :class:`UsageError` for a job of another store that is not.
+    """
+    store = context.store
+    if options.adopt:
+        wish = Wish(kind="adopt", at=now(), cause="It is to be collected elsewhere.")
+        adopting.is_left_to_us(run_id, context, wish, stop, reporter.note)
+    return store.run(run_id) if run_id in store.ids() else adopting.recorded(run_id, context)
+
+
+def pending_runs(
+    context: RunContext,
+    note: Callable[[str], None],
+    *,
+    adopts: bool = False,
+    renumber: bool = False,
+) -> list[Run]:
+    """Return all runs of the namespace that need collection.
+
+    With ``adopts`` also those that other stores have left; their jobs are this store's then.
     """
     jobs = context.cluster.jobs()
-    foreign_jobs.record_all(jobs, context, note, renumber=renumber)
-    collecting.remove_abandoned(jobs, context, note)
+    adopting.take_what_is_left(jobs, context, note, adopts=adopts, renumber=renumber)
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
@@ -144,7 +166,7 @@ def _by_location(store: Store, options: CollectOptions) -> dict[Location | None,
         return {None: []}
     locations: dict[Location | None, list[str]] = {}
     for text in options.runs:
-        run = lookup.run_of(store, text, options.access)
+        run, _ = lookup.look_up(store, text, options.access)
         if run.is_imported:
             raise connections.imported_error(run)
         if run.plan.backend != "kubernetes":

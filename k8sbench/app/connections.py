@@ -17,7 +17,7 @@ from k8sbench.model.run import Location, Run
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.sharing import User
+    from k8sbench.adapters.kubernetes.ownership import User
     from k8sbench.adapters.store.sql_store import SqlStore
 
 GLIMPSE_SECONDS = 5.0
@@ -74,19 +74,18 @@ def opened(
     waits: bool = False,
     store: SqlStore | None = None,
     detached: bool = False,
-    for_all: bool = False,
+    is_collector: bool = False,
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection; closes both at the end.
 
-    With ``waits`` the jobs that are created wait even in unrecoverable states. ``store`` is where
-    jobs are followed into, or, ``detached``, will be collected into: they stay while other stores
-    need them, too; with ``for_all`` not for those that have submitted them and do not follow them.
+    With ``waits`` the jobs that are created wait even in unrecoverable states. ``store`` owns the
+    jobs that are created or adopted; ``detached`` it leaves them to a collector.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     user = None
     if store is not None:
-        user = _user(store, keep=keep, detached=detached, for_all=for_all)
+        user = _user(store, keep=keep, detached=detached, is_collector=is_collector)
     with contextlib.closing(api):
         cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user)
         with contextlib.closing(cluster):
@@ -179,13 +178,13 @@ def _api_of(run: Run, access: ClusterAccess) -> Api:
     return connect_to(location, access)
 
 
-def _user(store: SqlStore, *, keep: bool, detached: bool, for_all: bool) -> User:
-    from k8sbench.adapters.kubernetes.sharing import User
+def _user(store: SqlStore, *, keep: bool, detached: bool, is_collector: bool) -> User:
+    from k8sbench.adapters.kubernetes.ownership import User
 
     return User(
         store=store.identity,
         host=platform.node(),
         keep=keep,
         detached=detached,
-        for_all=for_all,
+        is_collector=is_collector,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.lifecycle import records
@@ -16,7 +16,10 @@ from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, dr
 from k8sbench.model.run import Location, Run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from k8sbench.model.measurement import Measurement
+    from k8sbench.model.request import ClusterAccess
     from k8sbench.model.sample import LogGap
     from k8sbench.ports import Cluster, Manifest, MetricSource, Store
 
@@ -28,8 +31,13 @@ def run_context(
     location: Location | None = None,
     accept: Sequence[str] = (),
     metric_sources: Sequence[MetricSource] = (),
+    access: ClusterAccess | None = None,
+    deadline_s: float | None = None,
 ) -> RunContext:
-    """Put together what runs need of the outside; ``accept`` overrules rejections by their ids."""
+    """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
+
+    With ``access`` a collector there is asked for runs whose jobs are gone.
+    """
     from k8sbench.adapters import processes
 
     return RunContext(
@@ -44,8 +52,25 @@ def run_context(
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=location,
         metric_sources=metric_sources,
+        collected_elsewhere=_collected_elsewhere(access),
+        deadline_s=deadline_s,
         accept=accept,
     )
+
+
+def _collected_elsewhere(
+    access: ClusterAccess | None,
+) -> Callable[[Run, Path], Run | None] | None:
+    if access is None:
+        return None
+
+    def ask(run: Run, folder: Path) -> Run | None:
+        # Imported when the job of a run is gone.
+        from k8sbench.app import taking_over
+
+        return taking_over.collected_elsewhere(access, run, folder)
+
+    return ask
 
 
 def find(store: Store, text: str) -> Run:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, lookup, metric_sources, results, stores
 from k8sbench.app.results import Rows
-from k8sbench.app.taking_over import taken_over
 from k8sbench.lifecycle import collecting, watching
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.gathering import Gathering, is_attended, is_owed
@@ -88,9 +87,12 @@ def follow(
                     metric_sources.opened(prometheus, cluster.api, store) as sources,
                 ):
                     here = context.run_context(
-                        store, cluster, location=run.location, metric_sources=sources
+                        store,
+                        cluster,
+                        location=run.location,
+                        metric_sources=sources,
+                        access=access,
                     )
-                    (run,) = taken_over(store, [run], cluster, access, reporter.note)
                     gathering, is_ours = Gathering(here, reporter), True
                     result = collecting.collect(
                         *([run], here, reporter, stop),
@@ -104,6 +106,8 @@ def follow(
                     if isinstance(wrong, StoreError):
                         raise wrong
                     return store.run(run.run_id)  # left alone, which was reported
+                if result.going_on and stop.cause is None:
+                    return store.run(run.run_id)  # another store has its job, which was reported
                 (run,) = (*result.closed, *result.going_on, *result.followed)
                 run = gathering.completed.get(run.run_id, run)
             else:

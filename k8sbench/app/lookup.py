@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from k8sbench.app import connections, context
 from k8sbench.lifecycle import collecting, foreign_jobs, records
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable
+from k8sbench.model.errors import BenchError, NotFound
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -25,25 +25,6 @@ def run_of(store: Store, text: str, access: ClusterAccess) -> Run:
     """
     found_run = _find(store, text, access)
     return found_run if isinstance(found_run, Run) else collecting.recorded(*found_run)
-
-
-def ids_of(
-    store: Store, texts: Sequence[str], access: ClusterAccess, *, unreadable: set[str] | None = None
-) -> list[str]:
-    """Find several runs as :func:`run_of` does, each once; all before the first is touched.
-
-    Jobs whose plan cannot be read are added to ``unreadable`` instead of raising an error.
-    """
-    run_ids: dict[str, None] = {}
-    for text in texts:
-        try:
-            run_ids[run_of(store, text, access).run_id] = None
-        except PlanUnreadable as error:
-            if unreadable is None:
-                raise
-            unreadable.add(error.run_id)
-            run_ids[error.run_id] = None
-    return list(run_ids)
 
 
 def chosen(store: Store, texts: Sequence[str]) -> list[str]:

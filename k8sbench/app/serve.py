@@ -90,13 +90,23 @@ def serve_all(
             apis.append(api)
             connections.note_silence(api, reporter.note)
             cluster = stack.enter_context(
-                connections.opened(api, keep=options.keep, store=store, for_all=is_all)
+                connections.opened(api, keep=options.keep, store=store, is_collector=is_all)
             )
             sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
             context = run_context(
-                store, cluster, location=api.place, accept=options.accept, metric_sources=sources
+                store,
+                cluster,
+                location=api.place,
+                accept=options.accept,
+                metric_sources=sources,
+                access=None if is_all else access,
             )
-            find = partial(collect.pending_runs, context, note_once, renumber=is_all)
+            find = partial(
+                collect.pending_runs,
+                *(context, note_once),
+                adopts=is_all or options.adopt,
+                renumber=is_all,
+            )
             place = Serving(
                 *(find, context, reporter),
                 keep=options.keep,

@@ -16,6 +16,7 @@ import msgspec
 from k8sbench.app import (
     cases,
     catalog,
+    collectors,
     connections,
     metric_sources,
     results,
@@ -31,7 +32,7 @@ from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext, Stop, 
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.pool import in_thread
 from k8sbench.lifecycle.submitting import Submitted
-from k8sbench.model import creation, extras
+from k8sbench.model import creation, extras, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.identity import checked_run_id, checked_set_name
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 Agree = Callable[[str], bool]
 """Shows the user a text, and asks whether to go on."""
+DETACHED_SECONDS = 86_400.0
+"""After the time limit of a job that nobody follows, until the cluster ends it: GPUs are not held
+for ever."""
 INSTALLED_AS = {"pytorch": ("torch", "torch"), "paddle": ("paddle", "paddle")}
 """Framework → its module and our extra that installs it."""
 
@@ -137,7 +141,13 @@ def run(
     ):
         place = target.api.place if target.api else None
         context = run_context(
-            store, cluster, location=place, accept=request.accept, metric_sources=sources
+            store,
+            cluster,
+            location=place,
+            accept=request.accept,
+            metric_sources=sources,
+            access=request.access,
+            deadline_s=_deadline(target, request, reporter),
         )
         finished: list[Run] = []
         cases_to_run = list(sweeps.singly(planned))
@@ -159,6 +169,23 @@ def run(
         runs = [*finished, *runs]
         with stop:  # What was measured is shown, whenever somebody asks for the end.
             return results.with_gpu_metrics(rows, runs, gathering, stop, show)
+
+
+def _deadline(target: RunTarget, request: SubmitRequest, reporter: Reporter) -> float | None:
+    """Say who collects detached runs; returns after what time beyond their limits jobs end."""
+    if target.api is None or not request.detach:
+        return None
+    with contextlib.suppress(BenchError), collectors.opened(request.access) as collector:
+        if collector is not None:
+            place = target.api.place.namespace
+            reporter.note(f"The collector of namespace {place} collects what is detached.")
+            return None
+    limit = times.duration(DETACHED_SECONDS)
+    reporter.note(
+        "No collector is seen in the namespace: collect the runs with k8sbench collect --all;"
+        f" the cluster ends their jobs {limit} after their time limit."
+    )
+    return DETACHED_SECONDS
 
 
 def _sources(

@@ -8,7 +8,7 @@ passed over.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -66,7 +66,7 @@ def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> R
         while run.attempt < job.attempt:
             again = attempts.elsewhere(plan, run.attempt, job.created_at)
             run = context.store.move(plan.run_id, again)
-        return context.store.move(plan.run_id, creation.created(job.created_at))
+        return context.store.move(plan.run_id, creation.created(job.created_at, job.uid))
     except RepeatTaken as wrong:
         if renumber:
             repeat = context.store.next_repeat(plan.set_name, case_key(plan))
@@ -107,21 +107,6 @@ def owed_runs(context: RunContext) -> list[Run]:
         and not needs_collection(run)
         and same_place(run.location, context.location)
     ]
-
-
-def remove_abandoned(
-    jobs: Sequence[FoundJob], context: RunContext, note: Callable[[str], None]
-) -> None:
-    """Delete jobs that this store left to others who never came: their marks have expired."""
-    for job in jobs:
-        run_id = job.run_id
-        if job.is_abandoned and not needs_collection(context.store.run(run_id)):
-            try:
-                context.cluster.remove(run_id)
-            except BenchError as wrong:
-                note(f"warning: what is left of {run_id} on the cluster stays there: {wrong}")
-            else:
-                note(f"{run_id} is deleted from the cluster: no store needs it any more.")
 
 
 def same_place(one: Location | None, other: Location | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -82,6 +83,11 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the requests that may take long."""
     location: Location | None = None
     """Where on a cluster new jobs go."""
+    deadline_s: float | None = None
+    """How long after its time limit the cluster itself ends a job; None: it does not."""
+    collected_elsewhere: Callable[[Run, Path], Run | None] | None = None
+    """A run whose job is gone, and its folder → what the collector has of it, with its files in the
+    folder, or None where it has nothing whole. None: there is no collector to ask."""
     metric_sources: Sequence[MetricSource] = ()
     """Where GPU metrics of the runs come from."""
     accept: Sequence[str] = ()

@@ -16,6 +16,7 @@ from k8sbench.lifecycle.states import Ending, Over, state_of, time_is_up_at
 from k8sbench.lifecycle.views import (
     Busy,
     Ended,
+    Gone,
     Later,
     Missing,
     NotAsked,
@@ -55,6 +56,13 @@ class Cancel(Action, frozen=True):
     cause_id: str
     is_asked_for: bool
     """Whether it is on record that somebody wants it; else a rule does, which is recorded first."""
+
+
+class AskCollector(Action, frozen=True):
+    """Ask the collector of the namespace for what it has of the run."""
+
+    end: Transition | None
+    """How the job ended, as far as it is seen here; None: whether there was one is not known."""
 
 
 class Restart(Action, frozen=True):
@@ -104,6 +112,8 @@ def decide(record: Record, view: View, now: float) -> Action:
     match view.job:
         case Ended(end=end):
             return Restart(known_end(record, end))
+        case Gone(end=end):
+            return AskCollector(end)
         case Unreadable():
             return Done()
         case Unwatched() | Missing():
@@ -116,6 +126,8 @@ def decide(record: Record, view: View, now: float) -> Action:
 def _of_existing(record: Record, view: View, now: float) -> Action:
     """Decide on a run whose job is followed."""
     wish = record.wish
+    if not view.ownership.is_ours:
+        return Wait(math.inf, "its owner")
     if wish is not None:
         if view.is_end_answered:
             return Wait(view.asked_to_end_at + CANCEL_SECONDS, "its end")
@@ -143,10 +155,12 @@ def advance(record: Record, view: View, now: float) -> Transition | None:
                 return None
             return end if wish is not None else attempts.numbered(run, end)
         case Missing():
-            return creation.missing(run, now)
+            # That it does not come any more is known when it was looked for after that time.
+            missing = creation.missing(run, now)
+            return None if missing is None or missing.phase.final else missing
         case NotAsked() if wish is not None and not isinstance(view.effect, Busy):
             return msgspec.structs.replace(run.ended_by(wish), at=now)
-        case Watched() | Reported() if record.survives:
+        case Watched() | Reported() if record.survives and view.ownership.is_ours:
             return _left_alone(record, view, now)
     return None
 
@@ -203,6 +217,8 @@ def time_limit(record: Record, view: View) -> float:
     Of a job that was taken up and has ended meanwhile the end is waited for.
     """
     if record.wish is not None or isinstance(state_of(record.run), (Ending, Over)):
+        return math.inf
+    if not view.ownership.is_ours:
         return math.inf
     time_is_up = time_is_up_at(record.run)
     return math.inf if time_is_up is None else max(time_is_up, view.reported_at + RESUME_SECONDS)

@@ -274,6 +274,8 @@ class Executor:
                 job_requests.follow(self._active, followed)
             case decide.Cancel() as cancel:
                 job_requests.cancel(self._active, followed, cancel)
+            case decide.AskCollector(end=end):
+                job_requests.ask_collector(self._active, followed, end)
             case decide.Restart(end=end):
                 job_requests.restart(self._active, followed, end)
             case decide.Wait(until=until) if until < math.inf:

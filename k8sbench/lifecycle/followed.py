@@ -18,7 +18,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request whose answer is waited for."""
 
     kind: str
-    """``create``, ``printed``, ``cancel`` or ``delete``."""
+    """``create``, ``printed``, ``cancel``, ``delete``, ``answer`` or ``collector``."""
     answer: Future[Any]
     take: Callable[[Future[Any]], None]
     """Takes the answer, on the thread that follows the run."""
@@ -44,6 +44,9 @@ class FollowedRun(msgspec.Struct, kw_only=True, eq=False):
     None: that cannot be known, and it is cancelled when its state is known."""
     tries: int = 0
     """How often its job could not be created, or was not there."""
+    asked_since: float | None = None
+    """Since when another store is waited for, which owns the job and has not collected it, Unix
+    seconds; None: it is not."""
     request: Request | None = None
 
     @property

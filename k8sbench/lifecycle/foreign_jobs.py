@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import bandwidth, collecting, records
-from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle import bandwidth, records
 from k8sbench.lifecycle.records import ListedRun
-from k8sbench.model.errors import PlanUnreadable, UsageError
+from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, RunFilter
@@ -22,12 +21,16 @@ CAUSE = "Known from the cluster alone: this store did not submit it."
 
 def among(jobs: Sequence[FoundJob], known: Collection[str]) -> list[FoundJob]:
     """Return the jobs of which there is no record, oldest first."""
-    # Doctor's own deletes itself at its end.
-    return [job for job in jobs if job.run_id not in known and not _is_doctors(job)]
+    return [job for job in without_doctors(jobs) if job.run_id not in known]
 
 
-def _is_doctors(job: FoundJob) -> bool:
-    return job.known_plan is not None and job.known_plan.benchmark == bandwidth.BENCHMARK
+def without_doctors(jobs: Sequence[FoundJob]) -> list[FoundJob]:
+    """Return the jobs but for doctor's own, which deletes itself at its end."""
+    return [
+        job
+        for job in jobs
+        if job.known_plan is None or job.known_plan.benchmark != bandwidth.BENCHMARK
+    ]
 
 
 def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
@@ -58,25 +61,6 @@ def named(jobs: Sequence[FoundJob], text: str, known: Sequence[str], where: Loca
     return jobs[ids.index(records.resolve(ids, text, other_ids=known, where=places))]
 
 
-def record_all(
-    jobs: Sequence[FoundJob],
-    context: RunContext,
-    note: Callable[[str], None],
-    *,
-    renumber: bool = False,
-) -> None:
-    """Record jobs of the cluster in the store, unless they are; notes which cannot be, and goes on.
-
-    Two people may have named a set alike: then one's runs must not keep the other's from being
-    collected. With ``renumber`` theirs become further repeats of one set.
-    """
-    for job in among(jobs, context.store.ids()):
-        try:
-            collecting.recorded(job, context, renumber=renumber)
-        except UsageError as wrong:
-            note(f"warning: left out: {wrong}")
-
-
 def note_unreadable(jobs: Sequence[FoundJob], note: Callable[[str], None]) -> None:
     """Note which jobs are left out because their plans cannot be read."""
     for job in jobs:
@@ -88,7 +72,7 @@ def note_unreadable(jobs: Sequence[FoundJob], note: Callable[[str], None]) -> No
 
 def as_run(job: FoundJob, where: Location) -> Run:
     """Make of a job the run that it would be in the store."""
-    created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE)
+    created = Transition(phase=Phase.CREATED, at=job.created_at, cause=CAUSE, job_uid=job.uid)
     return Run(
         plan=job.plan,
         created_at=job.created_at,

@@ -6,17 +6,20 @@ import contextlib
 import itertools
 import math
 from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 
 import msgspec
 
-from k8sbench.lifecycle import decide
+from k8sbench.lifecycle import decide, job_requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Until
 from k8sbench.lifecycle.artifacts import GAPS
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.lifecycle.states import is_final
-from k8sbench.lifecycle.views import Ended, Later, Missing, NotAsked, Reported, Unreadable
+from k8sbench.lifecycle.views import Ended, Gone, Later, Missing, NotAsked, Reported, Unreadable
 from k8sbench.model import creation, times
-from k8sbench.model.errors import StoreError
+from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.ports import JobEvent, RunFilter
 
@@ -72,6 +75,9 @@ def _take_event(active: ActiveRuns, followed: FollowedRun, event: JobEvent) -> N
         followed.gaps = [*followed.gaps, event.gap]
         store.keep(event.run_id, GAPS, msgspec.json.encode(followed.gaps).decode() + "\n")
         followed.see(has_gaps=True)
+    elif event.ownership is not None:
+        _take_ownership(active, followed, event.ownership)
+        return
     elif step is not None and is_final(step):
         _take_end(active, followed, step)
         return
@@ -80,6 +86,29 @@ def _take_event(active: ActiveRuns, followed: FollowedRun, event: JobEvent) -> N
         if step.cause_id == RESTARTING:  # by another store
             store.begin_attempt(event.run_id)
     active.reporter.on_event(followed.run, event)
+
+
+def _take_ownership(active: ActiveRuns, followed: FollowedRun, whose: Ownership) -> None:
+    """Take in whose the job is, and what another store asks of its owner."""
+    if not whose.is_ours and followed.view.ownership.is_ours:
+        active.reporter.note(f"{followed.run_id} is {whose.holder}'s now: it is left to that one.")
+    followed.see(ownership=whose)
+    wish, run_id = whose.wish, followed.run_id
+    if wish is None or not whose.is_ours:
+        return
+    if wish.kind == "adopt":  # no: it is followed here
+        active.ask(followed, "answer", partial(active.context.cluster.answer, run_id), _ignore)
+        return
+    active.context.store.wish(run_id, wish)
+    if followed.record.wish is None:
+        followed.note(wish=msgspec.structs.replace(wish, kind="cancel"))
+
+
+def _ignore(_: ActiveRuns, followed: FollowedRun, answer: Future[None]) -> None:
+    del followed
+    error = answer.exception()
+    if error is not None and not isinstance(error, BenchError):
+        raise error
 
 
 def _take_end(active: ActiveRuns, followed: FollowedRun, end: Transition) -> None:
@@ -94,12 +123,19 @@ def _take_end(active: ActiveRuns, followed: FollowedRun, end: Transition) -> Non
         if missing is None or not missing.phase.final:
             _look_again(active, followed, missing)
             return
+    whose = followed.view.ownership
+    if not whose.is_ours and whose.receipt is not None:
+        receipt = whose.receipt
+        end = job_requests.collected_by(end, receipt.sentence, receipt.action)
+        followed.see(job=Ended(end))
+        return
     if followed.record.wish is None and (
         end.phase is Phase.LOST or decide.is_restarted(followed.record, end, now)
     ):
         # Another process of the store may have ended it, or recorded that it is to end.
         followed.note(wish=active.context.store.run(run.run_id).wish("cancel"))
-    followed.see(job=Ended(end))
+    is_gone = end.phase is Phase.LOST and followed.record.wish is None
+    followed.see(job=Gone(end) if is_gone or not whose.is_ours else Ended(end))
 
 
 def _look_again(active: ActiveRuns, followed: FollowedRun, missing: Transition | None) -> None:

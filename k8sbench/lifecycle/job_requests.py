@@ -8,19 +8,32 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
 
+import msgspec
+
 from k8sbench.lifecycle import decide, requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Until
 from k8sbench.lifecycle.followed import FollowedRun
-from k8sbench.lifecycle.views import Idle, Later, NotAsked, Unwatched, Watched
+from k8sbench.lifecycle.views import Ended, Gone, Idle, Later, NotAsked, Unwatched, Watched
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, CreationUnknown, NoRoom, StoreError, Unreachable
+from k8sbench.model.errors import (
+    BenchError,
+    CreationUnknown,
+    NoRoom,
+    OwnedElsewhere,
+    StoreError,
+    Unreachable,
+)
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Run, Wish
-from k8sbench.ports import LogMark
+from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
+from k8sbench.ports import FoundJob, LogMark
 
 AGAIN_SECONDS = 2.0
 """Until a request is sent again that did not succeed; twice as long each time."""
 LONGEST_AGAIN = 30.0
+ASK_SECONDS = 15.0
+"""Between two looks at what another store, which owns the job of a run, has of it."""
+OWNER_SECONDS = 600.0
+"""For that store to collect a job that has ended."""
 
 # -- a job is created -----------------------------------------------------------------------------
 
@@ -31,7 +44,7 @@ def send_creation(active: ActiveRuns, followed: FollowedRun) -> None:
     active.ask(followed, "create", call, _take_created)
 
 
-def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[None]) -> None:
+def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[str | None]) -> None:
     error, now = answer.exception(), active.context.clock()
     if followed.run_id not in active.runs:
         return  # its end was seen before the answer came
@@ -39,7 +52,7 @@ def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[None
         if not followed.is_watched:
             followed.see(job=Watched())
         if active.survives and not creation.is_known_created(followed.run):
-            active.move(followed, creation.created(now))
+            active.move(followed, creation.created(now, answer.result()))
         _leave_created(active, followed)
     elif isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
         _create_later(active, followed, creation.waiting(error, now))
@@ -47,7 +60,7 @@ def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[None
         refuse(active, followed, requests.unless_on_its_way(followed.run, error, now))
     elif not isinstance(error, BenchError):
         raise error
-    elif requests.was_created(followed.run, error):
+    elif requests.was_created(followed.run, error) or isinstance(error, OwnedElsewhere):
         followed.see(job=Unwatched())
     elif requests.may_pass(error):
         _create_later(active, followed, attempts.waiting(followed.run, error, now))
@@ -95,7 +108,9 @@ def follow(active: ActiveRuns, followed: FollowedRun) -> None:
             active.changed[run.run_id] = None
             return
         if not is_there:
-            _begin_attempt(active, followed)
+            # Whoever asked for it may have been killed, and a collector have collected it since.
+            followed.see(job=Gone(None))
+            active.changed[run.run_id] = None
             return
         active.move(followed, creation.created(active.context.clock()))
     marks: Mapping[str, LogMark] = {}
@@ -166,6 +181,9 @@ def _take_cancelled(active: ActiveRuns, followed: FollowedRun, answer: Future[No
         raise error
     elif followed.run_id not in active.runs:
         return
+    elif isinstance(error, OwnedElsewhere):
+        active.context.cluster.release(followed.run_id)
+        followed.see(job=Unwatched(), asked_to_end_at=math.inf)
     elif not requests.is_refused(error):
         if followed.tries == 0:
             _note_refusal(active, followed.run, error)
@@ -201,8 +219,104 @@ def end_run(active: ActiveRuns, followed: FollowedRun, final: Transition) -> Non
         active.context.cluster.release(followed.run_id)
     is_kept = followed.view.has_gaps and final.phase is Phase.SUCCEEDED
     deletes = not active.rules.keep and (followed.view.is_unwanted or not is_kept)
-    followed.see(deletes=deletes)
+    followed.see(deletes=deletes and followed.view.ownership.is_ours)
     active.record_end(followed, final)
+
+
+# -- another store has the job, or had it ---------------------------------------------------------
+
+
+def ask_collector(active: ActiveRuns, followed: FollowedRun, end: Transition | None) -> None:
+    """Ask who has collected a run whose job is gone, or is another store's."""
+    assert followed.archive is not None
+    followed.archive.close()  # files of the collector's may come in place of ours
+    call = partial(requests.collected, followed.run, active.context)
+    active.ask(followed, "collector", call, partial(_take_collected, end=end))
+
+
+def _take_collected(
+    active: ActiveRuns,
+    followed: FollowedRun,
+    answer: Future[tuple[Run | None, FoundJob | None]],
+    *,
+    end: Transition | None,
+) -> None:
+    """Record what the collector has: its measurement is the run's."""
+    error, store = answer.exception(), active.context.store
+    if error is not None and not isinstance(error, BenchError):
+        raise error
+    theirs, job = (None, None) if error is not None else answer.result()
+    if theirs is None:
+        _take_uncollected(active, followed, end, job, is_known=error is None)
+        return
+    run_id, latest = followed.run_id, followed.run.history[-1].at
+    for step in theirs.history[:-1]:
+        if step.at > latest:
+            active.move(followed, step)
+    if theirs.measurement is not None:
+        # First: a run that is over and not measured would be measured here.
+        store.measured(run_id, theirs.measurement)
+    active.record_end(followed, theirs.history[-1])
+    active.reporter.note(f"{run_id} was collected by the collector: its logs and figures are here.")
+
+
+def _take_uncollected(
+    active: ActiveRuns,
+    followed: FollowedRun,
+    end: Transition | None,
+    job: FoundJob | None,
+    *,
+    is_known: bool,
+) -> None:
+    """Take in that no collector has a run, and what its job says; False: that is not known."""
+    whose, run_id = followed.view.ownership, followed.run_id
+    if end is None and job is not None and not job.ownership.is_ours:
+        # The attempt before, which another store has adopted: it ended as is on record.
+        whose, cause = job.ownership, followed.run.history[-1].cause
+        end = Transition(phase=Phase.FAILED, at=active.context.clock(), cause=cause)
+        followed.see(ownership=whose, job=Gone(end))
+    if end is None and is_known:
+        _begin_attempt(active, followed)
+    elif end is not None and whose.is_ours:
+        followed.see(job=Ended(end))
+    elif job is not None and job.ownership.is_ours:
+        # Another process of this store has adopted it.
+        followed.archive = active.context.store.archive(run_id)
+        followed.see(job=Unwatched(), ownership=job.ownership)
+    elif end is not None and is_known and job is None:
+        cause, action = f"{whose.holder} has collected it.", f"See k8sbench status {run_id} there."
+        followed.see(job=Ended(collected_by(end, cause, action)))
+    elif end is not None and job is not None and (receipt := job.ownership.receipt) is not None:
+        followed.see(job=Ended(collected_by(end, receipt.sentence, receipt.action)))
+    else:
+        _wait_for_owner(active, followed)
+
+
+def _wait_for_owner(active: ActiveRuns, followed: FollowedRun) -> None:
+    """Ask again later who has collected a run, or leave it alone."""
+    now, run_id = active.context.clock(), followed.run_id
+    holder = followed.view.ownership.holder
+    if followed.asked_since is None:
+        followed.asked_since = now
+        active.reporter.note(f"{run_id} has ended, and {holder} collects it.")
+    is_waited_for = active.rules.until is Until.OVER and now < followed.asked_since + OWNER_SECONDS
+    if is_waited_for:
+        followed.see(effect=Later(now + ASK_SECONDS))
+        return
+    way = f"to collect it here: k8sbench collect --adopt {run_id}"
+    active.reporter.note(f"{holder} has not collected {run_id} yet; {way}")
+    active.leave(followed)
+    active.left.append(followed.run)
+
+
+def collected_by(end: Transition, cause: str, action: str | None) -> Transition:
+    """Build the end of a run that another store has collected."""
+    return msgspec.structs.replace(
+        end,
+        cause=f"{end.cause} {cause}",
+        cause_id=COLLECTED_ELSEWHERE,
+        action=action,
+    )
 
 
 # -- another attempt ------------------------------------------------------------------------------

@@ -371,7 +371,8 @@ def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
 
 def is_unmeasured(run: Run) -> bool:
     """Whether a run has succeeded and still owes its measurement."""
-    return run.phase is Phase.SUCCEEDED and run.measurement is None
+    is_owed = run.phase is Phase.SUCCEEDED and run.measurement is None
+    return is_owed and not run.is_collected_elsewhere
 
 
 def started_at(run: Run) -> float | None:

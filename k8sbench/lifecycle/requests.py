@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 
 from k8sbench.lifecycle.context import RunContext
@@ -20,9 +21,11 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
 )
+from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import Collected, Manifest, Store
+from k8sbench.ports import FoundJob, Manifest, Store
 
 BY_NAME = "deleted-by-name"
 """Cause id of a deletion that a user asked for: other stores that use the job do not keep it."""
@@ -35,8 +38,8 @@ READ_SECONDS = 60.0
 # -- creating -------------------------------------------------------------------------------------
 
 
-def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> None:
-    """Create the job of a run's present attempt, of ``manifests`` if it is the first.
+def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str | None:
+    """Create the job of a run's present attempt, of ``manifests`` if it is the first; its uid.
 
     That of a further one is created when nothing of the one before is there any more: two attempts
     never write at once. Nothing is deleted before it is known what is to be created. Raises as
@@ -47,13 +50,38 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> None
 
         manifests = numbered(context.manifests(run), run.attempt)
         context.cluster.clear(run.run_id, run.attempt)
-    context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
+    if context.cluster.jobs_outlive_us:
+        manifests = _identified(run, manifests, context.deadline_s)
+    return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
+
+
+def _identified(
+    run: Run, manifests: Sequence[Manifest], deadline_s: float | None
+) -> Sequence[Manifest]:
+    """Give the job the nonce by which the run knows it, and the cluster's own deadline."""
+    *others, job = manifests
+    metadata, spec = job["metadata"], job["spec"]
+    annotations = {**(metadata.get("annotations") or {}), NONCE_ANNOTATION: run.nonce}
+    if deadline_s is not None and run.plan.timeout_s is not None:
+        seconds = math.ceil(run.plan.timeout_s + deadline_s)
+        policy = {**spec.get("runPolicy", {}), "activeDeadlineSeconds": seconds}
+        spec = {**spec, "runPolicy": policy}
+    return [*others, {**job, "metadata": {**metadata, "annotations": annotations}, "spec": spec}]
 
 
 def exists(run: Run, context: RunContext) -> bool:
     """Whether the job of the attempt that is to be created exists already."""
     jobs = context.cluster.jobs([run.run_id])
     return any(job.run_id == run.run_id and job.attempt >= run.attempt for job in jobs)
+
+
+def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
+    """Return what the collector has of a run whole, and the job that there still is."""
+    job = next(
+        (job for job in context.cluster.jobs([run.run_id]) if job.run_id == run.run_id), None
+    )
+    ask = context.collected_elsewhere
+    return ask and ask(run, context.store.folder(run.run_id)), job
 
 
 def may_pass(error: BaseException) -> bool:

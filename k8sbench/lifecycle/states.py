@@ -54,7 +54,7 @@ def state_of(run: Run) -> State:
     latest = run.history[-1]
     if latest.phase.final:
         owes = latest.phase is Phase.SUCCEEDED and run.measurement is None
-        return Over(is_measured=not owes)
+        return Over(is_measured=not owes or run.is_collected_elsewhere)
     if latest.cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}:
         return Ending()
     if creation.is_known_created(run):

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, records, requests
+from k8sbench.lifecycle import adopting, collecting, records, requests
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
     MANIFEST,
@@ -31,6 +31,7 @@ from k8sbench.model.errors import (
     BenchError,
     Interrupted,
     NotFound,
+    OwnedElsewhere,
     RepeatTaken,
     Unreachable,
     UsageError,
@@ -39,7 +40,7 @@ from k8sbench.model.identity import case_key, case_values, fields_for
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import JobEvent, Manifest, RunFilter
 
 REPEAT_TRIES = 100
@@ -272,7 +273,9 @@ def _close_local(run: Run, context: RunContext, error: BaseException, stop: Stop
     context.store.claims.release(run.run_id)
 
 
-def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None:
+def _existing(
+    context: RunContext, case: PlannedCase, run_id: str, reporter: Reporter
+) -> Run | None:
     """Find the run of a name, in the store or on the cluster."""
     outlives = context.cluster.jobs_outlive_us
     try:
@@ -284,6 +287,11 @@ def _existing(context: RunContext, case: PlannedCase, run_id: str) -> Run | None
         if job is None:
             return None
         _check_case(case, job.plan)
+        # It was submitted elsewhere: on a machine of CI that is gone, or by somebody who follows
+        # it, to whom it is left.
+        wish = Wish(kind="adopt", at=context.clock(), cause="It is submitted again elsewhere.")
+        with contextlib.suppress(OwnedElsewhere):
+            adopting.is_left_to_us(run_id, context, wish, Stop(), reporter.note)
         run = collecting.recorded(job, context)
     _check_case(case, run.plan)
     if not run.phase.final:
@@ -313,13 +321,13 @@ def _begin(
 ) -> Submitted:
     """Have the job of a new run created, or take up the run that is to be joined."""
     run_id = case.joins or request.run_id
-    existing = None if run_id is None else _existing(context, case, run_id)
+    existing = None if run_id is None else _existing(context, case, run_id, reporter)
     if existing is None:
         try:
             run, manifests = _record(case, context, request)
         except UsageError:
             # Another process may have recorded it meanwhile.
-            existing = None if run_id is None else _existing(context, case, run_id)
+            existing = None if run_id is None else _existing(context, case, run_id, reporter)
             if existing is None:
                 raise
         else:

@@ -11,6 +11,7 @@ import math
 
 import msgspec
 
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run, Wish
 
@@ -37,6 +38,13 @@ class Reported(JobView, frozen=True):
 
 class Missing(JobView, frozen=True):
     """The cluster has none of the name, and a request for it may still be on its way."""
+
+
+class Gone(JobView, frozen=True):
+    """The cluster has none of the name, or another store's: who collected it is not known yet."""
+
+    end: Transition | None
+    """How it ended, as far as it is seen here; None: whether it was ever there is not known."""
 
 
 class Ended(JobView, frozen=True):
@@ -90,6 +98,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     is_unwanted: bool = False
     """True where a user asked to end the job before this process took it up: what it printed is not
     parsed before the job is deleted, as an expression that a user declared may take for ever."""
+    ownership: Ownership = Ownership()
+    """Whose the job is: only its owner cancels, restarts, collects and deletes it."""
     deletes: bool = False
     """Whether this process is to delete what is left of the job of a run that is over."""
 

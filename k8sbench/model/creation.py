@@ -31,10 +31,14 @@ SETTLE_SECONDS = 90.0
 request after 60 s."""
 
 
-def created(at: float) -> Transition:
+def created(at: float, uid: str | None = None) -> Transition:
     """Build the transition of a run whose job the API server has confirmed."""
     return Transition(
-        phase=Phase.CREATED, at=at, cause="Its job was created.", cause_id=JOB_CREATED
+        phase=Phase.CREATED,
+        at=at,
+        cause="Its job was created.",
+        cause_id=JOB_CREATED,
+        job_uid=uid,
     )
 
 

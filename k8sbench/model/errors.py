@@ -13,6 +13,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     │   ├── DoesNotFit         2   the pool or the machine is too small for the case
     │   ├── NoRoom             2   a quota that other jobs fill has no room for the job now
     │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
+    │   └── OwnedElsewhere     2   another store owns the job, and alone acts on it
     ├── StoreError             1   the store cannot be opened, read or written
     │   ├── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
     │   └── FilesElsewhere     1   the run is recorded, its files lie in another place
@@ -87,6 +88,10 @@ class PlanUnreadable(UsageError):
         action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete"
         super().__init__(why, f"{action} {run_id}")
         self.run_id = run_id
+
+
+class OwnedElsewhere(UsageError):
+    """Another store owns a job: only that one changes and deletes it."""
 
 
 class StoreError(BenchError):

@@ -24,6 +24,8 @@ from k8sbench.model.plan import RunPlan
 
 LABEL_DOMAIN = "k8sbench.io"
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
+NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
+"""Annotation of a job by which the run that asked for it knows it where the answer was lost."""
 LONGEST_SUFFIX = "-worker-9999"
 """The longest that the training operator appends to a job's name for a pod or service."""
 NAME_LIMIT = 63 - len(LONGEST_SUFFIX)

@@ -59,6 +59,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """What the user can do about it, one sentence; None where there is nothing to do."""
     unrecoverable: bool = False
     """Of a job that waits: its condition cannot be met without an action."""
+    job_uid: str | None = None
+    """With the answer to its creation: the uid of the attempt's job; None where that is unknown."""
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):

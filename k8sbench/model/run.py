@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -45,8 +46,9 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What is to happen to a run's job; recorded before the cluster is asked for it."""
 
-    kind: Literal["cancel", "delete"]
-    """``delete`` is what is left of the job on the cluster."""
+    kind: Literal["cancel", "delete", "adopt"]
+    """``delete`` is what is left of the job on the cluster; ``adopt`` is asked of the owner alone:
+    to let the job go, unless it follows it."""
     at: float
     """Unix seconds."""
     cause: str
@@ -56,6 +58,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     the run waited for; None for the deletion that follows the end of a run."""
 
 
+COLLECTED_ELSEWHERE = "collected-elsewhere"
+"""Cause id of the end of a run whose job another store has adopted and collected."""
 ORIGIN = "source.json"
 """Artifact of a run that was imported: its :class:`Origin`."""
 
@@ -135,7 +139,26 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """The number of its present or last attempt, from 1."""
         return self.restarts + 1
 
-    def wish(self, kind: Literal["cancel", "delete"]) -> Wish | None:
+    @property
+    def job_uid(self) -> str | None:
+        """The uid of the job of the present attempt; None where that is not known."""
+        for step in reversed(self.history):
+            if step.job_uid is not None or step.cause_id == RESTARTING:
+                return step.job_uid
+        return None
+
+    @property
+    def nonce(self) -> str:
+        """What the job of the present attempt bears, recorded with the run before it is created."""
+        text = f"{self.run_id} {self.created_at!r} {self.attempt}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def is_collected_elsewhere(self) -> bool:
+        """Whether another store has its logs and its measurement."""
+        return self.history[-1].cause_id == COLLECTED_ELSEWHERE
+
+    def wish(self, kind: Literal["cancel", "delete", "adopt"]) -> Wish | None:
         """Return the wish of a kind that is not fulfilled yet."""
         return next((wish for wish in self.wishes if wish.kind == kind), None)
 

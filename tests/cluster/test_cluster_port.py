@@ -279,8 +279,13 @@ def test_a_job_that_was_changed_after_its_end_is_deleted_by_one_request(
     port.end_of(plan)
     namespace.kubectl("annotate", "pytorchjob", plan.run_id, "example.com/changed=yes")
     version = namespace.get("pytorchjob", plan.run_id)["metadata"]["resourceVersion"]
+
+    def versions() -> dict[str, str]:
+        last = port.cluster._last.items()
+        return {run_id: seen.job["metadata"]["resourceVersion"] for run_id, seen in last}
+
     # Where another job is followed, too, the watch goes on.
-    port.until(lambda _: port.cluster._last[plan.run_id].version == version)
+    port.until(lambda _: versions()[plan.run_id] == version)
     asked = port.cluster.api.sender.requests
     before = asked["get pytorchjobs"]
     port.cluster.remove(plan.run_id)

@@ -7,6 +7,7 @@ of the port each line comes once and in order, and a job's end after everything 
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -17,21 +18,27 @@ from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
     NoRoom,
+    OwnedElsewhere,
     Unreachable,
     UsageError,
 )
 from k8sbench.model.kube import attempt_of
+from k8sbench.model.ownership import STAMP_SECONDS, Collected, JobOwner, Ownership, Receipt
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Collected, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from tests.simulation.store import Disk
 from tests.simulation.world import Process, Violation, World
 
 REPLICAS = ("master-0", "worker-0")
 RETRIED = "replica-failed"
 """Cause id of an end after which another attempt may be better."""
+COLLECTOR = "collector"
+"""Name of the store that collects for everybody."""
+RACE_SECONDS = 120.0
+"""Within which a store may still close a run that another one has just adopted."""
 PATIENCE = 120.0
 """After a job's end, for logs that cannot be read."""
 GRACE = 5.0
@@ -44,8 +51,6 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     plan: RunPlan
     uid: int
     attempt: int
-    by: str
-    """Name of the store whose process created it."""
     created_at: float
     steps: list[Transition]
     lines: dict[str, list[LogLine]]
@@ -53,10 +58,14 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     lost: set[str] = set()
     """Texts of lines that nobody could have any more."""
     cancel: tuple[str, str] | None = None
+    began_at: float = 0.0
     gone_at: float | None = None
     """When the object is gone, Unix seconds."""
-    users: set[str] = set()
-    """Stores that need it."""
+    owner: JobOwner
+    adopted_at: float = -math.inf
+    """When it was adopted last, Unix seconds."""
+    receipt: Receipt | None = None
+    wish: Wish | None = None
 
     @property
     def run_id(self) -> str:
@@ -100,7 +109,7 @@ class Namespace:
         self.gone[job.run_id, job.attempt] = job
         self.world.note(f"job {job.run_id} (attempt {job.attempt}) is gone")
 
-    def new(self, plan: RunPlan, attempt: int, by: str) -> Job:
+    def new(self, plan: RunPlan, attempt: int, owner: JobOwner) -> Job:
         """Create a job: all of its life is drawn here."""
         world, dice = self.world, self.world.dice
         now = world.now
@@ -134,13 +143,13 @@ class Namespace:
             plan=plan,
             uid=self._uids,
             attempt=attempt,
-            by=by,
             created_at=now,
             steps=[step for step in steps if step.at < ends],
             lines=lines,
             end=end,
             lost=set(),
-            users={by},
+            owner=owner,
+            began_at=began,
         )
         if world.happens("lost_lines"):
             replica = dice.choice(list(lines))
@@ -199,6 +208,9 @@ class Namespace:
         """A run is measured of whole logs, or it is on record what is missing."""
         job = self.of_attempt(run_id, disk.rows[run_id].attempt)
         assert job is not None
+        is_late = self.world.now > job.adopted_at + RACE_SECONDS
+        if job.owner.store != disk.name and is_late:
+            raise Violation(f"{disk.name}: {run_id} is measured; it is {job.owner.store}'s.")
         if (left := self.unread(disk, job)) and not gaps:
             raise Violation(f"{disk.name}: {run_id} is measured without {left[:3]}.")
 
@@ -220,7 +232,8 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     marks: Mapping[str, LogMark] = {}
     silent_until: float = 0.0
     unreadable_until: float = 0.0
-    gap_told: bool = False
+    told: tuple[bool, Receipt | None, Wish | None] = (True, None, None)
+    """What was reported of its owner."""
     reported: Transition | None = None
 
 
@@ -230,8 +243,11 @@ class SimulatedCluster:
     name = "kubernetes"
     jobs_outlive_us = True
 
-    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
+    def __init__(
+        self, namespace: Namespace, process: Process, store: Disk, *, detached: bool = False
+    ) -> None:
         self._namespace, self._process, self._disk = namespace, process, store
+        self._detached = detached
         self._world = namespace.world
         self.followed: dict[str, _Follow] = {}
         self._lag = 0.0
@@ -260,10 +276,30 @@ class SimulatedCluster:
             return job
         return None if self._world.happens("stale") else job
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
+    def _owner(self, *, has_adopted: bool = False) -> JobOwner:
+        name = self._disk.name
+        return JobOwner(
+            store=name,
+            host=name,
+            at=self._world.now,
+            is_handed_over=self._detached,
+            has_adopted=has_adopted,
+        )
+
+    def _whose(self, job: Job) -> Ownership:
+        is_ours = job.owner.store == self._disk.name
+        return Ownership(owner=job.owner, is_ours=is_ours, receipt=job.receipt, wish=job.wish)
+
+    def _check_ours(self, job: Job) -> None:
+        if not self._whose(job).is_ours:
+            raise OwnedElsewhere(f"Job {job.run_id} is {job.owner.host}'s.")
+
+    def create(
+        self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
+    ) -> str | None:
         run_id, world, namespace = plan.run_id, self._world, self._namespace
         if run_id in self.followed:
-            return
+            return None
         attempt = attempt_of(manifests[-1])
         try:
             self._ask("create")
@@ -271,11 +307,14 @@ class SimulatedCluster:
             raise creation.unknown_error(run_id, "the API server gave no answer.") from error
         job = namespace.job(run_id)
         if job is not None and job.attempt < attempt:
+            self._check_ours(job)
             raise EarlierAttempt("the job of the attempt before is not gone.")
         if job is None:
             if world.happens("refused"):
                 raise UsageError("The job is not admitted.", "Ask for less.")
-            if len(namespace.jobs) >= namespace.rooms or world.happens("no_room"):
+            # A job that has ended takes no room, even where it stays for its receipt.
+            active = [job for job in namespace.jobs.values() if not job.is_over(world.now)]
+            if len(active) >= namespace.rooms or world.happens("no_room"):
                 world.met["no_room"] += 1
                 raise NoRoom("quota small has no room for it.")
             if world.happens("lost_answer"):
@@ -291,14 +330,16 @@ class SimulatedCluster:
         self.followed[run_id] = _Follow(
             run=self._disk.rows[run_id], attempt=attempt, uid=job.uid, lines={}
         )
+        return str(job.uid)
 
     def _new(self, plan: RunPlan, attempt: int) -> Job:
         if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
             raise Violation(f"Job {plan.run_id} is on no record.")
-        return self._namespace.new(plan, attempt, self._disk.name)
+        return self._namespace.new(plan, attempt, self._owner())
 
     def _come_late(self, plan: RunPlan, attempt: int) -> None:
-        if self._namespace.job(plan.run_id) is None:
+        was_there = (plan.run_id, attempt) in self._namespace.gone
+        if self._namespace.job(plan.run_id) is None and not was_there:
             run = self._disk.rows[plan.run_id]
             if not run.phase.final and run.attempt == attempt:
                 self._new(plan, attempt)
@@ -308,6 +349,7 @@ class SimulatedCluster:
         job = self._namespace.job(run_id)
         if job is None or job.attempt >= attempt:
             return
+        self._check_ours(job)
         if job.cancel is not None:
             raise BenchError("someone has cancelled its job meanwhile.")
         self._namespace.check_removal(self._disk, job)
@@ -316,9 +358,10 @@ class SimulatedCluster:
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         self._process.effect("resume")
-        self.followed[run.run_id] = _Follow(run=run, attempt=run.attempt, marks=marks, lines={})
-        if (job := self._namespace.job(run.run_id)) is not None:
-            job.users.add(self._disk.name)
+        uid = None if run.job_uid is None else int(run.job_uid)
+        self.followed[run.run_id] = _Follow(
+            run=run, attempt=run.attempt, uid=uid, marks=marks, lines={}
+        )
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         self._ask("list")
@@ -333,6 +376,11 @@ class SimulatedCluster:
                         created_at=job.created_at,
                         phase=phase,
                         attempt=job.attempt,
+                        uid=str(job.uid),
+                        ownership=self._whose(job),
+                        began_at=job.began_at if self._world.now >= job.began_at else None,
+                        ended_at=job.end.at if job.is_over(self._world.now) else None,
+                        seen_at=self._world.now,
                     )
                 )
         return found
@@ -355,6 +403,8 @@ class SimulatedCluster:
 
     def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         job = self._namespace.job(run_id)
+        if job is not None:
+            self._check_ours(job)
         if job is not None and not job.is_over(self._world.now):
             job.cancel = (cause, cause_id)
             job.end = Transition(
@@ -368,9 +418,28 @@ class SimulatedCluster:
 
     def release(self, run_id: str) -> None:
         self.followed.pop(run_id, None)
-        job = self._namespace.jobs.get(run_id)
-        if job is not None and job.by != self._disk.name:
-            job.users.discard(self._disk.name)
+
+    def ask(self, run_id: str, wish: Wish) -> None:
+        self._ask("ask the owner")
+        if (job := self._namespace.job(run_id)) is not None:
+            job.wish = wish
+
+    def answer(self, run_id: str) -> None:
+        self._ask("answer")
+        if (job := self._namespace.job(run_id)) is not None:
+            self._check_ours(job)
+            job.wish, job.owner = None, msgspec.structs.replace(job.owner, at=self._world.now)
+
+    def adopt(self, run_id: str, known: Ownership) -> bool:
+        self._ask("adopt")
+        job = self._namespace.job(run_id)
+        if job is None or job.owner != known.owner or job.receipt is not None:
+            return False
+        job.owner, job.wish = self._owner(has_adopted=True), None
+        job.adopted_at = self._world.now
+        self._world.note(f"job {run_id} is {self._disk.name}'s now")
+        self._process.effect("adopted")
+        return True
 
     def remove(
         self,
@@ -383,11 +452,16 @@ class SimulatedCluster:
         job = self._namespace.job(run_id)
         if job is None:
             return None
-        job.users.discard(self._disk.name)
-        if job.users and not force:
-            if collected is not None:
-                collected()
-            return "k8sbench on another machine follows it, too."
+        if not self._whose(job).is_ours:
+            return f"It is {job.owner.host}'s."
+        if job.owner.has_adopted and not force and job.is_over(self._world.now):
+            assert collected is not None
+            values = msgspec.structs.asdict(collected())
+            name = self._disk.name
+            job.receipt = Receipt(store=name, host=name, at=self._world.now, **values)
+            self._process.effect("receipt")
+            if name != COLLECTOR:
+                return "It stays for its submitter."
         if not job.is_over(self._world.now):
             if job.gone_at is None and self._disk.rows[run_id].phase is Phase.SUCCEEDED:
                 raise Violation(f"{self._disk.name}: job {run_id} is deleted while it runs.")
@@ -408,6 +482,8 @@ class SimulatedCluster:
         if not self.followed:
             return ()
         patience = 0.0 if seconds == 0.0 else world.dice.choice([0.25, 1.0, 4.0])
+        if world.happens("asleep"):
+            patience = 300.0 + world.dice.random() * 1500.0
         world.sleep(patience)
         self._process.effect("wake")
         if world.happens("stale"):
@@ -427,11 +503,19 @@ class SimulatedCluster:
         if world.now < follow.silent_until:
             return []
         job = self._namespace.job(run_id)
-        if job is None or job.attempt < follow.attempt:
+        is_other = job is not None and job.attempt == follow.attempt and follow.uid != job.uid
+        if job is None or job.attempt < follow.attempt or (follow.uid is not None and is_other):
             return self._absent(run_id, follow)
         if follow.uid is None:
             follow.uid = job.uid
         events: list[JobEvent] = []
+        whose = self._whose(job)
+        told = (whose.is_ours, whose.receipt, whose.wish)
+        if told != follow.told:
+            follow.told = told
+            events.append(JobEvent(run_id=run_id, ownership=whose))
+        if whose.is_ours and now >= job.end.at and world.now >= job.owner.at + STAMP_SECONDS:
+            job.owner = msgspec.structs.replace(job.owner, at=world.now)
         while job.attempt > follow.attempt:  # another store has begun one
             again = attempts.elsewhere(job.plan, follow.attempt, job.created_at)
             events.append(JobEvent(run_id=run_id, transition=again))
@@ -493,9 +577,9 @@ class SimulatedCluster:
 
     def _absent(self, run_id: str, follow: _Follow) -> list[JobEvent]:
         """Report the end of a job that is not there, or not of this attempt."""
-        del self.followed[run_id]
         gone = self._namespace.gone.get((run_id, follow.attempt))
         now = self._world.now
+        del self.followed[run_id]
         if gone is not None and gone.cancel is not None:
             cause, cause_id = gone.cancel
             end = Transition(phase=Phase.CANCELLED, at=now, cause=cause, cause_id=cause_id)

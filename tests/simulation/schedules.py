@@ -8,9 +8,10 @@ from collections.abc import Callable
 import msgspec
 
 from k8sbench.app import sweeps
-from k8sbench.lifecycle import collecting, decide, foreign_jobs, set_claims, submitting
+from k8sbench.lifecycle import adopting, collecting, decide, set_claims, submitting
 from k8sbench.lifecycle.artifacts import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.records import is_unmeasured
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.states import state_of
 from k8sbench.lifecycle.views import Record, View
@@ -18,7 +19,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run, Wish
-from tests.simulation.cluster import Namespace, SimulatedCluster
+from tests.simulation.cluster import COLLECTOR, Job, Namespace, SimulatedCluster
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Faults, Process, Violation, World
 from tests.unit.lifecycle.played import planned_case
@@ -31,7 +32,6 @@ ROUNDS = 6
 """Of ``collect`` that bring all runs to their ends when faults have stopped."""
 SET = "night"
 _CASE = planned_case("kubernetes", timeout_s=600.0)
-_ONCE = _CASE.draft
 CASE = msgspec.structs.replace(_CASE, draft=msgspec.structs.replace(_CASE.draft, max_restarts=2))
 MEASURED = measurement()
 FAULTS = Faults(
@@ -51,6 +51,7 @@ FAULTS = Faults(
     expires=0.1,
     full=0.002,
     jump=0.001,
+    asleep=0.002,
 )
 
 
@@ -76,7 +77,7 @@ class Schedule:
         self.namespace = Namespace(self.world)
         self.laptop = self._disk("laptop")
         self.other = self._disk("other laptop")
-        self.central = self._disk("collector")
+        self.central = self._disk(COLLECTOR)
         self._numbers = 0
         self._stop = Stop()
         self.case = CASE
@@ -99,13 +100,12 @@ class Schedule:
             self._process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(0, 3)):
             self._process("cancel", self.laptop, self._cancel, dice.random() * FAULTY_SECONDS)
-        # Nothing decides yet between stores which of them begins another attempt, or creates a job
-        # that is missing: there each of them only reads.
         if dice.random() < 0.3:
-            self.case = msgspec.structs.replace(self.case, draft=_ONCE)
-            self._process("other", self.other, self._collect, dice.random() * FAULTY_SECONDS)
-            if dice.random() < 0.5:
-                self._process("collector", self.central, self._serve, dice.random() * 60.0)
+            for act in (self._collect, self._cancel):
+                if dice.random() < 0.7:
+                    self._process("other", self.other, act, dice.random() * FAULTY_SECONDS)
+        if dice.random() < 0.3:
+            self._process("collector", self.central, self._serve, dice.random() * 60.0)
         world.run(lambda: world.now >= BEGIN + FAULTY_SECONDS)
         self._stop("enough")
         world.faults = Faults()
@@ -137,7 +137,17 @@ class Schedule:
         process.run(program, after)
 
     def _context(self, process: Process, disk: Disk) -> RunContext:
-        cluster = SimulatedCluster(self.namespace, process, disk)
+        detached = disk is self.laptop and self.world.dice.random() < 0.3
+        cluster = SimulatedCluster(self.namespace, process, disk, detached=detached)
+        store = SimulatedStore(disk, process)
+
+        def collected_elsewhere(run: Run, _: object) -> Run | None:
+            process.effect("ask the collector")
+            theirs = self.central.rows.get(run.run_id)
+            if theirs is None or not theirs.phase.final or is_unmeasured(theirs):
+                return None
+            store.taken_over.add(run.run_id)
+            return theirs
 
         def name(_: str) -> str:
             self._numbers += 1
@@ -148,7 +158,7 @@ class Schedule:
             return msgspec.structs.replace(MEASURED, records=count)
 
         return RunContext(
-            store=SimulatedStore(disk, process),
+            store=store,
             cluster=cluster,
             clock=process.clock,
             owner=None,
@@ -158,6 +168,7 @@ class Schedule:
             manifests=lambda _: ({"kind": "Job", "metadata": {}, "spec": {}},),
             pool=Calls(process),
             location=PLACE,
+            collected_elsewhere=None if disk is self.central else collected_elsewhere,
         )
 
     # -- what is done ---------------------------------------------------------------------------
@@ -185,11 +196,13 @@ class Schedule:
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow
-        jobs = context.cluster.jobs()
-        if context.store.disk is not self.laptop:  # type: ignore[attr-defined]
-            foreign_jobs.record_all(jobs, context, lambda _: None, renumber=True)
-        runs = collecting.open_runs(context)
+        runs = self._find(context, adopts=self.world.dice.random() < 0.7)
         collecting.collect(runs, context, Quiet(), Stop(), follow=follow)
+
+    def _find(self, context: RunContext, *, adopts: bool) -> list[Run]:
+        jobs = context.cluster.jobs()
+        adopting.take_what_is_left(jobs, context, lambda _: None, adopts=adopts, renumber=True)
+        return collecting.open_runs(context)
 
     def _collect_all(self, context: RunContext) -> None:
         self._collect(context, follow=True)
@@ -198,21 +211,25 @@ class Schedule:
         runs = [run for run in self.laptop.rows.values() if not run.phase.final]
         if not runs:
             return
-        run, now = self.world.dice.choice(runs), context.clock()
+        run_id, now, store = self.world.dice.choice(runs).run_id, context.clock(), context.store
         wish = Wish(kind="cancel", at=now, cause="Cancelled by hand.", cause_id="cancelled")
-        run = context.store.wish(run.run_id, wish)
-        if run.phase.final:
+        is_recorded = run_id in store.ids()
+        if is_recorded and store.wish(run_id, wish).phase.final:
             return
-        if context.store.claims.claim(run.run_id):
-            collecting.cancel(run, context, Quiet(), Stop())
-        else:
-            context.cluster.cancel(run.run_id, wish.cause, "cancelled")
+        is_ours = adopting.is_left_to_us(run_id, context, wish, Stop(), lambda _: None)
+        if not is_recorded and is_ours:
+            adopting.recorded(run_id, context)
+            store.wish(run_id, wish)
+        if not is_recorded and not is_ours:
+            return
+        if store.claims.claim(run_id):
+            collecting.cancel(store.run(run_id), context, Quiet(), Stop())
+        elif is_ours:
+            context.cluster.cancel(run_id, wish.cause, "cancelled")
 
     def _serve(self, context: RunContext) -> None:
         def find() -> list[Run]:
-            jobs = context.cluster.jobs()
-            foreign_jobs.record_all(jobs, context, lambda _: None, renumber=True)
-            return collecting.open_runs(context)
+            return self._find(context, adopts=True)
 
         with Serving(find, context, Quiet(), patient=True) as place:
             while self._stop.cause is None:
@@ -222,8 +239,19 @@ class Schedule:
 
     def _is_over(self) -> bool:
         if self.world.now < BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS - 1):
-            return not any(self._open())
+            return not any(self._open()) and all(map(self._is_known, self._left()))
         return self.world.now >= BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS + 2)
+
+    def _left(self) -> list[Job]:
+        jobs = self.namespace.jobs.values()
+        return [job for job in jobs if job.gone_at is None and job.receipt is None]
+
+    def _is_known(self, job: Job) -> bool:
+        """Whether the store that owns a job has it on record: who adopts it does that next."""
+        return any(
+            job.owner.store == disk.name and job.run_id in disk.rows
+            for disk in self.namespace.disks
+        )
 
     def _open(self) -> list[Run]:
         return [
@@ -236,9 +264,10 @@ class Schedule:
     def _check_the_end(self) -> None:
         if left := self._open():
             raise Violation(f"{left[0].run_id} is {left[0].phase} when all has calmed down.")
-        for run_id, job in self.namespace.jobs.items():
+        for job in self._left():
+            run_id = job.run_id
             is_kept = any((run_id, GAPS) in disk.files for disk in self.namespace.disks)
-            if job.gone_at is None and not is_kept:
+            if not is_kept:
                 run = self.laptop.rows[run_id]
                 raise Violation(f"Job {run_id} is left on the cluster; it is {run.phase}.")
 

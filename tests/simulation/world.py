@@ -65,6 +65,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The job is queued again while it runs."""
     expires: float = 0.0
     """The job goes by itself soon after its end."""
+    asleep: float = 0.0
+    """A laptop is closed for a while."""
     full: float = 0.0
     """The disk is full for a while."""
     jump: float = 0.0

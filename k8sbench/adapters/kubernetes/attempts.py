@@ -6,14 +6,15 @@ foreground: it stays until its pods are gone, and its name is free no earlier.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from k8sbench.adapters.kubernetes import kinds, listing, sharing
+from k8sbench.adapters.kubernetes import kinds, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.sharing import User
+from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.errors import BenchError, EarlierAttempt
 from k8sbench.model.kube import (
@@ -52,7 +53,7 @@ def clear(
                 kind, job = found
                 if attempt_of(job) >= attempt:
                     return waits
-                waits = waits or sharing.waits(job)
+                waits = waits or ownership.waits(job)
                 _delete(api, kind, job, user)
             pods = _pods(api, run_id)
             if found is None and not pods:
@@ -70,13 +71,8 @@ def _delete(api: Api, kind: str, job: KubeObject, user: User | None) -> None:
         return
     if CANCEL_ANNOTATION in annotations_of(job):
         raise BenchError("someone has cancelled its job meanwhile.")
-    if user is not None and (why := sharing.keeper(api, kind, job, user)) is not None:
-        raise EarlierAttempt(
-            f"the job of the attempt before stays: {why}",
-            "The run continues when that store has read its logs, or its mark has expired.",
-        )
-    path = kinds.path(kind, api.place.namespace, name_of(job))
-    api.delete(path, uid=job["metadata"]["uid"], foreground=True)
+    with contextlib.suppress(ownership.VanishedError):
+        ownership.delete(api, kind, job, user, foreground=True)
 
 
 def _pods(api: Api, run_id: str) -> list[KubeObject]:

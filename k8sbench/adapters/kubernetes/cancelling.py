@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import kinds, listing
+from k8sbench.adapters.kubernetes import listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
@@ -29,39 +30,45 @@ class Cancelling:
     ``put`` is given the jobs as they are then.
     """
 
-    def __init__(self, api: Api, put: Callable[[Changed], None], *, keep: bool) -> None:
-        self._api, self._put, self._keep = api, put, keep
+    def __init__(
+        self, api: Api, put: Callable[[Changed], None], user: User | None, *, keep: bool
+    ) -> None:
+        self._api, self._put, self._user, self._keep = api, put, user, keep
 
     def cancel(self, run_id: str, followed: Followed | None, reason: Reason) -> None:
         """Cancel a job; does nothing where it is gone, or another one has its name.
 
-        Raises :class:`ApiFault`; a job that may not be deleted loses the annotation.
+        Raises :class:`ApiFault`, and :class:`OwnedElsewhere`; a job that may not be deleted loses
+        the annotation.
         """
-        kind, uid = (None, None) if followed is None else (followed.kind, followed.uid)
-        if kind is None or uid is None:
-            if (found := listing.find(self._api, run_id)) is None:
-                return
-            kind, uid = found[0], found[1]["metadata"]["uid"]
-        path = kinds.path(kind, self._api.place.namespace, run_id)
+        found = None if followed is None else followed.found
+        found = found or listing.find(self._api, run_id)
+        if found is None:
+            return
+        kind, job = found
 
-        def annotate(text: str | None, **more: KubeObject) -> None:
-            # With the uid the API server rejects the change where another job has the name by now.
-            metadata = {"uid": uid, "annotations": {CANCEL_ANNOTATION: text}}
-            job = self._api.patch(path, {"metadata": metadata, **more}, retry_s=REQUEST_SECONDS)
+        def annotate(job: KubeObject, text: str | None, **more: KubeObject) -> KubeObject:
+            change = {"metadata": {"annotations": {CANCEL_ANNOTATION: text}}, **more}
+
+            def ours(now: KubeObject) -> ownership.Change:
+                ownership.check_ours(now, self._user)
+                return change
+
+            job = ownership.change(self._api, kind, job, ours, retry_s=REQUEST_SECONDS)
             # The watch may see the deletion before the annotation.
             self._put(Changed(kind, trimming.job(job)))
+            return job
 
-        try:
-            text = msgspec.json.encode(reason).decode()
+        text = msgspec.json.encode(reason).decode()
+        with contextlib.suppress(ownership.VanishedError):
             if self._keep:
-                annotate(text, spec={"runPolicy": {"suspend": True}})
+                annotate(job, text, spec={"runPolicy": {"suspend": True}})
                 return
-            annotate(text)
-            self._api.delete(path, uid=uid)
-        except ApiFault as fault:
-            if fault.status in {404, 409}:
-                return
-            if not self._keep and not fault.passes:
-                with contextlib.suppress(ApiFault):
-                    annotate(None)
-            raise
+            job = annotate(job, text)
+            try:
+                ownership.delete(self._api, kind, job, self._user)
+            except ApiFault as fault:
+                if not fault.passes:
+                    with contextlib.suppress(ApiFault):
+                        annotate(job, None)
+                raise

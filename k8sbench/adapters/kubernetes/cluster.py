@@ -21,13 +21,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.kubernetes import attempts, creating, ending, listing, looking, sharing
+from k8sbench.adapters.kubernetes import (
+    asking,
+    attempts,
+    creating,
+    ending,
+    listing,
+    looking,
+    ownership,
+)
 from k8sbench.adapters.kubernetes.cancelling import Cancelling
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import order
 from k8sbench.adapters.kubernetes.logs.streams import LIMIT, Failing, LogStreams
-from k8sbench.adapters.kubernetes.marks import Marks
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
@@ -43,11 +50,14 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
-from k8sbench.model.kube import KubeObject, attempt_of
+from k8sbench.model.errors import BenchError
+from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
+from k8sbench.model.ownership import STAMP_SECONDS, Collected, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
-from k8sbench.ports import Clock, Collected, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
 
 END_SECONDS = 60.0
 """Longest wait for replicas that run on when their job has ended: they have done the same steps,
@@ -90,8 +100,8 @@ class KubernetesCluster:
         end_s: float = END_SECONDS,
         logs_s: float = LOGS_SECONDS,
         streams: int = LIMIT,
-        renew_s: float = sharing.RENEW_SECONDS,
-        user: sharing.User | None = None,
+        stamp_s: float = STAMP_SECONDS,
+        user: ownership.User | None = None,
         waits: bool = False,
     ) -> None:
         self.api = api
@@ -102,7 +112,7 @@ class KubernetesCluster:
         self._waiting: set[str] = set()
         """Runs whose attempt before did so."""
         self._user = user
-        """The store for which jobs are followed: they stay as long as other stores need them."""
+        """The store for which this process acts; None: an administrator."""
         self._end_s, self._logs_s = end_s, logs_s
         self.create_s = creating.RETRY_SECONDS
         """How long a creation is repeated while the API server does not answer."""
@@ -115,8 +125,6 @@ class KubernetesCluster:
         self._last: dict[str, ending.LastSeen] = {}
         """The jobs that were followed, by run, as they are now: until they are deleted the operator
         goes on changing them. A newer job may have the name by now."""
-        self._owners: set[str] = set()
-        """Runs whose job is known to own its ConfigMap."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
         self._look_at = math.inf
@@ -147,40 +155,52 @@ class KubernetesCluster:
             is_away=lambda: bool(self._watches.failures),
         )
         self._extra = ExtraQueries(api, self._query, self._reread)
-        self._cancelling = Cancelling(api, self._queue.put, keep=keep)
-        self._marks = Marks(api, user, self._jobs, self._start, clock=clock, renew_s=renew_s)
+        self._cancelling = Cancelling(api, self._queue.put, user, keep=keep)
+        self._stamp_s, self._stamp_at = stamp_s, time.monotonic() + stamp_s
+        """Between two stamps on jobs that have ended; when the next is due, monotonic seconds."""
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
 
     # -- the port -------------------------------------------------------------------------------
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:  # noqa: ARG002
-        """Create the job and follow it, or join it if it exists; raises :class:`BenchError`."""
+    def create(
+        self,
+        plan: RunPlan,
+        manifests: Sequence[Manifest],
+        folder: Path,  # noqa: ARG002
+    ) -> str | None:
+        """Create the job and follow it, or find the one that was asked for before."""
         if plan.run_id in self._jobs:
-            return
+            return self._jobs[plan.run_id].uid
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
         # ``wait`` in the meantime.
         reported = Transition(phase=Phase.CREATED, at=self._clock(), cause="")
         attempt = attempt_of(manifests[-1])
-        followed = Followed(plan, reported=reported, since=math.inf, attempt=attempt)
+        nonce = annotations_of(manifests[-1]).get(NONCE_ANNOTATION)
+        followed = Followed(
+            plan,
+            reported=reported,
+            since=math.inf,
+            attempt=attempt,
+            is_of=lambda job: annotations_of(job).get(NONCE_ANNOTATION) in {None, nonce},
+        )
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         self._has_new = True
         try:
             waits = self._waits or plan.run_id in self._waiting
-            marked = sharing.marked(manifests, self._user, waits=waits)
-            created = creating.create(self.api, plan, marked, self._patience())
+            owned = ownership.owned(manifests, self._user, self.api.time(), waits=waits)
+            created = creating.create(self.api, plan, owned, self._patience())
         except BaseException:
             self._drop(plan.run_id)
             raise
-        (self._owners.add if created.owns_config_map else self._owners.discard)(plan.run_id)
         followed.since = time.monotonic()
         self._noted.clear()
         if created.existed:
             self._watches.list_again()
             self._has_new = True
-            self._marks.set([plan.run_id])
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
+        return str(created.job["metadata"]["uid"])
 
     def clear(self, run_id: str, attempt: int) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
@@ -203,13 +223,13 @@ class KubernetesCluster:
             marks=marks,
             since=time.monotonic(),
             attempt=run.attempt,
+            is_of=partial(ownership.is_of, run=run),
         )
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)
         self._watches.list_again()
         self._has_new = True
-        self._marks.set([run.run_id])
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace; one whose plan cannot be read is left out."""
@@ -230,8 +250,7 @@ class KubernetesCluster:
             self._has_new = False
             if jobs := self._followed():
                 self._watches.watch(jobs)
-        if not self._watches.failures:
-            self._marks.renew()
+        self._stamp()
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -260,12 +279,7 @@ class KubernetesCluster:
 
     def release(self, run_id: str) -> None:
         """Stop following a job; it goes on."""
-        self._remove_marks([run_id])
         self._drop(run_id)
-
-    def _remove_marks(self, run_ids: Sequence[str]) -> None:
-        if not self._watches.failures:  # then it must not delay the end
-            self._marks.remove(run_ids)
 
     def remove(
         self,
@@ -274,19 +288,34 @@ class KubernetesCluster:
         *,
         force: bool = False,
     ) -> str | None:
-        """Delete the job, and with it its pods and its ConfigMap; idempotent."""
+        """Delete the job, and with it its pods; idempotent."""
         return ending.remove(
             self.api,
             run_id,
-            user=None if force else self._user,
+            user=self._user,
             last=self._last.get(run_id),
-            owns_config_map=run_id in self._owners,
             collected=collected,
+            force=force,
         )
+
+    def ask(self, run_id: str, wish: Wish) -> None:
+        """Write onto a job what its owner is asked to do."""
+        changed = partial(asking.asked, wish=wish)
+        asking.change(self.api, run_id, changed, f"the owner of {run_id} be asked")
+
+    def answer(self, run_id: str) -> None:
+        """Take from a job of this store what another one has asked."""
+        changed = partial(asking.answered, user=self._user, now=self.api.time())
+        asking.change(self.api, run_id, changed, f"the wish on {run_id} be answered")
+
+    def adopt(self, run_id: str, known: Ownership) -> bool:
+        """Make this store the owner of a job; False where it is not as ``known`` any more."""
+        assert self._user is not None
+        changed = partial(asking.adopted, user=self._user, known=known, now=self.api.time())
+        return asking.change(self.api, run_id, changed, f"{run_id} be adopted")
 
     def close(self) -> None:
         """Release all jobs; requests in progress, such as to cancel, are waited for."""
-        self._remove_marks(list(self._jobs))
         wait_for(set(self._requests), CLOSE_SECONDS)
         self._is_closed = True
         self._watches.close()
@@ -376,9 +405,9 @@ class KubernetesCluster:
             if change.kind == followed.kind:
                 self._extra.take_operator_change(followed.operator_seen_at())
         elif run_id in self._last and isinstance(change, Changed):
-            now = ending.LastSeen.of(change.kind, change.object)
-            if now.uid == self._last[run_id].uid:
-                self._last[run_id] = now
+            last = self._last[run_id].job["metadata"]
+            if change.object["metadata"]["uid"] == last["uid"]:
+                self._last[run_id] = ending.LastSeen.of(change.kind, change.object)
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)
@@ -416,6 +445,10 @@ class KubernetesCluster:
 
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
+        owned = list(followed.whose(self._user))
+        return [*owned, *self._read_state(followed, run_id, now)]
+
+    def _read_state(self, followed: Followed, run_id: str, now: float) -> list[JobEvent]:
         snapshot = followed.snapshot()
         cluster_now = self.api.time()
         self._extra.start(followed, snapshot, cluster_now)
@@ -513,7 +546,7 @@ class KubernetesCluster:
         followed = self._jobs.pop(run_id, None)
         if followed is None:
             return
-        if followed.found is not None and followed.uid is not None:
+        if followed.found is not None:
             self._last[run_id] = ending.LastSeen.of(*followed.found)
             if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
                 self._last.pop(next(iter(self._last)))
@@ -527,6 +560,18 @@ class KubernetesCluster:
         if text is None:
             return []
         return [JobEvent(run_id="", note=text)]
+
+    def _stamp(self) -> None:
+        """Say on jobs that have ended, now and then, that their owner still works on them."""
+        if time.monotonic() >= self._stamp_at:
+            self._stamp_at = time.monotonic() + self._stamp_s
+            for followed in self._followed():
+                if followed.ended_at is not None and followed.is_ours:
+                    self._start(partial(self._answer_quietly, followed.plan.run_id))
+
+    def _answer_quietly(self, run_id: str) -> None:
+        with contextlib.suppress(BenchError):
+            self.answer(run_id)
 
     # -- requests on other threads --------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, CreationUnknown, EarlierAttempt, NoRoom, UsageError
-from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.identity import NONCE_ANNOTATION, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of, labels_of
 from k8sbench.model.plan import RunPlan
@@ -247,6 +247,12 @@ def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -
         )
     if kind not in KINDS:
         return
+    nonces = [annotations_of(one).get(NONCE_ANNOTATION) for one in (manifest, found)]
+    if None not in nonces and nonces[0] != nonces[1]:
+        raise UsageError(
+            f"The job {name} exists already, and another k8sbench has asked for it.",
+            f"Follow it with: k8sbench watch {name}; or choose another --run-id.",
+        )
     try:
         other = PLANS.decode(annotations_of(found).get(PLAN_ANNOTATION, ""))
     except msgspec.MsgspecError:

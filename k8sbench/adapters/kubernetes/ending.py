@@ -1,37 +1,34 @@
-"""Deletes a run's objects: only those that bear the run's label."""
+"""Deletes the job of a run that is over: one that bears the run's label and is this store's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from k8sbench.adapters.kubernetes import kinds, listing, sharing
-from k8sbench.adapters.kubernetes.client.api import Api
+import msgspec
+
+from k8sbench.adapters.kubernetes import listing, ownership
+from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.sharing import User
+from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.diagnose.job.state import kept_by
-from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of, name_of
-from k8sbench.ports import Collected
+from k8sbench.model import times
+from k8sbench.model.errors import OwnedElsewhere
+from k8sbench.model.kube import KubeObject
+from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 
 
 class LastSeen(NamedTuple):
     """A job as the process that followed it saw it last."""
 
     kind: str
-    uid: str
-    version: str
-    """Its resourceVersion."""
-    marks: frozenset[str]
-    """The names of the marks on it."""
-    is_ours: bool
-    """Whether it bears the run's label."""
+    job: KubeObject
+    """Its metadata alone."""
 
     @classmethod
     def of(cls, kind: str, job: KubeObject) -> LastSeen:
         """Keep that of a job."""
-        metadata = job["metadata"]
-        is_ours = labels_of(job).get(RUN_LABEL) == name_of(job)
-        return cls(kind, metadata["uid"], metadata["resourceVersion"], sharing.marks(job), is_ours)
+        return cls(kind, {"metadata": job["metadata"]})
 
 
 def remove(
@@ -40,57 +37,61 @@ def remove(
     *,
     user: User | None = None,
     last: LastSeen | None = None,
-    owns_config_map: bool = False,
     collected: Callable[[], Collected] | None = None,
+    force: bool = False,
 ) -> str | None:
-    """Delete a run's job, and with it its pods and its ConfigMap; idempotent.
+    """Delete a run's job, and with it its pods; idempotent.
 
-    Returns why the job stays, or what its deletion waits for; else None. It stays where its uid is
-    not that of ``last``, where others than ``user`` need it (for whom it is noted what was
-    ``collected``), and where it does not bear the run's label. Unless it is known to own its
-    ConfigMap that is looked for: the process that created them may have been killed in between.
+    Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
+    that of ``last``, where another store owns it, and where it does not bear the run's label;
+    unless ``force``, also where its owner keeps it, and for its submitter, who is to find a receipt
+    of what another store has ``collected``.
     """
-    if last is not None and owns_config_map and _is_gone(api, run_id, user, last):
-        return None
     try:
-        found, unlabelled = listing.look_for(api, run_id)
-        if found is not None:
-            kind, job = found
-            if last is not None and last.uid != job["metadata"]["uid"]:
-                why: str | None = "another job of that name was created since."
-            else:
-                why = None if user is None else sharing.keeper(api, kind, job, user, collected)
+        found, unlabelled = (last, None) if last else listing.look_for(api, run_id)
+        if found is None:
+            return unlabelled
+        kind, job = found
+        ownership.check_ours(job, user)
+        if user is not None and not force:
+            job, why = _collected(api, kind, job, user, collected)
             if why is not None:
                 return f"{why} To delete it all the same: k8sbench delete {run_id}"
-            path = kinds.path(kind, api.place.namespace, run_id)
-            left = api.delete(path, uid=job["metadata"]["uid"])
-            if left is not None and ((kept := kept_by(left)) is not None or owns_config_map):
-                return kept
-        path = kinds.path("ConfigMap", api.place.namespace, run_id)
-        orphan = api.find(path)
-        if (
-            orphan is not None
-            and labels_of(orphan).get(RUN_LABEL) == run_id
-            and not orphan["metadata"].get("ownerReferences")
-        ):
-            api.delete(path, uid=orphan["metadata"]["uid"])
+        left = ownership.delete(api, kind, job, user)
+    except OwnedElsewhere as error:
+        return f"{error.message} {error.action}"
+    except ownership.VanishedError:
+        found, unlabelled = listing.look_for(api, run_id)
+        return unlabelled if found is None else "another job of that name was created since."
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
-    return unlabelled
+    return None if left is None else kept_by(left)
 
 
-def _is_gone(api: Api, run_id: str, user: User | None, last: LastSeen) -> bool:
-    """Delete a job by one request, provided that nobody has changed it since it was seen.
+def _collected(
+    api: Api, kind: str, job: KubeObject, user: User, collected: Callable[[], Collected] | None
+) -> tuple[KubeObject, str | None]:
+    """Write a receipt onto a job of which others may want to know, and say why it stays."""
+    owner = ownership.of(job, user).owner
+    keeps = user.keep or (owner is not None and owner.keep)
+    has_adopted = owner is not None and owner.has_adopted
+    if collected is not None and (keeps or has_adopted):
+        receipt = _receipt(user, collected(), api.time())
 
-    Not one that others have marked.
-    """
-    if not last.is_ours or (user is not None and last.marks - {user.key}):
-        return False
-    path = kinds.path(last.kind, api.place.namespace, run_id)
-    try:
-        left = api.delete(path, uid=last.uid, version=last.version)
-    except ApiFault as fault:
-        if fault.status == 409:
-            return False
-        raise api.explained(fault, f"job {run_id} be deleted") from fault
-    return left is None or kept_by(left) is None
+        def signed(now: KubeObject) -> Change | None:
+            ownership.check_ours(now, user)
+            is_signed = ownership.of(now, user).receipt is not None
+            return None if is_signed else ownership.annotated(receipt=ownership.encoded(receipt))
+
+        job = ownership.change(api, kind, job, signed, retry_s=RETRY_SECONDS)
+    if keeps:
+        return job, f"k8sbench on {user.host} keeps it (--keep)."
+    if has_adopted and not user.is_collector:
+        days = times.duration(RECEIPT_SECONDS)
+        return job, f"it stays for {days}, for the k8sbench that submitted it to see the result."
+    return job, None
+
+
+def _receipt(user: User, collected: Collected, at: float) -> Receipt:
+    known = msgspec.structs.asdict(collected)
+    return Receipt(store=user.store, host=user.host, at=at, **known)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, kinds, sharing
+from k8sbench.adapters.kubernetes import creating, kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.sharing import User
+from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
@@ -25,12 +26,13 @@ from k8sbench.model.kube import (
     moment,
     name_of,
 )
+from k8sbench.model.phase import Phase
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.ports import FoundJob
 
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
-_READ = ("name", "creationTimestamp", "labels", "annotations")
+_READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
 """Of a job's metadata."""
 
 
@@ -72,7 +74,7 @@ def jobs(
     """Return the jobs in the namespace, oldest first.
 
     With ``run_ids`` at least those of these runs; for none no request is sent. ``user`` is the
-    store whose abandoned jobs are marked as such.
+    store that asks.
     """
     if run_ids is not None and not run_ids:
         return []
@@ -107,6 +109,8 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
     plan, why = _plan(job)
     which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
     created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
+    status, job_kind = job.get("status") or {}, KINDS[kind]
+    phase = state.phase_alone(job, job_kind)
     return FoundJob(
         run_id=name_of(job),
         known_plan=plan,
@@ -114,9 +118,17 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         # Where the clocks differ: never after the run's next state, which is by our clock.
         created_at=min(created_at, time.time()),
         attempt=attempt_of(job),
-        phase=state.phase_alone(job, KINDS[kind]),
-        is_abandoned=user is not None and sharing.is_abandoned(job, user, api.time()),
+        uid=job["metadata"].get("uid"),
+        phase=phase,
+        ownership=ownership.of(job, user),
+        began_at=_since(job_kind.condition(status, Phase.RUNNING, only_true=False)),
+        ended_at=_since(job_kind.condition(status, phase)) if phase.final else None,
+        seen_at=api.time(),
     )
+
+
+def _since(condition: Mapping[str, Any] | None) -> float | None:
+    return None if condition is None else moment(condition.get("lastTransitionTime"))
 
 
 def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:

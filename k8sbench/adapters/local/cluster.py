@@ -126,6 +126,16 @@ class LocalCluster:
     def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> None:
         """Do nothing: of a job that has ended nothing is left but its files."""
 
+    def ask(self, run_id: str, wish: object) -> None:
+        """Do nothing: its process owns a local job, and nobody else sees it."""
+
+    def answer(self, run_id: str) -> None:
+        """Do nothing, likewise."""
+
+    def adopt(self, run_id: str, known: object) -> bool:  # noqa: ARG002
+        """Do nothing, likewise."""
+        return False
+
     def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
         """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
         self.job(run_id).cancel(cause, cause_id)

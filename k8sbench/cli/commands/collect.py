@@ -34,6 +34,12 @@ from k8sbench.report.formats import FORMATS
     "--all", "every", is_flag=True, help="Every run of the namespace that needs collection."
 )
 @click.option(
+    "--adopt",
+    is_flag=True,
+    help="Become the owner of the jobs: of RUN where its owner does not answer, with --all of "
+    "those that their owners have left.",
+)
+@click.option(
     "-f",
     "--follow",
     is_flag=True,
@@ -57,11 +63,11 @@ def command(
 ) -> int:
     """Archive, measure and print runs that have ended.
 
-    It also carries out recorded requests to cancel or delete jobs. Jobs that were submitted from
-    other stores are collected, too: their plan is in an annotation. The command can be repeated. A
-    run that cannot be collected is reported and skipped. Ctrl-C does not change the jobs. With
-    --all --follow it also follows new jobs until it is stopped, and then prints the rows. Exit
-    codes are those of submit.
+    It also carries out recorded requests to cancel or delete jobs. A job that was submitted from
+    another store is collected by that one, or with --adopt. The command can be repeated. A run that
+    cannot be collected is reported and skipped. Ctrl-C does not change the jobs. With --all
+    --follow it also follows new jobs until it is stopped, and then prints the rows. Exit codes are
+    those of submit.
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")

@@ -266,12 +266,12 @@ class Running:
             )
         assert re.search(pattern, self.drawn), f"no {pattern!r} in:\n{self.drawn}"
 
-    def ends(self, code: int = 0) -> Running:
-        """Wait for its end, which is to be this exit code."""
+    def ends(self, *codes: int) -> Running:
+        """Wait for its end, which is to be one of these exit codes, 0 without any."""
         found = self.process.wait(SECONDS)
         for reader in self._readers:
             reader.join(SECONDS)
-        assert found == code, f"exit {found}\n{self.out}\n{self.err}"
+        assert found in (codes or (0,)), f"exit {found}\n{self.out}\n{self.err}"
         return self
 
     def interrupt(self) -> Running:

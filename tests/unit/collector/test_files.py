@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,9 +24,10 @@ from k8sbench.app.logs import LogOptions
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
-from k8sbench.lifecycle import gathering
+from k8sbench.lifecycle import collecting, gathering
 from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.reporting import Wanted
+from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
@@ -33,7 +35,7 @@ from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from k8sbench.report import document
 from k8sbench.report.plot import FORMATS, draw
-from tests.unit.lifecycle.played import FakeCluster
+from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
 from tests.unit.store.examples import NOW, plan, step
 
@@ -238,10 +240,20 @@ def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path
     theirs = collector.store.run("seg-1")
     with open_store(str(tmp_path / "laptop")) as store:
         place = Location(server="https://api", namespace="team")
-        ours = store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
-        (taken,) = taking_over.taken_over(store, [ours], FakeCluster(), HERE, notes.append)
+        store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
+        ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
+        gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
+        here = msgspec.structs.replace(
+            context(store, gone),
+            collected_elsewhere=partial(taking_over.collected_elsewhere, HERE),
+        )
+        reporter = Silent()
+        (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=True).closed
         assert taken.measurement == theirs.measurement
-        assert "its logs and figures are here now" in notes[-1]
+        assert reporter.reported[-2:] == [
+            "seg-1 was collected by the collector: its logs and figures are here.",
+            "ended",
+        ]
         kept = gathering.kept_series(store.folder("seg-1"))
         assert kept == gathering.kept_series(collector.store.folder("seg-1"))
         assert kept["prometheus"]

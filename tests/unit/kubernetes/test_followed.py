@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import sharing
 from k8sbench.adapters.kubernetes.cluster import logs_to_wait_for
 from k8sbench.adapters.kubernetes.logs.streams import Failing
+from k8sbench.adapters.kubernetes.ownership import WAITS, User
 from k8sbench.adapters.kubernetes.watching.followed import LINES, Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
 from tests.unit.kubernetes.objects import (
@@ -160,32 +161,40 @@ def test_a_container_that_ran_has_a_log_unless_an_eviction_removed_it(
     assert one.read(START + LATER)[1][1].has_log is exists
 
 
-RECEIPT = {
-    "k8sbench.io/collected-by-x": '{"store":"x","host":"ci-2","at":1e9,"digest":"d1",'
-    '"throughput":88.25,"unit":"images/s","verdict":"valid"}'
-}
-COLLECTED = (
-    " k8sbench on ci-2 collected it at 2001-09-09T01:46:40Z, 88.2 images/s, valid, SHA-256 of its"
-    " logs d1."
-)
+def test_whose_a_job_is_is_reported_when_that_changes_and_not_for_a_stamp() -> None:
+    one, us = followed(), User(store="x", host="lab-7")
+
+    def said(owner: str, at: float = START, wish: str | None = None) -> list[Ownership]:
+        value = f'{{"store":"{owner}","host":"ci-2","at":{at}}}'
+        wishes = {} if wish is None else {"k8sbench.io/wish": wish}
+        changed = job(annotations={"k8sbench.io/owner": value} | wishes)
+        one.take(Changed("PyTorchJob", changed))
+        return [event.ownership for event in one.whose(us) if event.ownership is not None]
+
+    assert said("x") == []
+    (wished,) = said("x", wish='{"kind":"cancel","at":1,"cause":"Enough."}')
+    assert wished.wish is not None
+    assert wished.wish.cause == "Enough."
+    (theirs,) = said("y")
+    assert (theirs.is_ours, theirs.holder) == (False, "k8sbench on ci-2")
+    assert said("y", START + 300.0) == []
+    (back,) = said("x")
+    assert back.is_ours
 
 
-@pytest.mark.parametrize("missing", ["a replica's log", "some lines", None])
-def test_who_has_the_logs_is_said_where_some_of_them_are_missing(missing: str | None) -> None:
-    one, now = followed(), START + LATER
-    for name in ("master-0", "worker-0"):
-        one.take_line(LogLine(replica=name, at=START, text="x"))
-    if missing == "a replica's log":
-        one = followed()
-    one.has_gaps = missing == "some lines"
-    reading, _ = one.read(now)
-    assert transition(one.end(reading, now)).cause == reading.cause
-    succeeded = job(condition("Succeeded", at=END), annotations=RECEIPT)
-    one.take(Changed("PyTorchJob", succeeded))
-    end = transition(one.end(reading, now))
-    assert end.phase is Phase.SUCCEEDED
-    assert end.cause == reading.cause + ("" if missing is None else COLLECTED)
-    assert ("the store x there has its logs" in (end.action or "")) == (missing is not None)
+def test_a_job_of_the_name_that_is_not_the_runs_is_named_and_not_read() -> None:
+    one = Followed(
+        PLAN,
+        reported=Transition(phase=Phase.RUNNING, at=START, cause=""),
+        since=0.0,
+        is_of=lambda job: job["metadata"]["uid"] == "job-0",
+    )
+    one.take(Changed("PyTorchJob", job(condition("Succeeded", at=END))))
+    reading, _ = one.read(START + LATER)
+    end = transition(one.end(reading, START + LATER))
+    assert end.phase is Phase.LOST
+    assert end.cause.endswith("Another job of its name was created since (uid job-1).")
+    assert one.found is None
 
 
 # -- clocks, and names that are given again -------------------------------------------------------
@@ -236,7 +245,7 @@ def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of
 def test_a_job_that_is_to_wait_is_never_unrecoverable(is_to_wait: bool) -> None:
     created = Transition(phase=Phase.CREATED, at=START, cause="")
     one = Followed(PLAN, reported=created, since=0.0)
-    words = {sharing.WAITS: "true"} if is_to_wait else {}
+    words = {WAITS: "true"} if is_to_wait else {}
     one.take(Changed("PyTorchJob", job(condition("Created"), annotations=words)))
     for name in ("master-0", "worker-0"):
         image = waits("InvalidImageName", "must be lowercase")

@@ -16,12 +16,12 @@ from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.pool import Inline, Threads
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.submitting import Submitted
+from k8sbench.model.ownership import Collected, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Location, Run, Wish
 from k8sbench.ports import (
-    Collected,
     FoundJob,
     JobEvent,
     LogLine,
@@ -32,6 +32,7 @@ from k8sbench.ports import (
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 from tests.unit.store.examples import measurement
 
+JOB = {"kind": "Job", "metadata": {}, "spec": {}}
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 
 
@@ -56,6 +57,10 @@ class FakeCluster:
         self.marks: dict[str, Mapping[str, LogMark]] = {}
         self.found: list[FoundJob] = []
         self.recorded_first: Store | None = None
+        self.asked: list[tuple[str, str]] = []
+        """Run ids, and what their owners were asked."""
+        self.answered: list[str] = []
+        self.adopted: list[str] = []
 
     def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path) -> None:
         if self.recorded_first is not None:
@@ -104,6 +109,16 @@ class FakeCluster:
         self.removed.append(run_id)
         return None
 
+    def ask(self, run_id: str, wish: Wish) -> None:
+        self.asked.append((run_id, wish.kind))
+
+    def answer(self, run_id: str) -> None:
+        self.answered.append(run_id)
+
+    def adopt(self, run_id: str, known: Ownership) -> bool:
+        self.adopted.append(run_id)
+        return True
+
     def close(self) -> None:
         pass
 
@@ -114,7 +129,7 @@ class FakeCluster:
             run_id=run_id,
             **{
                 name: getattr(event, name)
-                for name in ("transition", "replica", "line", "gap", "note")
+                for name in ("transition", "replica", "line", "gap", "ownership", "note")
             },
         )
 
@@ -160,7 +175,7 @@ def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
     draft = make_plan(spec(), SOURCE, a_request(**asked), LAPTOP, trainers_digest="t")
     return PlannedCase(
         draft=msgspec.structs.replace(draft, backend=backend),
-        manifests=lambda _: ({"kind": "Job"},),
+        manifests=lambda _: (JOB,),
         text=lambda _: "kind: Job\n",
     )
 
@@ -175,7 +190,7 @@ def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunCont
         alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda run, gaps: measurement(records=len(gaps)),
-        manifests=lambda _: ({"kind": "Job"},),
+        manifests=lambda _: (JOB,),
         pool=Threads() if cluster.answers_late else Inline(),
         location=LOCATION if cluster.jobs_outlive_us else None,
     )

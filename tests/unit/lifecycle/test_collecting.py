@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.lifecycle import collecting, foreign_jobs, serving, submitting
+from k8sbench.lifecycle import adopting, collecting, serving, submitting
 from k8sbench.lifecycle.artifacts import GAPS, kept_gaps
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.model.errors import StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
@@ -57,21 +57,6 @@ def collect(
 
 def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
     return FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=phase)
-
-
-def test_jobs_that_were_left_to_others_who_never_came_are_deleted(store: Store) -> None:
-    closed, going_on = detached(store, cases=2)
-    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
-    collect(store, cluster, [closed])
-    cluster.removed.clear()
-    jobs = [on_cluster(run.plan, Phase.SUCCEEDED) for run in (closed, going_on)]
-    reported: list[str] = []
-    collecting.remove_abandoned(jobs, context(store, cluster), reported.append)
-    assert (cluster.removed, reported) == ([], [])
-    jobs = [msgspec.structs.replace(job, is_abandoned=True) for job in jobs]
-    collecting.remove_abandoned(jobs, context(store, cluster), reported.append)
-    assert cluster.removed == [closed.run_id]
-    assert reported == [f"{closed.run_id} is deleted from the cluster: no store needs it any more."]
 
 
 def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
@@ -213,12 +198,17 @@ class Served(FakeCluster):
         return events
 
 
+def adopt(here: RunContext) -> None:
+    jobs = here.cluster.jobs()
+    adopting.take_what_is_left(jobs, here, lambda _: None, adopts=True, renumber=False)
+
+
 def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> CollectResult:
     times = itertools.count(0.0, serving.LIST_SECONDS)
     here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
 
     def find() -> list[Run]:
-        foreign_jobs.record_all(here.cluster.jobs(), here, lambda text: None)
+        adopt(here)
         return collecting.open_runs(here)
 
     return served(find, here, reporter or Silent(), cluster.stop)
@@ -468,8 +458,8 @@ def test_two_sets_of_one_name_become_further_repeats_for_who_collects_for_all(
     here = context(store, FakeCluster(outlives=True))
     noted: list[str] = []
     jobs = [on_cluster(plan, Phase.RUNNING)]
-    foreign_jobs.record_all(jobs, here, noted.append)
+    adopting.take_what_is_left(jobs, here, noted.append, adopts=True, renumber=False)
     assert "theirs" not in store.ids()
-    assert noted[0].startswith("warning: left out: The cluster has run theirs")
-    foreign_jobs.record_all(jobs, here, noted.append, renumber=True)
+    assert noted[-1].startswith("warning: left out: The cluster has run theirs")
+    adopting.take_what_is_left(jobs, here, noted.append, adopts=True, renumber=True)
     assert store.run("theirs").plan.repeat == mine.plan.repeat + 1

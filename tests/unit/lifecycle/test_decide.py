@@ -15,6 +15,7 @@ from k8sbench.lifecycle.views import (
     Busy,
     Effect,
     Ended,
+    Gone,
     Idle,
     JobView,
     Later,
@@ -29,6 +30,7 @@ from k8sbench.lifecycle.views import (
 )
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run, Wish
 from tests import struct_docs
@@ -73,8 +75,10 @@ JOBS: tuple[JobView, ...] = (
     Reported(),
     Missing(),
     Ended(step(Phase.SUCCEEDED)),
+    Gone(step(Phase.LOST, creation.JOB_GONE)),
     Unreadable(),
 )
+OWN, OTHERS = Ownership(), Ownership(is_ours=False)
 EFFECTS: tuple[Effect, ...] = (Idle(), Busy(), Later(NOW + 5.0))
 
 
@@ -86,27 +90,32 @@ def test_each_state_has_its_run() -> None:
 
 
 def test_every_combination_has_an_answer() -> None:
-    for run, job, effect in itertools.product(RUNS.values(), JOBS, EFFECTS):
+    for run, job, effect, whose in itertools.product(RUNS.values(), JOBS, EFFECTS, (OWN, OTHERS)):
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
             record = Record(run=run, wish=wish, keep=keep)
-            view = View(job=job, effect=effect, deletes=deletes)
+            view = View(job=job, effect=effect, deletes=deletes, ownership=whose)
             assert isinstance(decide.decide(record, view, NOW), decide.Action)
             end = decide.advance(record, view, NOW)
             assert end is None or isinstance(end, Transition)
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:
-    for (state, run), job in itertools.product(RUNS.items(), JOBS):
-        answers = []
+    seen_when_theirs = (Watched, Reported, Gone, Unreadable)
+    theirs = [job for job in JOBS if isinstance(job, seen_when_theirs)]
+    views = [View(job=job) for job in JOBS]
+    views += [View(job=job, ownership=OTHERS) for job in theirs]
+    for (state, run), view in itertools.product(RUNS.items(), views):
+        answers, job = [], type(view.job).__name__
         for wish in (None, WISH):
-            record, view = Record(run=run, wish=wish), View(job=job)
+            record = Record(run=run, wish=wish)
             end = decide.advance(record, view, NOW)
             answers.append(
                 f"records {end.phase}"
                 if end is not None and end.phase.final
                 else type(decide.decide(record, view, NOW)).__name__
             )
-        yield (state, type(job).__name__, *answers)  # type: ignore[misc]
+        name = job if view.ownership.is_ours else f"{job}, another store's"
+        yield (state, name, *answers)  # type: ignore[misc]
 
 
 def test_the_table_of_the_page_is_generated_golden() -> None:

@@ -13,10 +13,11 @@ from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.artifacts import kept_gaps
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import StoreError, Unreachable
+from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Collected, JobEvent, Store
+from k8sbench.ports import JobEvent, Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.lifecycle import bandwidth, foreign_jobs
+from k8sbench.lifecycle import adopting, bandwidth, foreign_jobs
+from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import FoundJob, RunFilter, Store
@@ -65,15 +66,19 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() 
     assert caught.value.action == "There are no runs; see: k8sbench submit -h"
 
 
+def adopt(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
+    adopting.take_what_is_left(cluster.jobs(), here, notes.append, adopts=True, renumber=False)
+
+
 def test_all_are_recorded_but_one_whose_number_is_taken_which_is_reported(store: Store) -> None:
     store.record(plan("mine"), at=NOW, owner=None)
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
     reported: list[str] = []
     here = context(store, cluster)
-    foreign_jobs.record_all(cluster.jobs(), here, reported.append)
+    adopt(cluster, here, reported)
     assert set(store.ids()) == {"mine", "free"}
-    (said,) = reported
+    (said,) = (text for text in reported if text.startswith("warning"))
     assert said.startswith("warning: left out: The cluster has run theirs, repeat 1 of seg/")
     assert "k8sbench collect theirs --store FOLDER" in said
 
@@ -89,11 +94,12 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     )
     cluster.found = [bad, job("theirs")]
     reported: list[str] = []
-    foreign_jobs.record_all(cluster.jobs(), context(store, cluster), reported.append)
+    adopt(cluster, context(store, cluster), reported)
     assert store.ids() == ["theirs"]
     foreign_jobs.note_unreadable(cluster.found, reported.append)
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
-    assert reported == [f"warning: left out: Its plan is cut. {action}"] * 2
+    warnings = [text for text in reported if text.startswith("warning")]
+    assert warnings == [f"warning: left out: Its plan is cut. {action}"] * 2
     assert foreign_jobs.matching([bad], RunFilter()) == []
     assert foreign_jobs.among([bad], {"bad"}) == []
 

@@ -6,12 +6,12 @@ No I/O: it takes changes of objects and returns events of the job.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import sharing
+from k8sbench.adapters.kubernetes import ownership
 from k8sbench.adapters.kubernetes.watching.packed import Packed, pack, unpack
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job import exits, facts, state
@@ -28,6 +28,7 @@ from k8sbench.model.kube import (
     moment,
     name_of,
 )
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import (
     LOGS_BEING_READ,
     LOGS_INCOMPLETE,
@@ -63,6 +64,7 @@ class Followed:
         marks: Mapping[str, LogMark] | None = None,
         since: float,
         attempt: int = 1,
+        is_of: Callable[[KubeObject], bool] = lambda _: True,
     ) -> None:
         self.plan = plan
         self.kind = kind_of(plan).name
@@ -84,6 +86,12 @@ class Followed:
         self.has_gaps = False
         """Whether lines of its logs are missing."""
         self.uid: str | None = None
+        self._is_of = is_of
+        """Whether a job of the name is the run's."""
+        self._stranger: str | None = None
+        """The uid of a job of the name that is not."""
+        self._whose = Ownership()
+        """What was reported of its owner."""
         self.logs: dict[str, tuple[str, int, bool, bool, float]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
         whether its log exists, and when that will be lost."""
@@ -127,6 +135,9 @@ class Followed:
             return  # a copy of it, with its labels
         elif attempt_of(change.object) < self._attempt:
             return  # the watch is late: it is of the attempt before
+        elif self.uid is None and not self._is_of(change.object):
+            self._stranger = change.object["metadata"]["uid"]
+            self._is_deleted = True
         elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:
             self.uid = change.object["metadata"]["uid"]
             self._job = change.object
@@ -204,7 +215,7 @@ class Followed:
         self._read_at, seen = now, snapshot or self.snapshot()
         found = facts.look(seen, self.plan, now)
         reading = state.read_facts(found, self._lines)
-        if seen.job is not None and sharing.waits(seen.job):
+        if seen.job is not None and ownership.waits(seen.job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, found.replicas
 
@@ -228,6 +239,11 @@ class Followed:
     def _owns(self, pod: KubeObject) -> bool:
         owners = pod["metadata"].get("ownerReferences") or ()
         return self.uid is None or any(owner["uid"] == self.uid for owner in owners)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the store that follows it owns it."""
+        return self._whose.is_ours
 
     # -- reporting ------------------------------------------------------------------------------
 
@@ -268,14 +284,23 @@ class Followed:
         yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
 
     def end(self, reading: JobState, now: float) -> JobEvent:
-        """Return the transition to the final state; says who has what is missing of the logs."""
-        read = self.marks.keys() | self._lines.keys()
-        whole = not self.has_gaps and all(one.replica in read for one in reading.replicas)
-        if not whole and (collector := sharing.collector(self._job or {})) is not None:
-            sentence, action = collector
-            cause = f"{reading.cause} {sentence}"
-            reading = msgspec.structs.replace(reading, cause=cause, action=action)
+        """Return the transition to the final state."""
+        if self._stranger is not None:
+            other = f"Another job of its name was created since (uid {self._stranger})."
+            reading = msgspec.structs.replace(reading, cause=f"{reading.cause} {other}")
         return self.move(reading, now)
+
+    def whose(self, user: ownership.User | None) -> Iterator[JobEvent]:
+        """Yield whose the job is, where that is new."""
+        if self._job is None:
+            return
+        whose = ownership.of(self._job, user)
+        owner = whose.owner and msgspec.structs.replace(whose.owner, at=0.0)  # but for its stamps
+        whose = msgspec.structs.replace(whose, owner=owner)
+        known, self._whose = self._whose, whose
+        is_plain = whose.is_ours and whose.receipt is None and whose.wish is None
+        if whose != known and not (is_plain and known == Ownership()):
+            yield JobEvent(run_id=self.plan.run_id, ownership=whose)
 
     def incomplete(self, reading: JobState, now: float, why: Mapping[str, str]) -> JobEvent:
         """Return that the job has ended, and stays because logs of it cannot be read now.

@@ -1,0 +1,253 @@
+"""The annotations of a job that say whose it is, and how a job is changed: by compare-and-swap.
+
+Each change carries the uid and the resourceVersion of the job that it was decided on. Where another
+change came first, the API server answers 409, and the job is read and decided on again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model import times
+from k8sbench.model.errors import OwnedElsewhere, Unreachable
+from k8sbench.model.identity import LABEL_DOMAIN, NONCE_ANNOTATION
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of, name_of
+from k8sbench.model.ownership import JobOwner, Ownership, Receipt
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Manifest
+
+OWNER = f"{LABEL_DOMAIN}/owner"
+RECEIPT = f"{LABEL_DOMAIN}/receipt"
+WISH = f"{LABEL_DOMAIN}/wish"
+WAITS = f"{LABEL_DOMAIN}/waits"
+"""Annotation of a job that waits even where its cause cannot recover (``--wait``): no process that
+follows it cancels it for that."""
+USED_BY_0_2 = f"{LABEL_DOMAIN}/used-by-"
+"""Begins the annotation by which version 0.2.0 names the stores that use a job."""
+CHANGE_SECONDS = 30.0
+"""For a change that others come before again and again: the operator changes a job's status."""
+
+Change = Mapping[str, Any]
+"""What a merge patch changes of a job, beside its identity."""
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """The store for which this process acts."""
+
+    store: str
+    """Its id: lower-case letters and digits."""
+    host: str
+    """Name of the machine, for people."""
+    keep: bool = False
+    """Whether it leaves jobs on the cluster."""
+    detached: bool = False
+    """Whether it submits jobs and does not follow them."""
+    is_collector: bool = False
+    """Whether it collects for everybody in the namespace."""
+
+    def owner(self, at: float, *, has_adopted: bool, keep: bool = False) -> JobOwner:
+        """Return what it writes onto a job that it owns."""
+        return JobOwner(
+            store=self.store,
+            host=self.host,
+            at=at,
+            is_handed_over=self.detached,
+            has_adopted=has_adopted,
+            keep=self.keep or keep,
+        )
+
+
+class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """The value of an annotation of version 0.2.0."""
+
+    host: str = "another machine"
+    keep: bool = False
+    submitted: bool = True
+    detached: bool = True
+    at: float | None = None
+
+
+# Made once, here: msgspec crashes where two threads are the first to use a type.
+_OWNERS = msgspec.json.Decoder(JobOwner)
+_RECEIPTS = msgspec.json.Decoder(Receipt)
+_WISHES = msgspec.json.Decoder(Wish)
+_MARKS = msgspec.json.Decoder(_Mark)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def of(job: KubeObject, user: User | None) -> Ownership:
+    """Return whose a job is, as a store reads it; without one everything is taken for its own."""
+    annotations = annotations_of(job)
+    owner = _read(_OWNERS, annotations.get(OWNER)) or _owner_of_0_2(annotations)
+    return Ownership(
+        owner=owner,
+        is_ours=user is None or owner is None or owner.store == user.store,
+        receipt=_read(_RECEIPTS, annotations.get(RECEIPT)),
+        wish=_read(_WISHES, annotations.get(WISH)),
+    )
+
+
+def waits(job: KubeObject) -> bool:
+    """Whether a job waits even where its cause cannot recover."""
+    return WAITS in annotations_of(job)
+
+
+def is_of(job: KubeObject, run: Run) -> bool:
+    """Whether a job is that of a run's present attempt: by its uid, else by its nonce."""
+    if run.job_uid is not None:
+        return bool(job["metadata"]["uid"] == run.job_uid)
+    return annotations_of(job).get(NONCE_ANNOTATION) in {None, run.nonce}
+
+
+def _owner_of_0_2(annotations: Mapping[str, str]) -> JobOwner | None:
+    """Return the store that submitted a job of version 0.2.0."""
+    for name, value in sorted(annotations.items()):
+        mark = _read(_MARKS, value) if name.startswith(USED_BY_0_2) else None
+        if mark is not None and mark.submitted:
+            store = name.removeprefix(USED_BY_0_2)
+            return JobOwner(
+                store=store,
+                host=mark.host,
+                at=mark.at or 0.0,
+                is_handed_over=mark.detached and not mark.keep,
+                keep=mark.keep,
+            )
+    return None
+
+
+def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:
+    # Anybody may write annotations.
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
+        return None if value is None else decoder.decode(value)
+    return None
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def owned(
+    manifests: Sequence[Manifest], user: User | None, at: float, *, waits: bool = False
+) -> Sequence[Manifest]:
+    """Return the manifests of a job that is submitted, the job with its owner.
+
+    With ``waits`` the job has that annotation, too.
+    """
+    *others, job = manifests
+    annotations = dict(annotations_of(job))
+    if user is not None:
+        annotations[OWNER] = encoded(user.owner(at, has_adopted=False))
+    if waits:
+        annotations[WAITS] = "true"
+    return [*others, {**job, "metadata": {**job["metadata"], "annotations": annotations}}]
+
+
+def check_ours(job: KubeObject, user: User | None) -> None:
+    """Raise :class:`OwnedElsewhere` for a job of another store."""
+    ownership, run_id = of(job, user), name_of(job)
+    if not ownership.is_ours:
+        raise OwnedElsewhere(
+            f"The job of {run_id} is {ownership.holder}'s.",
+            f"Follow it with: k8sbench watch {run_id}; take it over with: k8sbench collect"
+            f" --adopt {run_id}",
+        )
+
+
+class VanishedError(Exception):
+    """The job is gone, another one has its name, or it lost the run's label."""
+
+
+def change(
+    api: Api,
+    kind: str,
+    job: KubeObject,
+    decide: Callable[[KubeObject], Change | None],
+    *,
+    retry_s: float,
+) -> KubeObject:
+    """Change a job as ``decide`` says of it as it is now; None there: it stays as it is.
+
+    Returns the job then; raises :class:`VanishedError`, :class:`ApiFault`, and what ``decide``
+    raises.
+    """
+    for current in _latest(api, kind, job):
+        wanted = decide(current)
+        if wanted is None:
+            return current
+        known = current["metadata"]
+        identity = {"uid": known["uid"], "resourceVersion": known["resourceVersion"]}
+        body = {**wanted, "metadata": {**wanted.get("metadata", {}), **identity}}
+        with contextlib.suppress(_ConflictError), _conflicts():
+            return api.patch(_path(api, kind, job), body, retry_s=retry_s)
+    raise AssertionError
+
+
+def delete(
+    api: Api, kind: str, job: KubeObject, user: User | None, *, foreground: bool = False
+) -> KubeObject | None:
+    """Delete a job as long as it is this store's; returns it while a finalizer keeps it.
+
+    Raises :class:`VanishedError`, :class:`OwnedElsewhere` and :class:`ApiFault`.
+    """
+    for current in _latest(api, kind, job):
+        check_ours(current, user)
+        known = current["metadata"]
+        identity = {"uid": known["uid"], "version": known["resourceVersion"]}
+        with contextlib.suppress(_ConflictError), _conflicts():
+            return api.delete(_path(api, kind, job), **identity, foreground=foreground)
+    raise AssertionError
+
+
+class _ConflictError(Exception):
+    """The job has changed since it was read."""
+
+
+@contextlib.contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except ApiFault as fault:
+        if fault.status in {404, 409}:
+            raise _ConflictError from fault
+        raise
+
+
+def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:
+    """Yield a job as it is known, then, again and again, as it is read anew."""
+    uid, until = job["metadata"]["uid"], time.monotonic() + CHANGE_SECONDS
+    yield job
+    while time.monotonic() < until:
+        latest = api.find(_path(api, kind, job))
+        is_there = latest is not None and latest["metadata"]["uid"] == uid
+        if latest is None or not is_there or labels_of(latest).get(RUN_LABEL) != name_of(job):
+            raise VanishedError
+        yield latest
+    seconds = times.duration(CHANGE_SECONDS)
+    raise Unreachable(
+        f"The job {name_of(job)} changes again and again: it could not be changed in {seconds}.",
+        "Try again.",
+    )
+
+
+def _path(api: Api, kind: str, job: KubeObject) -> str:
+    return kinds.path(kind, api.place.namespace, name_of(job))
+
+
+def annotated(**values: str | None) -> Change:
+    """Return the change that sets annotations, or removes them (None)."""
+    names = {"owner": OWNER, "receipt": RECEIPT, "wish": WISH}
+    return {"metadata": {"annotations": {names[name]: value for name, value in values.items()}}}
+
+
+def encoded(value: JobOwner | Receipt | Wish) -> str:
+    """Return the text of an annotation."""
+    return msgspec.json.encode(value).decode()

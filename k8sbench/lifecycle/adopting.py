@@ -1,0 +1,118 @@
+"""How a store comes to act on a job: it owns it, its owner does what it is asked, or it adopts it.
+
+Asking needs no ownership. An owner that follows the job does what it is asked within
+:data:`~k8sbench.model.ownership.ANSWER_SECONDS`; after that the one who asks adopts the job. Of
+several that try, one succeeds: the change is a compare-and-swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from k8sbench.lifecycle import collecting, foreign_jobs, requests
+from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.model import ownership, times
+from k8sbench.model.errors import BenchError, Interrupted, NotFound, OwnedElsewhere, UsageError
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import FoundJob
+
+LOOK_SECONDS = 1.0
+"""Between two looks at whether the owner of a job has done what it was asked."""
+Note = Callable[[str], None]
+
+
+def is_left_to_us(run_id: str, context: RunContext, wish: Wish, stop: Stop, note: Note) -> bool:
+    """Whether this store is to do what it wishes for a job; False: the job's owner has done it.
+
+    Raises :class:`OwnedElsewhere` where the owner keeps a job that is to be adopted, and
+    :class:`Interrupted` where it was asked to stop; what was asked stays on the job.
+    """
+    job = _job(run_id, context)
+    if job is None or job.ownership.is_ours:
+        return True
+    seconds, holder = ownership.ANSWER_SECONDS, job.ownership.holder
+    if why_left(job) is None:
+        note(f"{run_id} is {holder}'s, which is asked; for {times.duration(seconds)} at most.")
+        context.cluster.ask(run_id, wish)
+        until = context.clock() + seconds
+        while context.clock() < until:
+            if stop.cause is not None:
+                raise Interrupted(f"{stop.cause}: {run_id} is still {holder}'s.", "Try it again.")
+            context.pool.wait(LOOK_SECONDS)
+            job = _job(run_id, context)
+            if job is None or job.ownership.is_ours:
+                return job is not None or wish.kind == "adopt"
+            if wish.kind == "adopt" and job.ownership.wish != wish:
+                raise OwnedElsewhere(
+                    f"{run_id} is {holder}'s, which follows it.",
+                    f"Follow it, too, with: k8sbench watch {run_id}",
+                )
+            if wish.kind == "cancel" and job.phase.final:
+                return False
+    if not context.cluster.adopt(run_id, job.ownership):
+        raise OwnedElsewhere(f"Another k8sbench has adopted {run_id} just now.", "Try again.")
+    note(f"{run_id} was {holder}'s, and is adopted.")
+    return True
+
+
+def recorded(run_id: str, context: RunContext) -> Run:
+    """Record a job of the cluster that this store owns; raises :class:`BenchError`."""
+    job = _job(run_id, context)
+    if job is None:
+        raise NotFound(f"The cluster has no job of run {run_id} any more.")
+    if not job.ownership.is_ours:
+        raise OwnedElsewhere(
+            f"The job of {run_id} is {job.ownership.holder}'s, which collects it.",
+            f"Follow it with: k8sbench watch {run_id}; take it over with: k8sbench collect"
+            f" --adopt {run_id}",
+        )
+    if job.ownership.owner is None:
+        context.cluster.adopt(run_id, job.ownership)
+    return collecting.recorded(job, context)
+
+
+def _job(run_id: str, context: RunContext) -> FoundJob | None:
+    jobs = context.cluster.jobs([run_id])
+    return next((job for job in jobs if job.run_id == run_id), None)
+
+
+def why_left(job: FoundJob) -> str | None:
+    """Say why a job of another store is nobody's any more; None: its owner has it."""
+    return ownership.why_left(
+        job.ownership,
+        job.seen_at,
+        ended_at=job.ended_at,
+        began_at=job.began_at,
+        timeout_s=None if job.known_plan is None else job.known_plan.timeout_s,
+    )
+
+
+def take_what_is_left(
+    jobs: Sequence[FoundJob], context: RunContext, note: Note, *, adopts: bool, renumber: bool
+) -> None:
+    """Record the jobs of this store that it has no record of; with ``adopts`` also those left.
+
+    Those whose receipts have been there for long are deleted. What cannot be done is noted: two
+    people may have named a set alike, and one's runs must not keep the other's from collection.
+    """
+    known = set(context.store.ids())
+    for job in foreign_jobs.without_doctors(jobs):
+        run_id, whose = job.run_id, job.ownership
+        is_own = whose.is_ours and whose.owner is not None
+        try:
+            if is_own and ownership.has_expired(whose.receipt, job.seen_at):
+                context.cluster.remove(run_id, force=True)
+                note(f"{run_id} is deleted from the cluster: its receipt was there for long.")
+                continue
+            why = None if is_own else why_left(job)
+            if adopts and why is not None and context.cluster.adopt(run_id, whose):
+                note(f"{run_id} is adopted: {why}.")
+                is_own = True
+                if run_id in known and not collecting.needs_collection(context.store.run(run_id)):
+                    context.store.wish(run_id, requests.left_over(context.clock()))
+            if is_own and run_id not in known and whose.receipt is None:
+                collecting.recorded(job, context, renumber=renumber)
+        except UsageError as error:
+            note(f"warning: left out: {error}")
+        except BenchError as error:
+            note(f"warning: {run_id} is left for now: {error}")
