@@ -180,7 +180,10 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
     return {
         job.run_id
         for job in context.cluster.jobs(sorted(asked))
-        if job.run_id in asked and not job.phase.final and job.attempt >= asked[job.run_id].attempt
+        if (run := asked.get(job.run_id)) is not None
+        and not job.phase.final
+        and job.attempt >= run.attempt
+        and (job.attempt > run.attempt or run.job_uid in {None, job.uid})
     }
 
 

@@ -1,0 +1,242 @@
+"""Several stores on one namespace: each job has one owner, and only that one acts on it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from k8sbench.model.ownership import LEFT_SECONDS, RECEIPT_SECONDS
+from tests.harness.cluster.shell import ENDLESS, Shell, until
+
+OWNER, RECEIPT = "k8sbench.io/owner", "k8sbench.io/receipt"
+
+
+def annotations(shell: Shell, run_id: str) -> dict[str, str]:
+    metadata = shell.namespace.get("pytorchjob", run_id)["metadata"]
+    return dict(metadata["annotations"])
+
+
+def owner(shell: Shell, run_id: str) -> Any:
+    return json.loads(annotations(shell, run_id)[OWNER])
+
+
+def identity(shell: Shell) -> str:
+    return str(shell.json("store", "info")["identity"])
+
+
+def annotate(shell: Shell, run_id: str, name: str, **changes: object) -> None:
+    """Change what an annotation says."""
+    value = json.dumps(json.loads(annotations(shell, run_id)[name]) | changes)
+    shell.namespace.kubectl("annotate", "pytorchjob", run_id, "--overwrite", f"{name}={value}")
+
+
+def ended(shell: Shell, run_id: str) -> list[str]:
+    """Detach from a run, and let it end; returns what its first replica printed."""
+    logs = shell.printing(run_id)
+    logs.end()
+    shell.finish(run_id)
+
+    def is_over() -> bool:
+        status = shell.namespace.get("pytorchjob", run_id).get("status", {})
+        conditions = status.get("conditions", ())
+        return any((one["type"], one["status"]) == ("Succeeded", "True") for one in conditions)
+
+    until(is_over, f"the end of {run_id}")
+    return logs.expected["master-0"]
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["cancel", "delete"])
+def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> None:
+    run_id = f"asked-{command}"
+    logs = shell.logs(run_id)
+    logs.begin()
+    colleague = shell.colleague()
+    with shell.submitted(run_id) as owning:
+        owning.until("step ")
+        asked = colleague.run(command, run_id)
+        owning.ends(3)
+    assert f"{run_id} is k8sbench on " in asked.err
+    assert f"Run {run_id}: its owner has done it." in asked.err
+    assert colleague.json("list") == []
+    assert shell.phase(run_id) == "Cancelled"
+    assert shell.archived(run_id) == logs.expected["master-0"]
+    assert run_id not in shell.on_cluster()
+
+
+def test_an_owner_that_does_not_answer_is_not_waited_for(shell: Shell) -> None:
+    logs = shell.logs("unanswered")
+    logs.begin()
+    colleague = shell.colleague()
+    with shell.submitted("unanswered") as owning:
+        owning.until("step ")
+        owning.kill()
+    asked = colleague.run("cancel", "unanswered")
+    assert "unanswered was k8sbench on " in asked.err
+    assert colleague.phase("unanswered") == "Cancelled"
+    assert colleague.archived("unanswered") == logs.expected["master-0"]
+    assert "unanswered" not in shell.on_cluster()
+
+
+# -- adopting -------------------------------------------------------------------------------------
+
+
+def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_else(
+    shell: Shell,
+) -> None:
+    lines = ended(shell, "left")
+    colleague, third = shell.colleague(), shell.colleague().colleague()
+    refused = colleague.run("collect", "left", code=2)
+    assert "take it over with: k8sbench collect --adopt left" in refused.err
+    assert colleague.run("collect", "--all").err == "Nothing needs collection here.\n"
+    adopted = colleague.run("collect", "--adopt", "left")
+    assert " valid; smoke" in adopted.out
+    assert "left stays on the cluster: it stays for 7d" in adopted.err
+    assert colleague.archived("left") == lines
+    assert owner(shell, "left")["store"] == identity(colleague)
+    # It is collected: nobody adopts it again.
+    third.run("collect", "--adopt", "--all")
+    assert owner(shell, "left")["store"] == identity(colleague)
+    # Its submitter finds the receipt, and measures nothing.
+    shell.run("collect", "left")
+    status = shell.json("status", "left")
+    rate = colleague.json("status", "left")["measurement"]["throughput"]["time_weighted"]
+    assert (status["phase"], status["measurement"]) == ("Succeeded", None)
+    assert "collected it at 20" in status["cause"]
+    assert f"{rate:.1f} samples/s, valid, SHA-256 of its logs " in status["cause"]
+    assert f"the store {identity(colleague)} there has its logs." in status["action"]
+    # After a week it goes.
+    annotate(shell, "left", RECEIPT, at=time.time() - RECEIPT_SECONDS)
+    colleague.run("collect", "--all")
+    assert "left" not in shell.on_cluster()
+
+
+def test_what_ended_long_ago_is_adopted_unless_its_owner_works_on_it(own_shell: Shell) -> None:
+    shell = own_shell
+    ended(shell, "old")
+    colleague = shell.colleague()
+    annotate(shell, "old", OWNER, is_handed_over=False)
+    assert colleague.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
+    status = shell.namespace.get("pytorchjob", "old")["status"]
+    long_ago = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - LEFT_SECONDS - 5.0))
+    for condition in status["conditions"]:
+        condition["lastTransitionTime"] = long_ago
+    patch = json.dumps({"status": status})
+    words = (
+        "patch",
+        "pytorchjob",
+        "old",
+        "--subresource=status",
+        "--type=merge",
+        f"--patch={patch}",
+    )
+    shell.namespace.kubectl(*words)
+    # It was submitted, or stamped, since.
+    assert colleague.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
+    annotate(shell, "old", OWNER, at=time.time() - LEFT_SECONDS - 5.0)
+    adopted = colleague.run("collect", "--adopt", "--all")
+    assert "old is adopted: it ended over 10m ago, and k8sbench on " in adopted.err
+    assert " valid; smoke" in adopted.out
+
+
+def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell: Shell) -> None:
+    logs = shell.logs("asleep")
+    logs.begin()
+    colleague = shell.colleague()
+    with shell.submitted("asleep") as owning:
+        owning.until("step ")
+        owning.process.send_signal(signal.SIGSTOP)
+        logs.end()
+        shell.finish("asleep")
+        # It does not answer that it follows the job.
+        adopted = colleague.run("collect", "--adopt", "--follow", "asleep")
+        assert " valid; smoke" in adopted.out
+        owning.process.send_signal(signal.SIGCONT)
+        owning.ends(0, 5)
+    assert "asleep is k8sbench on " in owning.err
+    status = shell.json("status", "asleep")
+    assert (status["cause_id"], status["measurement"]) == ("collected-elsewhere", None)
+    assert owner(shell, "asleep")["store"] == identity(colleague)
+
+
+def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
+    logs = shell.logs("mine")
+    logs.begin()
+    colleague = shell.colleague()
+    with shell.submitted("mine") as owning:
+        owning.until("step ")
+        refused = colleague.run("collect", "--adopt", "mine", code=2)
+        assert "which follows it." in refused.err
+        logs.end()
+        shell.finish("mine")
+        owning.ends()
+    assert " valid; smoke" in owning.out
+
+
+def test_who_watches_a_job_of_another_store_measures_nothing(shell: Shell) -> None:
+    logs = shell.logs("both")
+    logs.begin()
+    colleague = shell.colleague()
+    with shell.submitted("both") as owning:
+        owning.until("step ")
+        with colleague.started("watch", "both") as watching:
+            watching.until("step ")
+            logs.end()
+            shell.finish("both")
+            owning.ends()
+            watching.ends(0, 5)
+    assert " valid; smoke" in owning.out
+    status = colleague.json("status", "both")
+    assert (status["phase"], status["measurement"]) == ("Succeeded", None)
+    assert "has collected it." in status["cause"]
+    assert "both" not in shell.on_cluster()
+
+
+def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None:
+    logs = shell.logs("kept")
+    logs.begin()
+    logs.end()
+    shell.submit("kept", "--keep")
+    colleague = shell.colleague()
+    colleague.run("collect", "--adopt", "--all")
+    assert owner(shell, "kept")["store"] == identity(shell)
+    assert RECEIPT in annotations(shell, "kept")
+    colleague.run("delete", "kept")
+    assert "kept" not in shell.on_cluster()
+
+
+# -- identity -------------------------------------------------------------------------------------
+
+
+def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(shell: Shell) -> None:
+    shell.printing("anew")
+    job = shell.namespace.get("pytorchjob", "anew")
+    shell.namespace.kubectl("delete", "pytorchjob", "anew")
+    metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
+    named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
+    shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
+    uid = shell.namespace.get("pytorchjob", "anew")["metadata"]["uid"]
+    shell.run("collect", "anew", code=3)
+    status = shell.json("status", "anew")
+    assert status["phase"] == "Lost"
+    assert f"Another job of its name was created since (uid {uid})." in status["cause"]
+    shell.run("cancel", "anew")
+    assert shell.namespace.get("pytorchjob", "anew")["metadata"]["uid"] == uid
+    shell.namespace.kubectl("delete", "pytorchjob", "anew")
+
+
+def test_a_job_is_deleted_by_the_cluster_after_its_time_where_nobody_follows_it(
+    shell: Shell,
+) -> None:
+    submitted = shell.submit("alone", ENDLESS, "--detach", "--timeout=1h")
+    policy = shell.namespace.get("pytorchjob", "alone")["spec"]["runPolicy"]
+    assert policy["ttlSecondsAfterFinished"] == 30 * 86400
+    assert policy["activeDeadlineSeconds"] == 3600 + 86400
+    assert "the cluster ends their jobs 1d after their time limit" in submitted.err
+    shell.run("delete", "alone")
