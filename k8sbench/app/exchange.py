@@ -58,6 +58,6 @@ def import_runs(source: Path | BinaryIO, where: str | None, note: Note) -> Impor
             raise InputError(f"It cannot be read: {error.strerror}.", file=shown) from error
         store = stack.enter_context(stores.to_write(where))
         imported = exchange.import_runs(store, file, shown)
-    for finding in imported.findings:
-        note(f"{finding.path}: {finding.message}")
+    for run in imported.renumbered:
+        note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
     return imported

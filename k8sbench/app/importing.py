@@ -97,8 +97,8 @@ def import_logs(
             if failures and not skip_unreadable:
                 added, there = [], []
         runs = [(log.number, run, log.files) for log, run in added]
-        for finding in intake.add(store, incoming, runs) if runs else ():
-            note(f"{finding.path}: {finding.message}")
+        for run in intake.add(store, incoming, runs) if runs else ():
+            note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
         return ImportedLogs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
 
 
 def list_runs(
@@ -43,6 +47,9 @@ def list_runs(
             rows = _of_namespace(store, runs, asked, access, note)
         else:
             rows = _rows(runs, {}, note)
+        for run in runs if store.has_all_folders else ():
+            if run.artifacts_missing is not None:
+                note(f"warning: {run.artifacts_missing}")
         is_known = access.named or not any(stores.is_alone(store, run) for run in runs)
         at_once = early if collected.is_under_way and is_known and rows else None
         if at_once is not None:
@@ -53,6 +60,7 @@ def list_runs(
             still = [run for run in runs if run.run_id not in added]
             _note_wishes(store, still, note)
             rows = _rows(still, _on_clusters(store, still, note), note)
+        rows += _damaged(store, wanted)
         more = [records.listed(run) for run in both if run.run_id in added]
         if at_once is not None:
             return more
@@ -63,6 +71,16 @@ def list_runs(
                 records.check_set(wanted.set_name, known)
             stores.note_no_match(store, note)
     return _newest(sorted(rows, key=lambda row: row.created_at), wanted)
+
+
+def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:
+    """Make the rows of runs of which nothing can be read, unless others are asked for."""
+    if wanted.set_name is not None or wanted.benchmark is not None:
+        return []
+    return [
+        records.damaged(run_id, why, store.last_written_at(run_id) or context.now())
+        for run_id, why in store.unreadable.items()
+    ]
 
 
 def _newest(rows: list[ListedRun], wanted: RunFilter) -> list[ListedRun]:

@@ -15,22 +15,21 @@ from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
+    from k8sbench.adapters.store.reindexing import StoreInfo, StoreReport
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
     from k8sbench.ports import Store
 
 __all__ = [
     "CLUSTER",
     "Note",
     "StoreReport",
-    "check",
     "check_exists",
     "info",
     "is_alone",
     "is_unclaimed",
     "load",
     "note_no_match",
-    "rebuild",
+    "reindex",
     "to_read",
     "to_write",
     "without_any",
@@ -69,7 +68,7 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
             yield store
         finally:
             for run_id, why in sorted(store.unreadable.items()):
-                note(f"warning: run {run_id} is left out: {why}")
+                note(f"warning: run {run_id} is damaged: {why}")
 
 
 def check_exists(where: str | None) -> None:
@@ -94,10 +93,9 @@ def _place(where: str | None) -> str | None:
 @contextlib.contextmanager
 def without_any() -> Iterator[SqlStore]:
     """Give an empty store that is nowhere, for what a cluster alone knows."""
-    from k8sbench.adapters.store import database
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.adapters.store.sql_store import empty_store
 
-    with SqlStore(database.open_memory("nowhere"), Path(os.devnull), absent=True) as store:
+    with empty_store("nowhere", Path(os.devnull)) as store:
         yield store
 
 
@@ -146,24 +144,16 @@ def _latest(names: Sequence[str]) -> str:
 
 def info(where: str | None, note: Note) -> StoreInfo:
     """Say where the store is and what is in it."""
-    from k8sbench.adapters.store import upkeep
+    from k8sbench.adapters.store import reindexing
 
     with to_read(where, note) as store:
-        return upkeep.info(store)
+        return reindexing.info(store)
 
 
-def check(where: str | None, note: Note) -> StoreReport:
-    """Hold the database and the runs' folders against each other; changes nothing."""
-    from k8sbench.adapters.store import upkeep
+def reindex(where: str | None) -> StoreReport:
+    """Make the database anew from the runs' folders."""
+    from k8sbench.adapters.store import reindexing
 
-    with to_read(where, note) as store:
-        report = upkeep.check(store)
-        store.unreadable.clear()  # the report names them
-    return report
-
-
-def rebuild(where: str | None) -> StoreReport:
-    """Update the database from the runs' folders."""
-    from k8sbench.adapters.store import upkeep
-
-    return upkeep.rebuild(where)
+    check_exists(where)
+    with to_write(where) as store:
+        return reindexing.reindex(store)

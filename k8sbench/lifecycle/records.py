@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
@@ -28,6 +29,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 Alive = Callable[[Owner], bool | None]
 """Whether a process still runs; None where that cannot be known from here."""
 OWNER_KILLED = "owner-killed"
+DAMAGED = "damaged-record"
 PAGE = 1000
 """Runs of one answer of a collector: the newest that match."""
 FEW = 5
@@ -43,8 +45,8 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What ``status``, ``logs`` and ``--run-id`` take; also the job's name."""
     set_name: str
     """The set that the run belongs to."""
-    repeat: int
-    """From 1, within (set, case)."""
+    repeat: int | None
+    """From 1, within (set, case); None where its record is damaged."""
     benchmark: str
     """Name in the catalog, or in the user's file."""
     variant: str
@@ -294,6 +296,34 @@ def listed(run: Run) -> ListedRun:
         unit=None if figure is None else figure.unit,
         group=run.group_key.id,
         source=run.shown_source,
+    )
+
+
+def damaged(run_id: str, why: str, at: float) -> ListedRun:
+    """Make the entry of a run of which neither the row nor the folder can be read."""
+    return ListedRun(
+        run_id=run_id,
+        set_name=ABSENT,
+        repeat=None,
+        benchmark=ABSENT,
+        variant=ABSENT,
+        impl=ABSENT,
+        framework=ABSENT,
+        case=ABSENT,
+        precision=ABSENT,
+        preset=ABSENT,
+        backend=ABSENT,
+        phase=Phase.LOST,
+        cause=why,
+        cause_id=DAMAGED,
+        created_at=at,
+        started_at=None,
+        ended_at=None,
+        verdict=None,
+        reasons=(),
+        group=ABSENT,
+        artifacts=None,
+        artifacts_missing=why,
     )
 
 

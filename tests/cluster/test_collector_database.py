@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,18 +10,20 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import database, migrations
-from tests import tiers
-from tests.harness import postgres
+from k8sbench.adapters.store import database, index
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.model.phase import Phase
+from k8sbench.ports import RunFilter
+from tests.harness import earlier_stores, postgres
 from tests.harness.cluster import collectors
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
+from tests.unit.store.examples import NOW, plan, step
 
-OLD_STORE = tiers.ROOT / "tests" / "fixtures" / "store-0.1.0" / "k8sbench.sql"
-OLD_STEPS = 3
-"""Of the database's shape in version 0.1.0."""
+BEFORE = ("seg-1", "seg-2")
+"""Runs of a store of before."""
 IMPATIENT = """
 import runpy
 from k8sbench.adapters.store import outages
@@ -105,25 +106,21 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
         is_collected_once(collector, "new", runs["new"])
         collectors.end(running)
     assert sorted(run["run_id"] for run in collector.json("list")) == sorted(runs)
-    collector.run("store", "check")
+    collector.run("store", "reindex")
 
 
 @pytest.fixture
-def old_url(postgres_server: postgres.Server) -> str:
-    """Make a database as version 0.1.0 left it, with its runs."""
+def old_url(postgres_server: postgres.Server, tmp_path: Path) -> str:
+    """Make a database as version 0.2.0 left it, with runs."""
     url = postgres_server.database()
+    with open_store(str(tmp_path / "before")) as store:
+        for number, run_id in enumerate(BEFORE, start=1):
+            store.record(plan(run_id, repeat=number), at=NOW, owner=None)
+            store.move(run_id, step(Phase.FAILED))
+        runs = store.runs(RunFilter())
     old = database.open_postgres(url)
-    migrations.migrate(old.writing_engine, migrations.STEPS[:OLD_STEPS])
-    with contextlib.closing(sqlite3.connect(":memory:")) as kept, old.writing() as db:
-        kept.executescript(OLD_STORE.read_text())
-        kept.row_factory = sqlite3.Row
-        for name in ("runs", "transitions"):
-            table = sa.Table(name, sa.MetaData(), autoload_with=db)
-            rows = [dict(row) for row in kept.execute(f"SELECT * FROM {name}")]
-            for row in rows:
-                if "hopeless" in row:
-                    row["hopeless"] = bool(row["hopeless"])
-            db.execute(sa.insert(table), rows)
+    with old.writing() as db:
+        earlier_stores.make(db, runs)
     old.close()
     return url
 
@@ -143,7 +140,7 @@ def test_two_collectors_upgrade_one_database_at_once(
     with contextlib.ExitStack() as stack:
         with base.writing() as db:
             # As one that has begun: both wait for it, and then begin at the same moment.
-            db.execute(sa.select(sa.func.pg_advisory_xact_lock(migrations.ADVISORY_LOCK)))
+            db.execute(sa.select(sa.func.pg_advisory_xact_lock(index.ADVISORY_LOCK)))
             running = [stack.enter_context(one.collecting()) for one in machines.values()]
             waiting = sa.text(
                 "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -157,9 +154,7 @@ def test_two_collectors_upgrade_one_database_at_once(
             collectors.end(one)
             assert "warning: collecting has ended" not in one.err
     with base.reading() as db:
-        steps = db.scalars(sa.select(migrations.APPLIED.c.number).order_by("number")).all()
+        assert index.layout(db) == index.LAYOUT
     base.close()
-    assert steps == [*range(1, len(migrations.STEPS) + 1)]
-    before = {"local-1", "local-2", "mine-1", "mine-2", "mine-3", "mine-4", "going-1"}
     for machine in machines.values():
-        assert {run["run_id"] for run in machine.json("list")} == before | {"one", "two"}
+        assert {run["run_id"] for run in machine.json("list")} == {*BEFORE, "one", "two"}

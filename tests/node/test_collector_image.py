@@ -100,7 +100,7 @@ def test_a_restricted_pod_with_a_read_only_root_runs_it_and_keeps_its_store_on_d
     restricted: Namespace, collector_image_name: str
 ) -> None:
     writable = ("data", "tmp")
-    said = {"version": ("--version",), "stores": ("store", "check")}
+    said = {"version": ("--version",), "stores": ("store", "info")}
     containers = [
         {
             "name": name,

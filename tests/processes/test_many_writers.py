@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.harness import postgres
 from tests.tiers import ROOT
+from tests.unit.store.index_checks import differences
 
 RUNS = 50
 
@@ -102,9 +102,7 @@ def test_two_processes_that_write_at_once_lose_nothing(place: tuple[str, pathlib
             assert len(run.history) == 3
             assert run.measurement is not None
             assert run.measurement.final_loss == run.plan.repeat
-        report = upkeep.check(store)
-        assert report.findings == ()
-        assert report.runs == 2 * RUNS
+        assert differences(store) == []
 
 
 def test_a_reader_is_never_in_the_way(root: pathlib.Path) -> None:

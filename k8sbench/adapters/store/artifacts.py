@@ -1,4 +1,4 @@
-"""A run's folder of plain files: what the database can be rebuilt from.
+"""A run's folder of plain files: what the database is an index over.
 
 ::
 
@@ -71,6 +71,13 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """At most one of each kind."""
 
 
+def run_ids(root: Path) -> set[str]:
+    """List the names of the runs' folders in a store, whole ones or not."""
+    with disk.translated(f"read {root / RUNS}"), contextlib.suppress(FileNotFoundError):
+        return {path.name for path in (root / RUNS).iterdir()}
+    return set()
+
+
 class RunFolder:
     """The files of one run."""
 
@@ -91,7 +98,7 @@ class RunFolder:
         if not names <= {RUN_FILE, EVENTS} or len(self.events()[0]) > 1:
             raise StoreError(
                 f"There is a run in {self.path} that the database does not know.",
-                "Add it to the database with: k8sbench store rebuild",
+                "Add it to the database with: k8sbench store reindex",
             )
         self.adopt(run)
 
@@ -110,6 +117,9 @@ class RunFolder:
             self.keep_image(run.image_digest)
         if run.wishes:
             self.keep_wishes(run.wishes)
+        self._keep_record(run)
+
+    def _keep_record(self, run: Run) -> None:
         record = RunRecord(
             plan=run.plan,
             case_key=run.case_key,
@@ -118,6 +128,11 @@ class RunFolder:
             location=run.location,
         )
         self.write(RUN_FILE, _pretty(record))
+
+    def keep_repeat(self, run: Run) -> None:
+        """Write the repeat number of a run where it was given another one."""
+        if self.record().plan.repeat != run.plan.repeat:
+            self._keep_record(run)
 
     @property
     def is_there(self) -> bool:
@@ -272,7 +287,8 @@ def created(at: float) -> Transition:
 
 def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
     """Return the wishes of a run in a phase: one that is final is not cancelled any more."""
-    return tuple(wish for wish in wishes if not (phase.final and wish.kind == "cancel"))
+    left = (wish for wish in wishes if not (phase.final and wish.kind == "cancel"))
+    return tuple(sorted(left, key=lambda wish: wish.kind))
 
 
 def decoded(data: bytes | str, kind: type[_T], where: str) -> _T:

@@ -1,90 +1,99 @@
-"""Baselines in a store: rows of the database, and beside a SQLite database a file each.
-
-The file is written first, and is what a rebuild reads: a SQLite database may be made anew. A
-PostgreSQL database is the team's, and no machine's files may bring back what another has removed.
-"""
+"""Baselines: a file each in the store's folder, on PostgreSQL a row each: they are the team's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk
-from k8sbench.adapters.store.rows import BASELINES
+from k8sbench.adapters.store.index import BASELINES
 from k8sbench.model import baseline
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 
 FOLDER = "baselines"
 _SUFFIX = ".json"
 
 
-def save(db: sa.Connection, root: Path | None, new: Baseline, *, replace: bool) -> None:
-    """Keep a baseline; ``root`` is of a store that keeps files of them, too."""
-    content = artifacts.encoded(new)
-    known = db.scalar(sa.select(BASELINES.c.content).where(BASELINES.c.name == new.name))
-    if known is not None and known != content.decode() and not replace:
+class BaselineFiles:
+    """Baselines of a SQLite store, as files by their names."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / FOLDER
+
+    def contents(self) -> dict[str, bytes]:
+        """Read all of them, by name."""
+        with disk.translated(f"read {self._folder}"):
+            paths = sorted(self._folder.glob(f"[!.]*{_SUFFIX}"))
+            return {path.name.removesuffix(_SUFFIX): path.read_bytes() for path in paths}
+
+    def put(self, new: Baseline, content: bytes) -> None:
+        """Write one, replacing another of its name."""
+        path = self._folder / f"{new.name}{_SUFFIX}"
+        with disk.translated(f"write {path}"):
+            disk.make_folder(self._folder)
+            disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
+
+    def remove(self, name: str) -> None:
+        """Remove one."""
+        with disk.translated(f"remove the baseline {name}"):
+            (self._folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
+
+
+class BaselineRows:
+    """Baselines of a PostgreSQL store, within a transaction."""
+
+    def __init__(self, db: sa.Connection) -> None:
+        self._db = db
+
+    def contents(self) -> dict[str, bytes]:
+        """Read all of them, by name."""
+        rows = self._db.execute(sa.select(BASELINES).order_by(BASELINES.c.name))
+        return {row.name: row.content.encode() for row in rows}
+
+    def put(self, new: Baseline, content: bytes) -> None:
+        """Write one, replacing another of its name."""
+        self.remove(new.name)
+        row = {"name": new.name, "saved_at": new.saved_at, "content": content.decode()}
+        self._db.execute(sa.insert(BASELINES).values(row))
+
+    def remove(self, name: str) -> None:
+        """Remove one."""
+        self._db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
+
+
+def save(kept: BaselineFiles | BaselineRows, new: Baseline, *, replace: bool) -> None:
+    """Keep a baseline."""
+    name, content = baseline.checked_name(new.name), artifacts.encoded(new)
+    known = kept.contents().get(name)
+    if known is not None and not replace and _read(name, known) != new:
         raise UsageError(
-            f"There is a baseline {new.name!r} already.",
+            f"There is a baseline {name!r} already.",
             "Choose another name, or replace it with --replace.",
         )
-    if root is not None:
-        path = file(root, baseline.checked_name(new.name))
-        with disk.translated(f"write {path}"):
-            disk.make_folder(path.parent)
-            disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
-    _put(db, new, content.decode())
+    kept.put(new, content)
 
 
-def _put(db: sa.Connection, new: Baseline, content: str) -> None:
-    db.execute(sa.delete(BASELINES).where(BASELINES.c.name == new.name))
-    row = {"name": new.name, "saved_at": new.saved_at, "content": content}
-    db.execute(sa.insert(BASELINES).values(row))
-
-
-def load(db: sa.Connection) -> list[Baseline]:
+def load(kept: BaselineFiles | BaselineRows) -> list[Baseline]:
     """Read all baselines, by name."""
-    wanted = sa.select(BASELINES.c.name, BASELINES.c.content).order_by(BASELINES.c.name)
-    return [
-        artifacts.decoded(row.content, Baseline, f"The baseline {row.name}")
-        for row in db.execute(wanted)
-    ]
+    return [_read(name, content) for name, content in kept.contents().items()]
 
 
-def remove(db: sa.Connection, root: Path | None, name: str) -> None:
+def _read(name: str, content: bytes) -> Baseline:
+    try:
+        kept = artifacts.decoded(content, Baseline, f"The baseline {name}")
+    except StoreError as error:
+        action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
+        raise StoreError(error.message, action) from error
+    return msgspec.structs.replace(kept, name=name)
+
+
+def remove(kept: BaselineFiles | BaselineRows, name: str) -> None:
     """Remove a baseline, also one that cannot be read; :class:`NotFound` where there is none."""
-    known = list(db.scalars(sa.select(BASELINES.c.name)))
-    if name not in known:
-        action = did_you_mean(name, known) + "k8sbench baseline list shows them."
+    names = list(kept.contents())
+    if name not in names:
+        action = did_you_mean(name, names) + "k8sbench baseline list shows them."
         raise NotFound(f"There is no baseline {name!r}.", action)
-    if root is not None:
-        path = file(root, name)
-        with disk.translated(f"remove {path}"):
-            path.unlink(missing_ok=True)
-    db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
-
-
-def restore(db: sa.Connection, root: Path, wrong: Callable[[Path, StoreError], None]) -> None:
-    """Bring the rows up to the files; ``wrong`` takes the files that cannot be read."""
-    with disk.translated(f"read {root / FOLDER}"):
-        paths = sorted((root / FOLDER).glob(f"[!.]*{_SUFFIX}"))
-    for path in paths:
-        try:
-            with disk.translated(f"read {path}"):
-                content = path.read_bytes()
-            found = artifacts.decoded(content, Baseline, str(path))
-            if found.name != path.name.removesuffix(_SUFFIX):
-                raise StoreError(f"{path} holds the baseline {found.name!r}.")
-            baseline.checked_name(found.name)
-        except BenchError as fault:
-            wrong(path, StoreError(fault.message, fault.action))
-        else:
-            _put(db, found, artifacts.encoded(found).decode())
-
-
-def file(root: Path, name: str) -> Path:
-    """Return the file of a baseline."""
-    return root / FOLDER / f"{name}{_SUFFIX}"
+    kept.remove(name)

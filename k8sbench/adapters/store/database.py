@@ -11,7 +11,6 @@ import shlex
 import shutil
 import sqlite3
 import time
-import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,6 @@ class Database:
         engine: sa.Engine,
         *,
         shown: str,
-        read_only: StoreError | None = None,
         secret: str | None = None,
     ) -> None:
         self.engine = engine
@@ -60,7 +58,7 @@ class Database:
         """The engine whose transactions take SQLite's write lock as they begin."""
         self.shown = shown
         """Where it is, for people: SQLite's folder, or the URL without its password."""
-        self.read_only = read_only
+        self.read_only: StoreError | None = None
         """Why it can only be read; None where it can be written."""
         self._secret = secret
         self._was_reached = False
@@ -123,42 +121,20 @@ class Database:
 
 
 def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
-    """Open a folder's database, making it if need be.
+    """Open a folder's database, making the file if need be.
 
-    One that cannot be written (the folder's rights, a full disk) is opened for reading, if it is
-    there. A database in WAL mode wants to make files beside it even to be read; without a log
-    (nobody has it open then) it is therefore read as a file that nobody changes.
+    Raises :class:`NotWritable` for one that cannot be written: the folder's rights, a full disk.
     """
     path = folder / name
-    log = path.with_name(f"{name}-wal")
-    if os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK)):
-        try:
-            return _open_sqlite(folder, path, "mode=rwc", None)
-        except NotWritable as wrong:
-            if not path.exists():
-                raise
-            # The attempt leaves an empty log.
-            has_log = log.exists() and log.stat().st_size > 0
-            read_only = wrong
-    else:
-        has_log = log.exists()
-        read_only = NotWritable(
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise NotWritable(
             f"The store {folder} can only be read.",
             "Name another place with --store or K8SBENCH_STORE.",
         )
-    options = "mode=ro" if has_log else "mode=ro&immutable=1"
-    return _open_sqlite(folder, path, options, read_only)
-
-
-def _open_sqlite(folder: Path, path: Path, options: str, read_only: StoreError | None) -> Database:
 
     def connect() -> sqlite3.Connection:
         raw = sqlite3.connect(
-            f"file:{urllib.parse.quote(os.fsencode(path))}?{options}",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         raw.execute("PRAGMA foreign_keys=ON")
         # After a power failure the last commits may be missing, never torn. The runs' folders have
@@ -166,14 +142,12 @@ def _open_sqlite(folder: Path, path: Path, options: str, read_only: StoreError |
         raw.execute("PRAGMA synchronous=NORMAL")
         return raw
 
-    if read_only is None:
-        # SQLite makes it for all to read, and the files beside it with its own mode.
-        with contextlib.suppress(OSError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # SQLite makes it for all to read, and the files beside it with its own mode.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         with contextlib.closing(connect()) as raw:
-            if read_only is None:
-                use_wal(raw)
+            use_wal(raw)
     except sqlite3.Error as wrong:
         raise sqlite_error(wrong, str(folder)) from wrong
     engine = sa.create_engine(
@@ -182,14 +156,16 @@ def _open_sqlite(folder: Path, path: Path, options: str, read_only: StoreError |
         poolclass=pool.QueuePool,
         pool_timeout=BUSY_SECONDS,
     )
-    return Database(_with_begin(engine), shown=str(folder), read_only=read_only)
+    return Database(_with_begin(engine), shown=str(folder))
 
 
 def open_memory(shown: str) -> Database:
-    """An empty database of no place: what a store that was never made reads like."""
+    """An empty database of no place: for a store that is not there, or can only be read."""
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        raw.execute("PRAGMA foreign_keys=ON")
+        return raw
 
     engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=pool.StaticPool)
     return Database(_with_begin(engine), shown=shown)
@@ -293,8 +269,8 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
         # SQLITE_ERROR: a table or a column is not there.
         return DamagedDatabase(
             f"The database of the store {folder} is damaged: {wrong}.",
-            f"Nothing is lost: every run has its folder. Create it again with: "
-            f"{rebuild_command(folder)}",
+            "Nothing is lost: every run has its folder. Make it anew with: k8sbench store reindex"
+            f" --store {shlex.quote(folder)}",
         )
     kind = NotWritable if unwritable else StoreError
     return kind(
@@ -309,11 +285,6 @@ def _is_full(folder: str) -> bool:
         return shutil.disk_usage(folder).free < SIDE_FILES_SIZE
     except OSError:
         return False
-
-
-def rebuild_command(folder: str | Path) -> str:
-    """Write the command that rebuilds this store."""
-    return f"k8sbench store rebuild --store {shlex.quote(str(folder))}"
 
 
 def _with_begin(engine: sa.Engine) -> sa.Engine:

@@ -18,8 +18,7 @@ from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.adapters.store import artifacts, disk, exchange
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
-from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.adapters.store.upkeep import StoreFinding
+from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
@@ -101,17 +100,13 @@ def add(
     store: SqlStore,
     incoming: Path,
     runs: Sequence[tuple[int, Run, tuple[ImportedFile, ...]]],
-) -> list[StoreFinding]:
+) -> list[Run]:
     """Put runs whose logs were copied into the store: all of them, or none.
 
-    A run of which a killed import left its folder, and no row, gets its row. Returns which runs
-    were given another repeat number.
+    Returns which were given another repeat number.
     """
-    orphans, added = list[str](), list[str]()
+    added = list[str]()
     for number, run, files in runs:
-        if RunFolder(store.root / RUNS / run.run_id).is_there:
-            orphans.append(run.run_id)
-            continue
         folder = RunFolder(_folder(incoming, number))
         logs = ImportedLogs(imported_at=run.created_at, files=files)
         folder.write(IMPORTED, msgspec.json.format(artifacts.encoded(logs), indent=2) + b"\n")
@@ -119,9 +114,7 @@ def add(
         with disk.translated(f"write {folder.path}"):
             folder.path.rename(incoming / run.run_id)
         added.append(run.run_id)
-    findings: list[StoreFinding] = []
-    exchange.put_in_place(store, incoming, orphans, added, findings)
-    return findings
+    return exchange.put_in_place(store, incoming, added)
 
 
 def kept_name(run: Run, path: str) -> str:

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.rows import RUNS
-from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.adapters.store.index import RUNS
+from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.measurement import SCHEMA
 
 REMOVED = "removed"

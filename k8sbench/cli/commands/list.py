@@ -136,7 +136,10 @@ def _cells(row: ListedRun, now: float, *, wide: bool) -> list[str | None]:
         ABSENT if is_over else times.duration(until - begun),
         times.duration(now - row.created_at),
     ]
-    return [*cells, *(str(getattr(row, name)) for name in WIDE_FIELDS)] if wide else cells
+    if not wide:
+        return cells
+    more = (getattr(row, name) for name in WIDE_FIELDS)
+    return [*cells, *(ABSENT if value is None else str(value) for value in more)]
 
 
 def _csv_value(value: object) -> object:

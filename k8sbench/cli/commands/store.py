@@ -19,7 +19,6 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
-    from k8sbench.app.stores import StoreReport
     from k8sbench.model.run import Run
 
 _format_option = format_option("table", "json")
@@ -27,7 +26,7 @@ _format_option = format_option("table", "json")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Show, check or rebuild the store; move and remove runs."""
+    """Show or reindex the store; move and remove runs."""
 
 
 @command.command()
@@ -56,36 +55,23 @@ def info(output_format: str, where: str | None) -> None:
 @command.command()
 @_format_option
 @store_option
-def check(output_format: str, where: str | None) -> int:
-    """Compare the database with the runs' folders.
+def reindex(output_format: str, where: str | None) -> int:
+    """Make the database anew from the runs' folders.
 
-    Changes nothing. Exit code 1 if it finds a difference or damage.
+    Names what cannot be read; exit code 1 if there is any. On PostgreSQL it writes the rows of the
+    runs whose folders are on this machine.
     """
-    report = stores.check(where, output.note)
-    _print(report, output_format)
-    if report.findings:
-        summary = f"{counted(len(report.findings), 'finding')} in {report.store}."
-        output.note(f"{summary} k8sbench store rebuild updates the database from the folders.")
-        return 1
-    output.note(f"The store {report.store} has no damage: {counted(report.runs, 'run')}.")
-    return 0
-
-
-@command.command()
-@_format_option
-@store_option
-def rebuild(output_format: str, where: str | None) -> None:
-    """Update the database from the runs' folders.
-
-    Rows without a folder stay. A missing or damaged SQLite database is created again. The old
-    database is kept as a numbered copy. What cannot be read is reported and skipped.
-    """
-    report = stores.rebuild(where)
-    _print(report, output_format)
+    report = stores.reindex(where)
+    if output_format == "json":
+        output.write_json(report)
+    elif report.findings:
+        output.write_table(
+            (Column("FINDING"), Column("WHAT", whole=True), Column("ACTION", whole=True)),
+            [(finding.id, finding.sentence, finding.action) for finding in report.findings],
+        )
     runs = counted(report.runs, "run")
-    output.note(f"The database of {report.store} was updated from the folders: {runs}.")
-    if report.backup is not None:
-        output.note(f"As it was before, it is kept as {report.backup}.")
+    output.note(f"The database of {report.store} was made anew from the folders: {runs}.")
+    return int(any(finding.severity == "fail" for finding in report.findings))
 
 
 @command.command()
@@ -186,13 +172,3 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
         f"{counted(done.files, 'file')} of {counted(len(done.runs), 'run')} {would}:"
         f" {done.bytes / 1e6:,.1f} MB."
     )
-
-
-def _print(report: StoreReport, output_format: str) -> None:
-    if output_format == "json":
-        output.write_json(report)
-    elif report.findings:
-        output.write_table(
-            (Column("FINDING"), Column("PATH", whole=True), Column("WHAT")),
-            [(finding.id, finding.path, finding.message) for finding in report.findings],
-        )

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import pathlib
+import shutil
 import sys
 import time
 
@@ -18,7 +19,8 @@ from k8sbench.cli.main import main
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Owner
-from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.index_checks import damage
 
 
 @pytest.fixture
@@ -225,19 +227,34 @@ def test_csv_of_nothing_has_its_header(
     assert capsys.readouterr().out.startswith("schema,run_id,")
 
 
-def test_a_run_that_cannot_be_read_is_named_and_left_out(
+def test_a_run_that_cannot_be_read_is_listed_with_what_is_wrong(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import sqlalchemy as sa
-
     with open_store() as store:
         fill(store)
-        with store.database.writing() as db:
-            db.execute(sa.text("UPDATE runs SET plan = '{}' WHERE run_id = 'seg-2'"))
+        damage(store, "seg-2", "{}")
+    (root / "runs" / "seg-2" / "run.json").write_text("{")
+    assert main(["list", "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    rows = {row["run_id"]: row for row in json.loads(out)}
+    assert rows.keys() == {"seg-1", "seg-2", "arc-1", "old-1"}
+    assert rows["seg-2"]["cause_id"] == "damaged-record"
+    assert "run.json cannot be read" in rows["seg-2"]["cause"]
+    assert "warning: run seg-2 is damaged" in err
+    assert main(["list"]) == 0
+    assert "seg-2" in capsys.readouterr().out
+
+
+def test_a_run_whose_folder_is_gone_is_listed_with_what_is_wrong(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store() as store:
+        fill(store)
+    shutil.rmtree(root / "runs" / "seg-1")
     assert main(["list", "-o", "name"]) == 0
     out, err = capsys.readouterr()
-    assert out.split() == ["seg-1", "arc-1", "old-1"]
-    assert "warning: run seg-2 is left out: The row of run seg-2 cannot be read" in err
+    assert "seg-1" in out.split()
+    assert f"The files of run seg-1 are not in {root / 'runs' / 'seg-1'}" in err
 
 
 def test_a_store_that_can_only_be_read_is_listed(
@@ -289,15 +306,14 @@ def test_wrong_options_are_usage_errors(
     assert "Traceback" not in err
 
 
-def test_a_damaged_store_says_how_to_rebuild_it(
+def test_a_damaged_index_is_made_anew(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root.mkdir()
+    with open_store() as store:
+        store.record(plan(), at=NOW, owner=None)
     (root / "k8sbench.db").write_text("garbage " * 1000)
-    assert main(["list"]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert f"k8sbench store rebuild --store {root}" in err
+    assert main(["list", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "seg-1\n"
 
 
 def test_a_name_with_control_characters_cannot_draw_on_the_terminal(

@@ -300,5 +300,5 @@ def test_logs_that_were_removed_by_a_rule_say_so(
         "The logs of run one were removed at 2027-02-28T07:33:20Z by --keep-logs-for 90d;"
         " its measurement stays.\n"
     )
-    cli("store", "check")
+    cli("store", "reindex")
     cli("store", "prune", "--keep-logs-for", "90", code=2)

@@ -7,11 +7,10 @@ import pathlib
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import upkeep
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model import baseline as baselines
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import NOW, measurement, plan, step
@@ -61,7 +60,7 @@ def test_what_cannot_name_a_file_cannot_name_a_baseline(name: str) -> None:
         baselines.checked_name(name)
 
 
-def test_a_rebuild_brings_baselines_back(root: pathlib.Path) -> None:
+def test_baselines_do_not_need_the_database(root: pathlib.Path) -> None:
     with open_store(str(root)) as store:
         saved = made(store)
         store.save_baseline(saved)
@@ -69,27 +68,19 @@ def test_a_rebuild_brings_baselines_back(root: pathlib.Path) -> None:
         store.remove_baseline("gone")
     for path in root.glob("k8sbench.db*"):
         path.unlink()
-    assert upkeep.rebuild(str(root)).findings == ()
     with open_store(str(root)) as store:
         assert store.baselines() == [saved]
-        upkeep.rebuild_rows(store)
-        assert store.baselines() == [saved]
 
 
-def test_a_rebuild_reports_a_file_that_it_cannot_read(root: pathlib.Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(root: pathlib.Path) -> None:
     with open_store(str(root)) as store:
         saved = made(store)
         store.save_baseline(saved)
-    folder = root / "baselines"
-    (folder / "broken.json").write_text("{")
-    (folder / "other.json").write_bytes((folder / "release.json").read_bytes())
-    report = upkeep.rebuild(str(root))
-    assert [finding.id for finding in report.findings] == ["damaged-baseline"] * 2
-    assert [pathlib.Path(finding.path).name for finding in report.findings] == [
-        "broken.json",
-        "other.json",
-    ]
-    with open_store(str(root)) as store:
+        (root / "baselines" / "broken.json").write_text("{")
+        with pytest.raises(StoreError, match="baseline broken cannot be read") as caught:
+            store.baselines()
+        assert "k8sbench baseline remove broken" in caught.value.action
+        store.remove_baseline("broken")
         assert store.baselines() == [saved]
 
 

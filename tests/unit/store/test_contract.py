@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from k8sbench.adapters.store import upkeep
+from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
@@ -29,6 +29,7 @@ from tests.unit.store.examples import (
     plans,
     step,
 )
+from tests.unit.store.index_checks import damage, differences
 
 SHARED = settings(
     max_examples=40,
@@ -270,18 +271,35 @@ def test_the_last_sign_is_the_latest_write(store: SqlStore) -> None:
 
 def test_a_row_catches_up_with_its_folder(store: SqlStore) -> None:
     """What a process leaves that is killed between its file and its row."""
-    from k8sbench.adapters.store.artifacts import RunFolder
-
     store.record(plan(), at=NOW, owner=None)
     folder = RunFolder(store.folder("seg-1"))
     folder.append(step(Phase.RUNNING, NOW + 1))
     folder.append(step(Phase.SUCCEEDED, NOW + 2))
     folder.keep_measurement(measurement())
-    assert store.run("seg-1").phase is Phase.CREATED
     run = store.update_from_folder("seg-1")
     assert [one.phase for one in run.history] == ["Created", "Running", "Succeeded"]
     assert run.measurement == measurement()
     assert store.run("seg-1") == run == store.update_from_folder("seg-1")
+    assert differences(store) == []
+
+
+@pytest.mark.parametrize("ask", ["run", "runs"])
+def test_the_next_command_mends_a_row_that_is_behind(store: SqlStore, ask: str) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    RunFolder(store.folder("seg-1")).append(step(Phase.SUCCEEDED, NOW + 2))
+    (run,) = [store.run("seg-1")] if ask == "run" else store.runs(RunFilter(unfinished=True))
+    assert run.phase is Phase.SUCCEEDED
+    assert differences(store) == []
+
+
+@pytest.mark.parametrize("wrong", ["{", '{"schema": 2}', "null"])
+def test_a_damaged_row_is_mended_from_its_folder(store: SqlStore, wrong: str) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
+    run = store.move("seg-1", step(Phase.FAILED))
+    damage(store, "seg-1", wrong)
+    assert store.runs(RunFilter()) == [run]
+    assert differences(store) == []
+    assert store.unreadable == {}
 
 
 def test_a_row_does_not_catch_up_with_a_damaged_folder(store: SqlStore) -> None:
@@ -305,16 +323,14 @@ def test_a_run_whose_folder_was_deleted_can_still_end(store: SqlStore) -> None:
         store.log_files("seg-1")
 
 
-def test_a_row_of_another_version_leaves_the_others_readable(store: SqlStore) -> None:
-    import sqlalchemy as sa
-
+def test_a_run_that_cannot_be_read_at_all_leaves_the_others_readable(store: SqlStore) -> None:
     for run_id in ("a", "b"):
         store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
-    with store.database.writing() as db:
-        db.execute(sa.text("UPDATE runs SET plan = '{\"schema\": 2}' WHERE run_id = 'a'"))
+    damage(store, "a", '{"schema": 7}')
+    (store.root / "runs" / "a" / "run.json").write_text('{"schema": 7}')
     assert [run.run_id for run in store.runs(RunFilter())] == ["b"]
     assert "a" in store.unreadable
-    with pytest.raises(StoreError, match="row of run a"):
+    with pytest.raises(StoreError, match=r"run\.json cannot be read"):
         store.run("a")
 
 
@@ -362,7 +378,7 @@ def test_a_run_that_had_no_job_is_reopened_with_another_plan(
     run = store.move("seg-1", creation.created(NOW + 3))
     assert open_again().run("seg-1") == run
     # The folder holds the same.
-    assert upkeep.check(store).findings == ()
+    assert differences(store) == []
     assert store.update_from_folder("seg-1") == run
 
 

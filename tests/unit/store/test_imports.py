@@ -50,15 +50,13 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
     assert using == {
         f"adapters/store/{name}.py"
         for name in (
-            "backups",
             "baselines",
             "claims",
             "database",
-            "migrations",
+            "index",
             "outages",
+            "reindexing",
             "removal",
-            "rows",
-            "sql_store",
-            "upkeep",
+            "run_store",
         )
     }

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import outages, upkeep
+from k8sbench.adapters.store import outages
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
@@ -19,6 +19,7 @@ from k8sbench.ports import JobEvent, RunFilter
 from tests.harness import postgres
 from tests.unit.lifecycle import played
 from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.index_checks import differences
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_a_run_is_followed_over_restarts_of_the_server(
     assert run.measurement is not None
     (log,) = shared.log_files(run.run_id)
     assert [text.split(" ", 1)[1] for text in log.read_text().splitlines()] == ["one", "two"]
-    assert upkeep.check(shared).findings == ()
+    assert differences(shared) == []
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -98,7 +99,7 @@ def test_a_change_whose_connection_is_lost_is_made_once(
     assert lost
     assert [one.phase for one in run.history] == [Phase.CREATED, Phase.RUNNING]
     assert RunFolder(shared.folder("seg-1")).run() == (shared.run("seg-1"), [])
-    assert upkeep.check(shared).findings == ()
+    assert differences(shared) == []
 
 
 def test_a_server_that_stays_away_is_an_error(

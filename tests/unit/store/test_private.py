@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import backups, disk, upkeep
+from k8sbench.adapters.store import disk
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
@@ -46,10 +46,9 @@ def test_all_that_a_store_writes_is_its_owners_alone(tmp_path: Path) -> None:
         assert store.claims.claim("seg-1")
         assert {path.suffix for path in root.iterdir()} >= {".db", ".db-wal", ".db-shm", ".lock"}
         assert seen_by_others(tmp_path / "data") == {}
-    backups.keep_sqlite(root / "k8sbench.db")
     (root / "k8sbench.db").write_bytes(b"damaged" * 4096)
-    upkeep.rebuild(str(root))
-    assert len(list(root.glob("k8sbench.db.backup-?"))) == 2
+    open_store(str(root)).close()
+    assert (root / "k8sbench.db.old").is_file()
     assert seen_by_others(root) == {}
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import removal, upkeep
+from k8sbench.adapters.store import reindexing, removal
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import context
 from k8sbench.app import removal as app
@@ -18,6 +18,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
 from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.index_checks import differences
 
 DAY = 86400.0
 
@@ -49,7 +50,7 @@ def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
     assert filled.ids() == ["seg-1", "seg-3"]
     assert sorted(path.name for path in (filled.root / "runs").iterdir()) == ["seg-1", "seg-3"]
     assert list((filled.root / "removed").iterdir()) == []
-    assert upkeep.check(filled).findings == ()
+    assert differences(filled) == []
 
 
 def test_a_row_that_cannot_be_removed_keeps_its_folder(
@@ -65,7 +66,7 @@ def test_a_row_that_cannot_be_removed_keeps_its_folder(
         with pytest.raises(StoreError, match="disk is full"):
             removal.remove(filled, "seg-1")
     assert names(filled) == before
-    assert upkeep.check(filled).findings == ()
+    assert differences(filled) == []
 
 
 KILLED = """
@@ -98,11 +99,11 @@ def test_a_removal_that_is_killed_is_undone_or_ended(sqlite_store: SqlStore) -> 
     store = sqlite_store
     over(store, "seg-1", "seg-2")
     killed(store, "os.rename")
-    assert upkeep.check(store).findings == (), "nothing has happened"
+    assert differences(store) == [], "nothing has happened"
     killed(store, "delete")
-    assert [finding.id for finding in upkeep.check(store).findings] == ["no-folder"]
+    assert [finding.id for finding in reindexing.reindex(store).findings] == ["no-folder"]
     (store.root / "removed" / "seg-1").rename(store.root / "runs" / "seg-1")
-    assert upkeep.check(store).findings == ()
+    assert differences(store) == []
     killed(store, "delete")
     removal.remove(store, "seg-1")
     assert store.ids() == ["seg-2"]
@@ -113,8 +114,8 @@ def test_what_a_killed_removal_left_goes_with_the_next(sqlite_store: SqlStore) -
     over(sqlite_store, "seg-1", "seg-2")
     killed(sqlite_store, "shutil.rmtree")
     assert sqlite_store.ids() == ["seg-2"]
-    assert upkeep.check(sqlite_store).findings == ()
-    upkeep.rebuild(str(sqlite_store.root))
+    assert differences(sqlite_store) == []
+    reindexing.reindex(sqlite_store)
     assert sqlite_store.ids() == ["seg-2"], "it does not come back"
     removal.remove(sqlite_store, "seg-2")
     assert list((sqlite_store.root / "removed").iterdir()) == []
@@ -135,7 +136,7 @@ def test_logs_and_series_of_old_runs_go_and_their_rows_and_measurements_stay(
     said = removal.pruned(filled.folder("seg-1"))
     assert said is not None
     assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
-    assert upkeep.check(filled).findings == ()
+    assert differences(filled) == []
     assert app.prune(filled, 90 * DAY).runs == (), "what is done is done"
 
 

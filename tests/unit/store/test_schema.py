@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.exchange import Digests, Header
+from k8sbench.adapters.store.exchange import Header
 from k8sbench.adapters.store.intake import ImportedLogs
+from k8sbench.adapters.store.reindexing import StoreInfo, StoreReport
 from k8sbench.adapters.store.removal import Pruned
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.adapters.store.upkeep import StoreInfo, StoreReport
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
@@ -53,8 +53,7 @@ DOCUMENTS: dict[str, Any] = {
     "k8sbench pools -o json": PoolList,
     "k8sbench data list -o json": DataSetList,
     "k8sbench store info -o json": StoreInfo,
-    "k8sbench store check -o json": StoreReport,
-    "k8sbench store rebuild -o json": StoreReport,
+    "k8sbench store reindex -o json": StoreReport,
     "k8sbench baseline list -o json": list[BaselineInfo],
     "GET /api/v1/baselines": list[Baseline],
     "GET /api/v1/runs": list[ListedRun],
@@ -68,7 +67,6 @@ DOCUMENTS: dict[str, Any] = {
     "source.json": Origin,
     "imported.json": ImportedLogs,
     "k8sbench-export.json": Header,
-    "digests.json": Digests,
     "pruned.json": Pruned,
     "baselines/NAME.json": Baseline,
 }
@@ -298,15 +296,14 @@ def test_real_documents_keep_to_the_schema(
             validate("measurement.json", kept)
             validate("k8sbench measure LOG -o json", [kept])
     validate("k8sbench store info -o json", printed("store", "info", "-o", "json"))
-    validate("k8sbench store check -o json", printed("store", "check", "-o", "json"))
-    validate("k8sbench store rebuild -o json", printed("store", "rebuild", "-o", "json"))
+    validate("k8sbench store reindex -o json", printed("store", "reindex", "-o", "json"))
 
 
 def test_the_empty_store_prints_documents_too(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    for words in (("list",), ("store", "info"), ("store", "check")):
+    for words in (("list",), ("store", "info")):
         assert main([*words, "-o", "json"]) == 0
         validate(f"k8sbench {' '.join(words)} -o json", json.loads(capsys.readouterr().out))
 

@@ -6,11 +6,10 @@ import json
 import pathlib
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import database, migrations, upkeep
+from k8sbench.adapters.store import reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
@@ -93,7 +92,7 @@ def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
     done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
     with pod.database.writing() as db:
         db.execute(sa.text("DELETE FROM runs"))
-    assert upkeep.rebuild_rows(pod).runs == 1
+    assert reindexing.reindex(pod).runs == 1
     assert pod.runs(RunFilter()) == [done]
 
 
@@ -123,11 +122,8 @@ def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
         assert again.log_files("seg-1") == []
 
 
-def test_a_check_and_a_rebuild_leave_the_runs_of_others_alone(
-    laptop: SqlStore, pod: SqlStore
-) -> None:
-    assert upkeep.check(pod).findings == ()
-    assert upkeep.rebuild_rows(pod).findings == ()
+def test_a_reindex_leaves_the_runs_of_others_alone(laptop: SqlStore, pod: SqlStore) -> None:
+    assert reindexing.reindex(pod).findings == ()
     assert pod.ids() == ["seg-1"]
 
 
@@ -135,8 +131,7 @@ def test_the_copy_of_the_machine_that_began_is_no_finding(laptop: SqlStore, pod:
     """It knows less than the row, and a rebuild there does not set the row back."""
     pod.ensure_folder("seg-1")
     done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
-    assert upkeep.check(laptop).findings == ()
-    upkeep.rebuild_rows(laptop)
+    reindexing.reindex(laptop)
     assert pod.run("seg-1") == done
 
 
@@ -171,57 +166,3 @@ def test_the_commands_count_a_run_whose_files_are_elsewhere(
     assert "seg" in printed("results")
     assert main(["logs", "seg-1", "--store", url]) == 1
     assert str(laptop.root) in capsys.readouterr().err
-
-
-OLD_ROWS = {
-    "here": "file://{host}{root}/runs/here",
-    "far": "file://ann-laptop/home/ann/my%20data/k8sbench/lifecycle/far",
-}
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_rows_of_a_store_of_0_1_0_are_opened(
-    kind: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
-) -> None:
-    root = tmp_path / "store"
-    (root / "runs").mkdir(parents=True)
-    where = str(root)
-    if kind == "postgres":
-        where = request.getfixturevalue("url")
-    base = database.open_postgres(where) if kind == "postgres" else database.open_sqlite(root)
-    migrations.migrate(base.writing_engine, migrations.STEPS[:3])
-    with base.writing() as db:
-        for number, (run_id, url) in enumerate(OLD_ROWS.items(), start=1):
-            values = {
-                "run_id": run_id,
-                "set_name": "nightly",
-                "case_key": "of 0.1.0",
-                "repeat": number,
-                "benchmark": "seg",
-                "framework": "pytorch",
-                "backend": "kubernetes",
-                "phase": "Running",
-                "created_at": NOW + number,
-                "artifacts": f"runs/{run_id}"
-                if kind == "sqlite"
-                else url.format(host="an-old-pod", root=root),
-                "plan": msgspec.json.encode(plan(run_id, repeat=number)).decode(),
-            }
-            names = ", ".join(values)
-            places = ", ".join(f":{name}" for name in values)
-            db.execute(sa.text(f"INSERT INTO runs ({names}) VALUES ({places})"), values)
-    base.close()
-    (root / "runs" / "here").mkdir()
-    (root / "runs" / "here" / "run.json").write_text("{}")
-    with open_store(where, folder=root) as store:
-        here, far = store.runs(RunFilter())
-        assert here.artifacts == str(root / "runs" / "here")
-        assert here.artifacts_missing is None
-        assert far.artifacts is None
-        assert far.artifacts_missing is not None
-        told = "ann-laptop:/home/ann/my data/k8sbench" in far.artifacts_missing
-        assert told == (kind == "postgres")
-        with store.database.reading() as db:
-            rows = db.execute(sa.text("SELECT run_id, artifacts FROM runs")).all()
-        assert {tuple(row) for row in rows} == {("here", "runs/here"), ("far", "runs/far")}
-        assert store.move("far", step(Phase.FAILED)).phase is Phase.FAILED

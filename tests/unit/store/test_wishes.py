@@ -8,7 +8,7 @@ import os
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import rows, upkeep
+from k8sbench.adapters.store import index, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
@@ -17,6 +17,7 @@ from k8sbench.model.run import Wish
 from k8sbench.ports import RunFilter
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.index_checks import differences
 
 CANCEL = Wish(kind="cancel", at=NOW, cause="By hand.", cause_id="cancelled")
 DELETE = Wish(kind="delete", at=NOW, cause="The run has ended.")
@@ -73,46 +74,40 @@ def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
 
 
 def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = sqlite_store
     recorded(store)
     with monkeypatch.context() as broken:
-        broken.setattr(rows, "extended", lambda *_, **__: 1 / 0)
+        broken.setattr(index, "update", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.wish("seg-1", CANCEL)
-    assert store.run("seg-1").wishes == ()
     assert store.update_from_folder("seg-1").wishes == (CANCEL,)
     assert store.run("seg-1").wishes == (CANCEL,)
 
 
-def test_a_check_compares_wishes_and_a_rebuild_restores_them(sqlite_store: SqlStore) -> None:
+def test_a_reindex_restores_wishes(sqlite_store: SqlStore) -> None:
     store = sqlite_store
     recorded(store)
     RunFolder(store.folder("seg-1")).keep_wishes((CANCEL,))
-    assert [one.id for one in upkeep.check(store).findings] == ["row-differs"]
-    upkeep.rebuild_rows(store)
+    assert differences(store) == ["seg-1"]
+    reindexing.reindex(store)
     assert store.run("seg-1").wishes == (CANCEL,)
     (store.root / "k8sbench.db").unlink()
-    upkeep.rebuild(str(store.root))
     with open_store(str(store.root)) as again:
         assert again.run("seg-1").wishes == (CANCEL,)
 
 
-def test_a_wish_that_another_machine_recorded_in_the_row_survives_a_rebuild(
-    store: SqlStore,
+def test_a_file_of_wishes_that_cannot_be_read_is_a_finding_and_its_row_counts(
+    sqlite_store: SqlStore,
 ) -> None:
-    recorded(store)
-    store.wish("seg-1", CANCEL)
-    RunFolder(store.folder("seg-1")).keep_wishes(())
-    assert store.update_from_folder("seg-1").wishes == (CANCEL,)
-
-
-def test_a_file_of_wishes_that_cannot_be_read_is_a_finding(sqlite_store: SqlStore) -> None:
     recorded(sqlite_store)
+    sqlite_store.wish("seg-1", CANCEL)
     file = sqlite_store.folder("seg-1") / "wishes.json"
     file.write_text("[")
-    (finding,) = upkeep.check(sqlite_store).findings
-    assert (finding.id, str(file) in finding.message) == ("damaged-run", True)
+    (finding,) = reindexing.reindex(sqlite_store).findings
+    assert (finding.id, str(file) in finding.sentence) == ("damaged-run", True)
+    assert sqlite_store.run("seg-1").wishes == (CANCEL,)
 
 
 def test_a_folder_that_is_made_of_a_row_has_its_wishes(

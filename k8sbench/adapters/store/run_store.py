@@ -1,0 +1,554 @@
+"""The store: a folder of plain files for each run, and a database row that is an index over it.
+
+Every change goes to the folder first and to the row second, inside one transaction that excludes
+other writers: a process that is killed between the two, or meets a full disk there, leaves a row
+that is behind. A run that goes on is therefore always read from both; what its folder knows more
+counts, and the next change writes it to the row. :mod:`k8sbench.adapters.store.reindexing` does the
+same for a whole store, and opens stores.
+
+One code path serves SQLite (the default) and PostgreSQL; what differs is in
+:mod:`k8sbench.adapters.store.database` and :mod:`k8sbench.adapters.store.claims`. On PostgreSQL the
+rows of requests decide: any machine may record or fulfil one, also one without the run's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import platform
+import re
+import secrets
+import shutil
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import artifacts, baselines, claims, disk, index, run_logs
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.baselines import BaselineFiles, BaselineRows
+from k8sbench.adapters.store.database import Database
+from k8sbench.adapters.store.index import IDENTITY, RUNS
+from k8sbench.adapters.store.outages import made_again
+from k8sbench.adapters.store.run_logs import LogFiles, LogWriter
+from k8sbench.model import creation
+from k8sbench.model.baseline import Baseline
+from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
+from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.ports import LogMark, RunFilter
+
+IDENTITY_FILE = "store.id"
+"""Keeps the identity of a SQLite store."""
+REINDEX = "See what is left of it with: k8sbench store reindex"
+
+
+class SqlStore:
+    """Implements :class:`k8sbench.ports.Store`, on a database of the present layout."""
+
+    def __init__(self, base: Database, root: Path, *, absent: bool = False) -> None:
+        self.database = base
+        self.root = root
+        """The folder that holds ``runs/``."""
+        self.absent = absent
+        """True where there is no store yet, and this one only reads as empty."""
+        self.unreadable: dict[str, str] = {}
+        """Run id → why neither its row nor its folder could be read, of those met so far."""
+        self._log_files = LogFiles()
+        self._knows_folders = False
+        self._behind = set[str]()
+        """Runs whose folders were seen to know more than their rows."""
+        self.claims: claims.FileClaims | claims.PostgresClaims = claims.FileClaims(root)
+        if base.kind == "postgresql":
+            self.claims = claims.PostgresClaims(base)
+
+    @property
+    def has_all_folders(self) -> bool:
+        """Whether every run has its folder here: then the folders alone decide."""
+        return self.database.kind == "sqlite"
+
+    @property
+    def where(self) -> str:
+        """The place, for people; never with a password."""
+        return self.database.shown
+
+    @property
+    def identity(self) -> str:
+        """What the store is known by on clusters, from whatever host and path it is opened.
+
+        Lower-case letters and digits, drawn when it was made.
+        """
+        if self.has_all_folders:
+            path = self.root / IDENTITY_FILE
+            with disk.locked(self.root), disk.translated(f"read {path}"):
+                if not path.exists():
+                    disk.write_whole(path, f"{secrets.token_hex(8)}\n".encode())
+                return path.read_text(errors="replace").strip()
+        with self.database.reading() as db:
+            return str(db.scalar(sa.select(IDENTITY.c.id)))
+
+    def next_repeat(self, set_name: str, case_key: str) -> int:
+        """The first repeat number that no run of this case has in this set."""
+        with self.database.reading() as db:
+            return index.free_repeat(db, set_name, case_key)
+
+    def record(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
+    ) -> Run:
+        """Record a run before it starts."""
+        # A plan may come from a job's annotation: its names become a folder and labels.
+        checked_set_name(plan.set_name)
+        folder = self.run_folder(checked_run_id(plan.run_id))
+        artifacts.encoded(plan)  # raises for what is no valid text
+        run = Run(
+            plan=plan,
+            created_at=at,
+            owner=owner,
+            history=(artifacts.created(at),),
+            artifacts=str(folder.path),
+            location=location,
+        )
+        made = False
+        try:
+            with self.database.writing() as db:
+                # The row first, because it may be refused; it counts only when the files stand.
+                self.insert(db, run)
+                made = not folder.path.exists()
+                folder.create(run)
+        except Exception:  # not an interrupt: it may come when all is done
+            if made:
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+        return run
+
+    @made_again
+    def move(
+        self,
+        run_id: str,
+        transition: Transition,
+        *,
+        owes: Wish | None = None,
+        image: str | None = None,
+    ) -> Run:
+        """Add a transition, and what comes with it; a final run stays as it is."""
+        transition = msgspec.structs.replace(
+            transition,
+            cause=_clean(transition.cause),
+            action=transition.action and _clean(transition.action),
+        )
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            if run.phase.final or run.history[-1] == transition:
+                return self._updated(db, run)
+            wishes = run.wishes
+            if owes is not None and run.wish(owes.kind) is None:
+                wishes = (*wishes, owes)
+            new = msgspec.structs.replace(
+                run,
+                history=(*run.history, transition),
+                wishes=artifacts.pertinent(wishes, transition.phase),
+                image_digest=image or run.image_digest,
+            )
+            if run.artifacts is not None:
+                folder = self.run_folder(run_id)
+                if image is not None:
+                    folder.keep_image(image)
+                if wishes != run.wishes:
+                    folder.keep_wishes(wishes)
+                folder.append(transition)
+                if new.wishes != wishes:
+                    folder.keep_wishes(new.wishes)
+            return self._updated(db, new)
+
+    @made_again
+    def wish(self, run_id: str, wish: Wish) -> Run:
+        """Record a wish, replacing an earlier one of its kind; a final run is not cancelled."""
+        wish = msgspec.structs.replace(wish, cause=_clean(wish.cause))
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            others = tuple(one for one in run.wishes if one.kind != wish.kind)
+            return self._wishing(db, run, artifacts.pertinent((*others, wish), run.phase))
+
+    @made_again
+    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+        """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            left = tuple(one for one in run.wishes if one.kind != kind)
+            return self._wishing(db, run, left)
+
+    def _wishing(self, db: sa.Connection, run: Run, wishes: tuple[Wish, ...]) -> Run:
+        if wishes != run.wishes and run.artifacts is not None:
+            self.run_folder(run.run_id).keep_wishes(wishes)
+        return self._updated(db, msgspec.structs.replace(run, wishes=wishes))
+
+    def _updated(self, db: sa.Connection, run: Run) -> Run:
+        """Write what has changed of a run to its rows, and what its folder knew more than they."""
+        index.update(db, run)
+        if run.wishes != index.requests_of(db, run.run_id):
+            index.keep_requests(db, run.run_id, run.wishes)
+        return run
+
+    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+        """Take a run up again that has ended because its job was not created."""
+        with self.database.writing() as db:
+            run = self._locked(db, plan.run_id)
+            if not creation.may_be_submitted_again(run):
+                raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
+            again = msgspec.structs.replace(
+                run,
+                plan=plan,
+                location=location,
+                history=(*run.history, creation.again(at)),
+                artifacts=str(self.run_folder(run.run_id).path),
+                artifacts_missing=None,
+            )
+            self.run_folder(run.run_id).adopt(again)
+            self.files_are_here(db, run.run_id)
+            return self._updated(db, again)
+
+    @made_again
+    def measured(self, run_id: str, measurement: Measurement) -> Run:
+        """Keep the run's measurement, replacing an earlier one."""
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            if run.artifacts is not None:
+                self.run_folder(run_id).keep_measurement(measurement)
+            new = msgspec.structs.replace(run, measurement=measurement)
+            return self._updated(db, new)
+
+    @made_again
+    def update_from_folder(self, run_id: str) -> Run:
+        """Copy what the folder has and the row lacks into the row; returns the run as it is then.
+
+        That is what a process leaves which is killed after it wrote the file.
+        """
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            return self._updated(db, self._through_folder(run))
+
+    @made_again
+    def run(self, run_id: str) -> Run:
+        """The run, or :class:`NotFound` with the nearest ids."""
+        self._index_new_folders()
+        with self.database.reading() as db:
+            run = self._one(db, index.RUN, run_id)
+        self._mend()
+        return run
+
+    @made_again
+    def runs(self, wanted: RunFilter) -> list[Run]:
+        """The runs that match, oldest first; what cannot be read is in :attr:`unreadable`."""
+        self._index_new_folders()
+        query = index.filtered(wanted).order_by(RUNS.c.created_at, RUNS.c.run_id)
+        with self.database.reading() as db:
+            runs = [run for run in self.load(db, query) if index.matches(run, wanted)]
+        self._mend()
+        return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
+
+    @made_again
+    def ids(self) -> list[str]:
+        """All run ids, oldest first."""
+        self._index_new_folders()
+        with self.database.reading() as db:
+            return self._ids(db)
+
+    def _index_new_folders(self) -> None:
+        """Write the rows of folders that have none: a process was killed before it wrote the row.
+
+        Once for each opened store. On PostgreSQL somebody may have removed the run on another
+        machine: there only a reindex that the user asks for brings it back.
+        """
+        if self._knows_folders or self.absent or not self.has_all_folders:
+            return
+        self._knows_folders = True
+        if not self.database.writable:
+            return
+        self.index_orphans(artifacts.run_ids(self.root))
+
+    def index_orphans(self, run_ids: Collection[str]) -> None:
+        """Write the rows of those of some runs that have a folder and no row."""
+        with self.database.reading() as db:
+            known = set(self._ids(db))
+        folders = [self.run_folder(run_id) for run_id in sorted(run_ids) if run_id not in known]
+        if any(folder.is_there for folder in folders):
+            with self.database.writing() as db:
+                self.index_folders(db, [one for one in folders if not self.has(db, one.path.name)])
+
+    def index_folders(self, db: sa.Connection, folders: list[RunFolder]) -> list[Run]:
+        """Write the rows of folders anew; returns the runs that were given another repeat number.
+
+        Where two runs claim one number, one that has a row keeps it, then the older one.
+        """
+        runs: list[tuple[bool, Run]] = []
+        for folder in folders:
+            query = RUNS.c.run_id == folder.path.name
+            row = next(iter(self.load(db, sa.select(RUNS).where(query), through=False)), None)
+            try:
+                kept, problems = folder.run()
+            except StoreError as damage:
+                if row is None and folder.is_there:
+                    self.unreadable[folder.path.name] = damage.message
+                continue
+            run = kept if row is None else self._merged(row, kept, whole=not problems)
+            runs.append((row is None, run))
+            db.execute(sa.delete(RUNS).where(query))
+        runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
+        renumbered = []
+        for run in index.claimants_first([run for _, run in runs], _claim):
+            new = msgspec.structs.replace(run, plan=self._numbered(db, run))
+            if new != run:
+                renumbered.append(new)
+            if self.database.writable:
+                # Another index must give it the same number.
+                self.run_folder(run.run_id).keep_repeat(new)
+            index.insert(db, new, self._here())
+            self.unreadable.pop(run.run_id, None)
+        return renumbered
+
+    def _numbered(self, db: sa.Connection, run: Run) -> RunPlan:
+        set_name, key, repeat = _claim(run)
+        if not index.is_taken(db, set_name, key, repeat):
+            return run.plan
+        free = index.free_repeat(db, set_name, key)
+        return msgspec.structs.replace(run.plan, repeat=free)
+
+    def folder(self, run_id: str) -> Path:
+        """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
+        here = self.run_folder(run_id)
+        if here.is_there:  # the row would say the same
+            return here.path
+        run = self.run(run_id)
+        if run.artifacts is None:
+            missing = run.artifacts_missing or ""
+            raise FilesElsewhere(missing, "Ask for them there, or copy the folder from there.")
+        return Path(run.artifacts)
+
+    @made_again
+    def ensure_folder(self, run_id: str) -> None:
+        """Make a run's folder from its row where its files are not here, and say so in the row."""
+        with self.database.writing() as db:
+            run = self._locked(db, run_id)
+            if run.artifacts is None:
+                self.run_folder(run_id).adopt(run)
+                self.files_are_here(db, run_id)
+
+    def last_written_at(self, run_id: str) -> float | None:
+        """When anything in the run's folder was last written; None where that cannot be seen."""
+        return self.run_folder(run_id).last_written_at()
+
+    def keep(self, run_id: str, name: str, text: str) -> None:
+        """Write one artifact whole, or not at all."""
+        RunFolder(self.folder(run_id)).write(name, text.encode("utf-8", "backslashreplace"))
+
+    def kept(self, run_id: str, name: str) -> bytes | None:
+        """Read one artifact; None where the run has none of the name."""
+        return disk.read(self.folder(run_id) / name)
+
+    def archive(self, run_id: str) -> LogWriter:
+        """Open the run's log files for appending."""
+        check = partial(self.claims.check, run_id)
+        return LogWriter(self.folder(run_id), check, self._log_files)
+
+    def log_marks(self, run_id: str) -> dict[str, LogMark]:
+        """How far each replica's log is archived, by replica, of the run's present attempt."""
+        begins = RunFolder(self.folder(run_id)).log_begins()
+        marks = {
+            path.stem: run_logs.log_mark(path, begins.get(path.stem, 0))
+            for path in self.log_files(run_id)
+        }
+        return {replica: mark for replica, mark in marks.items() if mark is not None}
+
+    def begin_attempt(self, run_id: str) -> None:
+        """Have the marks of the logs count from here on."""
+        RunFolder(self.folder(run_id)).begin_logs()
+
+    def log_files(self, run_id: str) -> list[Path]:
+        """The run's log files, rank 0's replica first; empty if it left none."""
+        return RunFolder(self.folder(run_id)).log_files()
+
+    @made_again
+    def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
+        """Keep a baseline; one of its name is an error, unless it is to be replaced."""
+        with self.database.writing() as db:
+            baselines.save(self._baselines(db), baseline, replace=replace)
+
+    @made_again
+    def baselines(self) -> list[Baseline]:
+        """All baselines, by name."""
+        with self.database.reading() as db:
+            return baselines.load(self._baselines(db))
+
+    def remove_baseline(self, name: str) -> None:
+        """Remove a baseline, or raise :class:`NotFound`."""
+        with self.database.writing() as db:
+            baselines.remove(self._baselines(db), name)
+
+    def _baselines(self, db: sa.Connection) -> BaselineFiles | BaselineRows:
+        return BaselineFiles(self.root) if self.has_all_folders else BaselineRows(db)
+
+    def close(self) -> None:
+        """Release all claims and close the database."""
+        self.claims.close()
+        self.database.close()
+
+    def __enter__(self) -> SqlStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def has(self, db: sa.Connection, run_id: str) -> bool:
+        """Whether there is a row of a run, be it one that cannot be read."""
+        return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
+
+    def files_are_here(self, db: sa.Connection, run_id: str) -> None:
+        """Say in a run's row that its files were last written here."""
+        where = RUNS.c.run_id == run_id
+        db.execute(sa.update(RUNS).where(where).values(files_at=self._here()))
+
+    def insert(self, db: sa.Connection, run: Run) -> None:
+        """Add a run's rows, or say which of its names is taken."""
+        plan = run.plan
+        id_taken = UsageError(
+            f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
+        )
+        # Of a row that breaks both constraints a database names either.
+        if self.has(db, plan.run_id):
+            raise id_taken
+        try:
+            index.insert(db, run, self._here())
+        except sa.exc.IntegrityError as wrong:
+            # PostgreSQL names the constraint, SQLite the columns.
+            if re.search(r"runs_pkey|runs\.run_id", str(wrong.orig)):
+                raise id_taken from wrong
+            raise RepeatTaken(
+                f"Set {plan.set_name} has repeat {plan.repeat} of {plan.benchmark} {plan.framework}"
+                f" {plan.case} {plan.precision} already.",
+                "Draw the next repeat.",
+            ) from wrong
+
+    def load(
+        self, db: sa.Connection, query: sa.Select[Any], *, through: bool = True, **values: str
+    ) -> list[Run]:
+        """Read the runs of some rows, those that go on ``through`` their folders."""
+        rows = db.execute(query, values).mappings().all()
+        wishes = index.requests(db) if len(rows) != 1 else None
+        runs = []
+        for row in rows:
+            run_id = row["run_id"]
+            asked = index.requests_of(db, run_id) if wishes is None else wishes.get(run_id, ())
+            try:
+                run = self._read(row, asked, through=through)
+            except (StoreError, ValueError) as damage:
+                self.unreadable[run_id] = str(damage)
+            else:
+                runs.append(run)
+        return runs
+
+    def _read(self, row: sa.RowMapping, wishes: tuple[Wish, ...], *, through: bool) -> Run:
+        folder = self.run_folder(row["run_id"])
+        is_there = folder.is_there
+        try:
+            run = index.run_of(row, wishes)
+        except (StoreError, ValueError):
+            if not is_there:
+                raise
+            kept, _ = folder.run()  # the row is an index: the folder has all of it
+            self._behind.add(kept.run_id)
+            plan = msgspec.structs.replace(kept.plan, repeat=row["repeat"])
+            wishes = kept.wishes if self.has_all_folders else wishes
+            return msgspec.structs.replace(kept, plan=plan, wishes=wishes)
+        if not is_there:
+            known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
+            missing = f"The files of run {run.run_id} are not in {folder.path}{known}."
+            return msgspec.structs.replace(run, artifacts_missing=missing)
+        run = msgspec.structs.replace(run, artifacts=str(folder.path))
+        is_open = not row["closed"] or wishes != ()
+        return self._through_folder(run) if is_open and through else run
+
+    def _through_folder(self, run: Run) -> Run:
+        """Return a run with what its folder knows more than its row."""
+        if run.artifacts is None:
+            return run
+        try:
+            kept, problems = self.run_folder(run.run_id).run()
+        except StoreError:  # damaged: a reindex names it
+            return run
+        merged = self._merged(run, kept, whole=not problems)
+        if merged != run:
+            self._behind.add(run.run_id)
+        return merged
+
+    def _merged(self, row: Run, kept: Run, *, whole: bool) -> Run:
+        """Combine a run's row with its folder, which is written first and so holds more.
+
+        A folder that is not ``whole`` may hold less. On PostgreSQL another machine may have gone on
+        with the run: there the folder counts where it continues what the row says.
+        """
+        continues = kept.history[: len(row.history)] == row.history
+        if self.has_all_folders:
+            continues = continues or len(kept.history) >= len(row.history)
+        first, second = (kept, row) if self.has_all_folders and whole else (row, kept)
+        history = kept.history if continues else row.history
+        return msgspec.structs.replace(
+            kept,
+            # The row may carry another repeat number, given where two runs claimed one.
+            plan=msgspec.structs.replace(kept.plan, repeat=row.plan.repeat),
+            history=history,
+            measurement=first.measurement or second.measurement,
+            image_digest=first.image_digest or second.image_digest,
+            wishes=artifacts.pertinent(first.wishes, history[-1].phase),
+        )
+
+    def _mend(self) -> None:
+        """Write the rows that were met and are behind their folders, or cannot be read."""
+        behind, self._behind = self._behind, set()
+        for run_id in behind if self.database.writable else ():
+            # Where it cannot be written now, a later command does it.
+            with contextlib.suppress(StoreError, NotFound):
+                self.update_from_folder(run_id)
+                self._behind.discard(run_id)
+
+    def _locked(self, db: sa.Connection, run_id: str) -> Run:
+        """Read a run that no other process may change until the transaction ends."""
+        run = self._one(db, index.LOCKED_RUN, run_id)
+        self.claims.check(run_id, db)
+        return run
+
+    def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
+        runs = self.load(db, query, id=run_id)
+        if runs:
+            return runs[0]
+        if run_id in self.unreadable:
+            raise StoreError(self.unreadable[run_id], REINDEX)
+        near = difflib.get_close_matches(run_id, self._ids(db), n=3, cutoff=0.5)
+        hint = f"Nearest: {', '.join(near)}." if near else "k8sbench list shows the runs."
+        raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", hint)
+
+    def _ids(self, db: sa.Connection) -> list[str]:
+        return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
+
+    def run_folder(self, run_id: str) -> RunFolder:
+        """Where a run has its files, if they are here."""
+        return RunFolder(self.root / artifacts.RUNS / run_id)
+
+    def _here(self) -> str:
+        """Where this process keeps files: a hint for people, which nothing depends on."""
+        return f"{platform.node()}:{self.root}"
+
+
+def _claim(run: Run) -> tuple[str, str, int]:
+    """What no two runs have in common."""
+    return (run.plan.set_name, run.case_key, run.plan.repeat)
+
+
+def _clean(text: str) -> str:
+    """Make a sentence that quotes a log fit for every database: no NUL, no half characters."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

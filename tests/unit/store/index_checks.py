@@ -1,0 +1,24 @@
+"""Whether the rows of a store say what its folders say."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store.index import RUNS
+from k8sbench.adapters.store.sql_store import SqlStore
+
+
+def damage(store: SqlStore, run_id: str, record: str) -> None:
+    """Write something else over a run's row."""
+    with store.database.writing() as db:
+        db.execute(sa.update(RUNS).where(RUNS.c.run_id == run_id).values(record=record))
+
+
+def differences(store: SqlStore) -> list[str]:
+    """Name the runs whose rows say otherwise than their folders, or that lack one of them."""
+    with store.database.reading() as db:
+        rows = {run.run_id: run for run in store.load(db, sa.select(RUNS), through=False)}
+    folders = map(store.run_folder, artifacts.run_ids(store.root))
+    kept = {folder.path.name: folder.run()[0] for folder in folders if folder.is_there}
+    return sorted(run_id for run_id in rows | kept if rows.get(run_id) != kept.get(run_id))

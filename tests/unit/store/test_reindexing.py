@@ -1,0 +1,514 @@
+"""The database is an index over the folders: it is made anew from them, whatever became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from k8sbench.adapters.store import database, index, reindexing, run_store
+from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.index import RUNS
+from k8sbench.adapters.store.reindexing import StoreReport
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.model.errors import StoreError
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import LogLine, RunFilter
+from tests.harness import earlier_stores, postgres
+from tests.tiers import ROOT
+from tests.unit.store.conftest import OpenStore
+from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.index_checks import damage, differences
+
+CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")
+
+
+def fill(store: SqlStore) -> list[Run]:
+    """Record runs of every kind; returns them as the store has them."""
+    for number in range(1, 6):
+        store.record(plan(f"seg-{number}", repeat=number), at=NOW + number, owner=OWNER)
+    store.record(plan("pod-1", set_name="weekly"), at=NOW + 9, owner=None)
+    for run_id in ("seg-1", "seg-2", "seg-3"):
+        store.move(run_id, step(Phase.RUNNING))
+    store.move("seg-1", step(Phase.SUCCEEDED, NOW + 20))
+    store.measured("seg-1", measurement())
+    store.move(
+        "seg-2",
+        Transition(phase=Phase.FAILED, at=NOW + 30, cause="worker-1: 1", cause_id="replica-failed"),
+    )
+    store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
+    store.keep("seg-1", "manifest.yaml", "kind: PyTorchJob\n")
+    store.wish("pod-1", CANCEL)
+    archive = store.archive("seg-1")
+    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
+    archive.close()
+    return store.runs(RunFilter())
+
+
+def everything(root: pathlib.Path) -> list[Run]:
+    with open_store(str(root)) as store:
+        return store.runs(RunFilter())
+
+
+def reindexed(root: pathlib.Path) -> StoreReport:
+    with open_store(str(root)) as store:
+        report = reindexing.reindex(store)
+        assert differences(store) == []
+    return report
+
+
+def ids(report: StoreReport) -> list[str]:
+    return [finding.id for finding in report.findings]
+
+
+@pytest.fixture
+def filled(root: pathlib.Path) -> list[Run]:
+    with open_store(str(root)) as store:
+        return fill(store)
+
+
+def test_a_whole_store_has_nothing_to_report(store: SqlStore) -> None:
+    filled = fill(store)
+    wanted = StoreReport(store=store.where, runs=len(filled), findings=())
+    assert reindexing.reindex(store) == wanted
+    assert store.runs(RunFilter()) == filled
+
+
+@pytest.mark.parametrize("wrong", ["deleted", "garbage", "empty", "truncated"])
+def test_an_index_that_is_gone_or_damaged_is_made_anew_when_the_store_is_opened(
+    root: pathlib.Path, filled: list[Run], wrong: str
+) -> None:
+    file = root / "k8sbench.db"
+    if wrong == "deleted":
+        file.unlink()
+    else:
+        data = {"garbage": b"garbage" * 3000, "empty": b"", "truncated": file.read_bytes()[:5000]}
+        file.write_bytes(data[wrong])
+    assert everything(root) == filled
+    assert reindexed(root).findings == ()
+    if wrong == "garbage":
+        assert (root / "k8sbench.db.old").read_bytes() == b"garbage" * 3000
+
+
+def test_a_page_that_is_damaged_is_seen_by_a_reindex(root: pathlib.Path, filled: list[Run]) -> None:
+    file = root / "k8sbench.db"
+    data = bytearray(file.read_bytes())
+    for at in range(3 * 4096, len(data)):
+        data[at] = 0x5A
+    file.write_bytes(data)
+    with open_store(str(root)) as store:
+        with pytest.raises(StoreError, match="damaged") as caught:
+            store.runs(RunFilter())
+        assert f"k8sbench store reindex --store {root}" in caught.value.action
+        assert ids(reindexing.reindex(store)) == ["damaged-database"]
+        assert store.runs(RunFilter()) == filled
+    assert everything(root) == filled
+
+
+def test_a_log_of_the_damaged_database_does_not_reach_the_new_one(
+    root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """A write-ahead log belongs to its database, and SQLite would play it into any of that name."""
+    store = open_store(str(root))
+    filled, copy = fill(store), tmp_path / "copy"
+    shutil.copytree(root, copy)
+    store.close()
+    assert (copy / "k8sbench.db-wal").stat().st_size > 0
+    (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
+    moved = [replace(run, artifacts=str(copy / "runs" / run.run_id)) for run in filled]
+    assert everything(copy) == moved
+    assert reindexed(copy).findings == ()
+
+
+def test_folders_that_cannot_be_read_are_named(root: pathlib.Path, filled: list[Run]) -> None:
+    runs = root / "runs"
+    (runs / "foreign").mkdir()
+    (runs / "foreign" / "thesis.doc").write_text("")
+    (runs / "file").write_text("")
+    (runs / "bad-json").mkdir()
+    (runs / "bad-json" / "run.json").write_text('{"plan": ')
+    shutil.copytree(runs / "seg-1", runs / "copied")
+    with open_store(str(root)) as store:
+        report = reindexing.reindex(store)
+        assert store.runs(RunFilter()) == filled
+        assert set(store.unreadable) == {"bad-json", "copied"}
+    assert report.runs == 6
+    named = [(finding.id, finding.severity, finding.sentence) for finding in report.findings]
+    assert [(id_, severity) for id_, severity, _ in named] == [("damaged-run", "fail")] * 2
+    assert str(runs / "bad-json") in named[0][2]
+    assert "belongs to run seg-1" in named[1][2]
+
+
+def test_a_run_whose_folder_is_gone_or_damaged_is_kept_from_its_row(store: SqlStore) -> None:
+    filled = fill(store)
+    shutil.rmtree(store.root / "runs" / "seg-1")
+    (store.root / "runs" / "seg-2" / "run.json").write_text("{")
+    gone = ["no-folder"] if store.has_all_folders else []
+    assert ids(reindexing.reindex(store)) == ["damaged-run", *gone]
+    first, *others = store.runs(RunFilter())
+    assert others == filled[1:]
+    assert first == replace(filled[0], artifacts=None, artifacts_missing=first.artifacts_missing)
+
+
+def test_a_row_without_a_folder_outlives_its_database(
+    root: pathlib.Path, filled: list[Run]
+) -> None:
+    shutil.rmtree(root / "runs" / "seg-1")
+    before = everything(root)
+    with contextlib.closing(sqlite3.connect(root / "k8sbench.db")) as db:
+        db.execute("UPDATE schema_migrations SET number = 9")
+        db.commit()
+    assert everything(root) == before
+    assert (root / "k8sbench.db.old").is_file()
+
+
+def test_a_run_of_which_nothing_can_be_read_is_named(store: SqlStore) -> None:
+    fill(store)
+    shutil.rmtree(store.root / "runs" / "seg-5")
+    damage(store, "seg-5", "{")
+    report = reindexing.reindex(store)
+    assert (report.runs, ids(report)) == (6, ["damaged-row"])
+    assert "seg-5" in report.findings[0].sentence
+
+
+def test_what_a_folder_lost_is_taken_from_the_row(root: pathlib.Path, filled: list[Run]) -> None:
+    (root / "runs" / "seg-1" / "events.jsonl").write_text("")
+    (root / "runs" / "seg-2" / "measurement.json").write_text("{")
+    with open_store(str(root)) as store:
+        assert ids(reindexing.reindex(store)) == ["damaged-run"]
+    assert everything(root) == filled
+
+
+def test_a_folder_that_knows_more_than_its_row_is_right(store: SqlStore) -> None:
+    fill(store)
+    folder = RunFolder(store.root / "runs" / "seg-2")
+    folder.keep_measurement(measurement())
+    assert differences(store) == ["seg-2"]
+    reindexing.reindex(store)
+    assert differences(store) == (["seg-2"] if store.database.kind == "postgresql" else [])
+
+
+def test_a_folder_without_a_row_is_indexed_by_the_next_command(
+    root: pathlib.Path, filled: list[Run], tmp_path: pathlib.Path
+) -> None:
+    """Killed before the row stood, or copied here."""
+    with open_store(str(tmp_path / "other")) as other:
+        other.record(plan("seg-9", set_name="mine"), at=NOW + 70, owner=OWNER)
+    shutil.copytree(tmp_path / "other" / "runs" / "seg-9", root / "runs" / "seg-9")
+    with open_store(str(root)) as store:
+        assert store.run("seg-9").phase is Phase.CREATED
+        assert differences(store) == []
+
+
+def test_two_runs_that_claim_one_repeat_keep_the_same_numbers_from_then_on(
+    root: pathlib.Path, filled: list[Run], tmp_path: pathlib.Path
+) -> None:
+    """Somebody deleted the database and went on with the set."""
+    with open_store(str(tmp_path / "other")) as other:
+        other.record(plan("earlier", repeat=1), at=NOW - 70, owner=OWNER)
+    shutil.copytree(tmp_path / "other" / "runs" / "earlier", root / "runs" / "earlier")
+    with open_store(str(root)) as store:
+        report = reindexing.reindex(store)
+        repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
+    assert (ids(report), report.findings[0].severity) == (["repeat-taken"], "warn")
+    assert repeats["earlier"] == 6, "the one with a row keeps its number"
+    (root / "k8sbench.db").unlink()
+    assert {run.run_id: run.plan.repeat for run in everything(root)} == repeats
+    assert reindexed(root).findings == ()
+
+
+def test_a_newer_database_is_left_alone(
+    root: pathlib.Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (root / "k8sbench.db").read_bytes()
+    monkeypatch.setattr(index, "LAYOUT", index.LAYOUT - 1)
+    with pytest.raises(StoreError, match="newer k8sbench"):
+        open_store(str(root))
+    assert (root / "k8sbench.db").read_bytes() == before
+
+
+def test_a_store_whose_index_cannot_be_written_is_read_from_its_folders(
+    root: pathlib.Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (root / "k8sbench.db").write_bytes(b"garbage " * 1000)
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "create", full)
+        with pytest.raises(StoreError, match="disk is full"):
+            open_store(str(root))
+    monkeypatch.setattr(reindexing, "_make_anew", lambda _: 1 / 0)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with open_store(str(root)) as store:
+        assert store.runs(RunFilter()) == filled
+        with pytest.raises(StoreError, match="can only be read"):
+            store.move("seg-4", step(Phase.RUNNING))
+
+
+KILLED = """
+import os, signal, sys
+from k8sbench.adapters.store.sql_store import open_store
+left = int(sys.argv[2])
+def die(event, _):
+    global left
+    if event in {"os.rename", "os.remove"}:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(die)
+open_store(sys.argv[1]).close()
+"""
+
+
+@pytest.mark.parametrize("point", range(1, 8))
+def test_killed_while_the_index_is_made_anew_the_next_command_makes_it(
+    root: pathlib.Path, filled: list[Run], point: int
+) -> None:
+    """The points are: each file that is removed or put in its place."""
+    (root / "k8sbench.db").write_bytes(b"garbage " * 1000)
+    (root / "k8sbench.db-wal").write_bytes(b"garbage " * 1000)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(root), str(point)], check=False, capture_output=True
+    )
+    assert done.stderr == b""
+    assert done.returncode in {0, -9}
+    assert everything(root) == filled
+    assert not list(root.glob("*.new*"))
+
+
+@pytest.mark.parametrize("wrong", ["gone", "garbage"])
+def test_an_index_made_anew_keeps_the_identity_of_the_store(
+    root: pathlib.Path, filled: list[Run], wrong: str
+) -> None:
+    """Its marks on jobs stay its own."""
+    with open_store(str(root)) as store:
+        before = store.identity
+    if wrong == "gone":
+        (root / database.DATABASE).unlink()
+    else:
+        (root / database.DATABASE).write_bytes(b"garbage " * 1000)
+    with open_store(str(root)) as store:
+        assert store.identity == before
+    (root / run_store.IDENTITY_FILE).unlink()
+    with open_store(str(root)) as store:
+        assert store.identity not in {before, ""}
+        assert (root / run_store.IDENTITY_FILE).read_text() == f"{store.identity}\n"
+
+
+def test_the_info_counts_what_is_there(store: SqlStore) -> None:
+    fill(store)
+    said = reindexing.info(store)
+    assert said.exists
+    assert said.writable
+    assert (said.runs, said.sets) == (6, 2)
+    assert said.phases == {"Created": 3, "Failed": 1, "Running": 1, "Succeeded": 1}
+    assert said.kind == store.database.kind
+
+
+def test_the_info_of_no_store_says_so(root: pathlib.Path) -> None:
+    with open_store(str(root), create=False) as store:
+        said = reindexing.info(store)
+    assert (said.exists, said.runs, said.store) == (False, 0, str(root))
+
+
+def test_the_page_explains_every_finding() -> None:
+    code = (ROOT / "k8sbench" / "adapters" / "store" / "reindexing.py").read_text()
+    names = set(re.findall(r'id="([a-z-]+)"|_failure\("([a-z-]+)"', code))
+    page = (ROOT / "docs" / "store.md").read_text()
+    assert len(names) == 5
+    for name in names:
+        assert f"| `{''.join(name)}` |" in page
+
+
+# --- Stores of before -----------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def earlier(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[OpenStore]:
+    """A store of 0.2.0 with the runs of :func:`fill`, of which one has no folder here."""
+    root = tmp_path / "store"
+    with open_store(str(root)) as store:
+        runs = [replace(run, wishes=()) for run in fill(store)]
+    for path in root.glob("k8sbench.db*"):
+        path.unlink()
+    shutil.rmtree(root / "runs" / "seg-1")
+    (root / "runs" / "pod-1" / "wishes.json").unlink()
+    where = str(root)
+    if request.param == "postgres":
+        server: postgres.Server = request.getfixturevalue("postgres_server")
+        where = server.database()
+        base = database.open_postgres(where)
+    else:
+        base = database.open_sqlite(root)
+    with base.writing() as db:
+        earlier_stores.make(db, runs)
+        db.execute(sa.text("UPDATE runs SET plan = '{' WHERE run_id = 'seg-5'"))
+    base.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(open_store(where, folder=root))
+
+
+def test_a_store_of_0_2_0_keeps_all_its_runs(earlier: OpenStore, tmp_path: pathlib.Path) -> None:
+    store = earlier()
+    with open_store(str(tmp_path / "same")) as same:
+        wanted = {run.run_id: replace(run, wishes=()) for run in fill(same)}
+    runs = {run.run_id: run for run in store.runs(RunFilter())}
+    assert runs.keys() == wanted.keys()
+    for run_id, run in runs.items():
+        assert (run.plan, run.history) == (wanted[run_id].plan, wanted[run_id].history)
+        assert run.measurement == wanted[run_id].measurement
+    assert "they were last written on a-laptop:/data" in (runs["seg-1"].artifacts_missing or "")
+    assert store.move("seg-4", step(Phase.RUNNING)).phase is Phase.RUNNING
+    assert earlier().runs(RunFilter(unfinished=True)) == store.runs(RunFilter(unfinished=True))
+    is_kept = (store.root / "k8sbench.db.old").exists()
+    assert is_kept == store.has_all_folders, "the file of before, once"
+
+
+def test_a_row_of_0_2_0_that_cannot_be_read_is_not_lost(earlier: OpenStore) -> None:
+    store = earlier()
+    shutil.rmtree(store.root / "runs" / "seg-5")
+    if store.has_all_folders:
+        with store.database.reading() as db:
+            assert db.scalar(sa.select(RUNS.c.record).where(RUNS.c.run_id == "seg-5")) != "{"
+        return  # it was read from its folder when the index was made
+    assert "seg-5" not in [run.run_id for run in store.runs(RunFilter())]
+    assert set(store.unreadable) == {"seg-5"}
+    with pytest.raises(StoreError, match="row of run seg-5"):
+        store.run("seg-5")
+
+
+def test_a_step_of_the_upgrade_that_fails_leaves_the_tables_of_before(
+    postgres_server: postgres.Server, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = postgres_server.database()
+    base = database.open_postgres(where)
+    with open_store(str(root)) as store:
+        runs = [replace(run, wishes=()) for run in fill(store)]
+    with base.writing() as db:
+        earlier_stores.make(db, runs)
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "restore", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            open_store(where, folder=root)
+    with base.reading() as db:
+        assert index.layout(db) == earlier_stores.LAYOUT
+        assert db.scalar(sa.text("SELECT count(*) FROM transitions")) == 11
+    base.close()
+    with open_store(where, folder=root) as store:
+        assert len(store.runs(RunFilter())) == 6
+
+
+OPEN = """
+import pathlib, sys
+from k8sbench.adapters.store.sql_store import open_store
+print("ready", flush=True)
+sys.stdin.readline()
+with open_store(sys.argv[1], folder=pathlib.Path(sys.argv[2])) as store:
+    print(len(store.ids()), store.identity)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "is_old"), [("sqlite", 0), ("postgres", 0), ("postgres", 1)])
+def test_several_processes_may_open_one_store_for_the_first_time(
+    kind: str, is_old: int, root: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    where = str(root)
+    if kind == "postgres":
+        server: postgres.Server = request.getfixturevalue("postgres_server")
+        where = server.database()
+    if is_old:
+        base = database.open_postgres(where)
+        with base.writing() as db:
+            earlier_stores.make(db, ())
+        base.close()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, where, str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4 if kind == "sqlite" else 2)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    ends = [process.communicate(timeout=60) for process in processes]
+    assert [err for _, err in ends] == [""] * len(processes)
+    assert len({out for out, _ in ends}) == 1
+    assert ends[0][0].startswith("0 ")
+
+
+# --- Two machines on one PostgreSQL ---------------------------------------------------------------
+
+
+def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
+    postgres_server: postgres.Server, tmp_path: pathlib.Path
+) -> None:
+    url = postgres_server.database()
+    with (
+        open_store(url, folder=tmp_path / "one") as one,
+        open_store(url, folder=tmp_path / "two") as two,
+    ):
+        for number, store in enumerate((one, two) * 3, start=1):
+            run_id = f"seg-{number}"
+            store.record(plan(run_id, repeat=number), at=NOW + number, owner=None)
+            store.move(run_id, step(Phase.RUNNING, NOW + 10))
+        one.wish("seg-2", CANCEL)  # from the machine without its folder
+        assert two.claims.claim("seg-4")
+        before = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(two)]
+        with two.database.writing() as db:
+            for table in ("claims", "requests"):
+                assert db.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 1
+            db.execute(sa.text("UPDATE runs SET record = '{', phase = 'Created'"))
+        assert ids(reindexing.reindex(one)) == ["damaged-row"] * 3, "the rows of the others"
+        assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3", "seg-5"]
+        assert ids(reindexing.reindex(two)) == []
+        one.unreadable.clear()
+        for store in (one, two):
+            after = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(store)]
+            assert after == before
+        assert two.run("seg-2").wishes == (CANCEL,)
+        assert not one.claims.claim("seg-4"), "a reindex takes no claim away"
+        assert json.loads((two.folder("seg-2") / "run.json").read_text())["plan"]["repeat"] == 2
+
+
+def seen(store: SqlStore) -> list[Run]:
+    return store.runs(RunFilter())
+
+
+def test_a_reindex_does_not_bring_back_what_another_machine_went_on_with(
+    postgres_server: postgres.Server, tmp_path: pathlib.Path
+) -> None:
+    url = postgres_server.database()
+    with (
+        open_store(url, folder=tmp_path / "one") as one,
+        open_store(url, folder=tmp_path / "two") as two,
+    ):
+        one.record(plan(), at=NOW, owner=None)
+        two.ensure_folder("seg-1")
+        # Killed between the file and the row, while the other went on.
+        RunFolder(one.folder("seg-1")).append(step(Phase.RUNNING, NOW + 1))
+        done = two.move("seg-1", step(Phase.FAILED, NOW + 2))
+        reindexing.reindex(one)
+        assert two.run("seg-1") == done
+        assert one.run("seg-1").history == done.history
