@@ -172,9 +172,12 @@ class Cluster(Protocol):
         run_id: str,
         collected: Callable[[], Collected] | None = None,
         *,
+        uid: str | None = None,
         force: bool = False,
     ) -> str | None:
         """Delete what :meth:`create` made of a job whose final transition was returned; idempotent.
+
+        Where a ``uid`` is known only the job that has it.
 
         Returns the reason if it stays (another store owns it, ``--keep``, or its submitter is to
         find what was ``collected`` of it, which is called only then), else None. With ``force`` it

@@ -182,7 +182,7 @@ class ActiveRuns:
         followed.archive.close()
         self.gathering.release(followed.run_id)
         # A process that is killed from here on leaves a run that is known to have a job.
-        deletes = followed.view.deletes and self.survives and not self.rules.keep
+        deletes = followed.view.deletes and self.survives
         owes = requests.left_over(end.at) if deletes else None
         image = next(iter(followed.images)) if len(followed.images) == 1 else None
         run = self.context.store.move(followed.run_id, end, owes=owes, image=image)

@@ -65,7 +65,7 @@ def _take_deleted(
     else:
         run, why = answer.result()
         followed.note(run=run)
-        if why is not None and not active.rules.keep:
+        if why is not None:
             active.reporter.note(f"{run_id} stays on the cluster: {why}")
         _try_creations_now(active)
     if followed.view.is_unwanted:

@@ -218,8 +218,7 @@ def end_run(active: ActiveRuns, followed: FollowedRun, final: Transition) -> Non
     if followed.is_watched:
         active.context.cluster.release(followed.run_id)
     is_kept = followed.view.has_gaps and final.phase is Phase.SUCCEEDED
-    # Of what is kept the cluster is told that it is collected.
-    deletes = followed.view.is_unwanted or not is_kept
+    deletes = not active.rules.keep and (followed.view.is_unwanted or not is_kept)
     followed.see(deletes=deletes and followed.view.ownership.is_ours)
     active.record_end(followed, final)
 

@@ -401,8 +401,7 @@ def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
 
 def is_unmeasured(run: Run) -> bool:
     """Whether a run has succeeded and still owes its measurement."""
-    is_owed = run.phase is Phase.SUCCEEDED and run.measurement is None
-    return is_owed and not run.is_collected_elsewhere
+    return run.owes_measurement
 
 
 def started_at(run: Run) -> float | None:

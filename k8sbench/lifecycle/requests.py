@@ -165,8 +165,9 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
     Returns the run, and why its job stays for others or what its deletion waits for, else None.
     """
     run = context.store.run(run_id)
+    known = {} if run.job_uid is None else {"uid": run.job_uid}
     why = context.cluster.remove(
-        run_id, lambda: _collected(context.store, run), force=is_by_name(run)
+        run_id, lambda: _collected(context.store, run), force=is_by_name(run), **known
     )
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.

@@ -53,8 +53,7 @@ def state_of(run: Run) -> State:
     """Return the state of a run."""
     latest = run.history[-1]
     if latest.phase.final:
-        owes = latest.phase is Phase.SUCCEEDED and run.measurement is None
-        return Over(is_measured=not owes or run.is_collected_elsewhere)
+        return Over(is_measured=not run.owes_measurement)
     if latest.cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}:
         return Ending()
     if creation.is_known_created(run):

@@ -123,6 +123,8 @@ def why_left(
         return None
     if owner is None:
         return "no store owns it"
+    if owner.keep:
+        return None
     if owner.is_handed_over:
         return f"k8sbench on {owner.host} has detached from it"
     waited = times.duration(LEFT_SECONDS)

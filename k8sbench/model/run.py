@@ -158,6 +158,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """Whether another store has its logs and its measurement."""
         return self.history[-1].cause_id == COLLECTED_ELSEWHERE
 
+    @property
+    def owes_measurement(self) -> bool:
+        """Whether it has succeeded, and is still to be measured."""
+        is_measured = self.measurement is not None or self.is_collected_elsewhere
+        return self.phase is Phase.SUCCEEDED and not is_measured
+
     def wish(self, kind: Literal["cancel", "delete", "adopt"]) -> Wish | None:
         """Return the wish of a kind that is not fulfilled yet."""
         return next((wish for wish in self.wishes if wish.kind == kind), None)

@@ -15,13 +15,13 @@ from tests.harness.cluster.shell import ENDLESS, Shell, until
 OWNER, RECEIPT = "k8sbench.io/owner", "k8sbench.io/receipt"
 
 
-def annotations(shell: Shell, run_id: str) -> dict[str, str]:
+def written(shell: Shell, run_id: str) -> dict[str, str]:
     metadata = shell.namespace.get("pytorchjob", run_id)["metadata"]
     return dict(metadata["annotations"])
 
 
 def owner(shell: Shell, run_id: str) -> Any:
-    return json.loads(annotations(shell, run_id)[OWNER])
+    return json.loads(written(shell, run_id)[OWNER])
 
 
 def identity(shell: Shell) -> str:
@@ -30,7 +30,7 @@ def identity(shell: Shell) -> str:
 
 def annotate(shell: Shell, run_id: str, name: str, **changes: object) -> None:
     """Change what an annotation says."""
-    value = json.dumps(json.loads(annotations(shell, run_id)[name]) | changes)
+    value = json.dumps(json.loads(written(shell, run_id)[name]) | changes)
     shell.namespace.kubectl("annotate", "pytorchjob", run_id, "--overwrite", f"{name}={value}")
 
 
@@ -104,7 +104,8 @@ def test_a_job_of_another_store_is_collected_where_it_is_adopted_and_nowhere_els
     third.run("collect", "--adopt", "--all")
     assert owner(shell, "left")["store"] == identity(colleague)
     # Its submitter finds the receipt, and measures nothing.
-    shell.run("collect", "left")
+    collected = shell.run("collect", "left", code=5)
+    assert "not-measured (left): All 2 replicas succeeded. k8sbench on " in collected.out
     status = shell.json("status", "left")
     rate = colleague.json("status", "left")["measurement"]["throughput"]["time_weighted"]
     assert (status["phase"], status["measurement"]) == ("Succeeded", None)
@@ -204,9 +205,9 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
     logs.end()
     shell.submit("kept", "--keep")
     colleague = shell.colleague()
+    annotate(shell, "kept", OWNER, is_handed_over=True)
     colleague.run("collect", "--adopt", "--all")
     assert owner(shell, "kept")["store"] == identity(shell)
-    assert RECEIPT in annotations(shell, "kept")
     colleague.run("delete", "kept")
     assert "kept" not in shell.on_cluster()
 

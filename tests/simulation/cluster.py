@@ -433,7 +433,7 @@ class SimulatedCluster:
     def adopt(self, run_id: str, known: Ownership) -> bool:
         self._ask("adopt")
         job = self._namespace.job(run_id)
-        if job is None or job.owner != known.owner or job.receipt is not None:
+        if job is None or (job.owner, job.receipt) != (known.owner, known.receipt):
             return False
         job.owner, job.wish = self._owner(has_adopted=True), None
         job.adopted_at = self._world.now
@@ -446,11 +446,12 @@ class SimulatedCluster:
         run_id: str,
         collected: Callable[[], Collected] | None = None,
         *,
+        uid: str | None = None,
         force: bool = False,
     ) -> str | None:
         self._ask("delete")
         job = self._namespace.job(run_id)
-        if job is None:
+        if job is None or (uid is not None and uid != str(job.uid)):
             return None
         if not self._whose(job).is_ours:
             return f"It is {job.owner.host}'s."

@@ -50,8 +50,9 @@ def answered(job: KubeObject, *, user: User | None, now: float) -> Change:
     owner = ownership.of(job, user).owner
     if owner is None:
         return ownership.annotated(wish=None)
-    stamp = ownership.encoded(msgspec.structs.replace(owner, at=now))
-    return ownership.annotated(wish=None, owner=stamp)
+    keep = owner.keep or (user is not None and user.keep)
+    stamp = msgspec.structs.replace(owner, at=now, keep=keep)
+    return ownership.annotated(wish=None, owner=ownership.encoded(stamp))
 
 
 def adopted(job: KubeObject, *, user: User, known: Ownership, now: float) -> Change | None:
@@ -59,7 +60,7 @@ def adopted(job: KubeObject, *, user: User, known: Ownership, now: float) -> Cha
     whose = ownership.of(job, user)
     if whose.owner is not None and whose.owner.store == user.store:
         return None
-    if whose.owner != known.owner or whose.receipt is not None:
+    if (whose.owner, whose.receipt) != (known.owner, known.receipt):
         raise _OtherwiseError
     keep = whose.owner is not None and whose.owner.keep
     owner = user.owner(now, has_adopted=True, keep=keep)

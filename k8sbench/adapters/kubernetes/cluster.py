@@ -286,6 +286,7 @@ class KubernetesCluster:
         run_id: str,
         collected: Callable[[], Collected] | None = None,
         *,
+        uid: str | None = None,
         force: bool = False,
     ) -> str | None:
         """Delete the job, and with it its pods; idempotent."""
@@ -294,6 +295,7 @@ class KubernetesCluster:
             run_id,
             user=self._user,
             last=self._last.get(run_id),
+            uid=uid,
             collected=collected,
             force=force,
         )
@@ -483,6 +485,9 @@ class KubernetesCluster:
                     self._queue.put(partial(self._take_drained, run_id, followed.logs_given))
                     return events
                 events.append(followed.end(reading, now))
+                if self._user is not None and self._user.keep and followed.is_ours:
+                    # That it is kept stands on the job: no collector adopts it.
+                    self._start(partial(self._answer_quietly, run_id))
                 self._drop(run_id)
                 return events
         if moment >= report_at:

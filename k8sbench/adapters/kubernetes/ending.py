@@ -37,13 +37,14 @@ def remove(
     *,
     user: User | None = None,
     last: LastSeen | None = None,
+    uid: str | None = None,
     collected: Callable[[], Collected] | None = None,
     force: bool = False,
 ) -> str | None:
     """Delete a run's job, and with it its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
-    that of ``last``, where another store owns it, and where it does not bear the run's label;
+    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the run's label;
     unless ``force``, also where its owner keeps it, and for its submitter, who is to find a receipt
     of what another store has ``collected``.
     """
@@ -52,6 +53,8 @@ def remove(
         if found is None:
             return unlabelled
         kind, job = found
+        if uid is not None and uid != job["metadata"]["uid"]:
+            return f"another job of that name was created since (uid {job['metadata']['uid']})."
         ownership.check_ours(job, user)
         if user is not None and not force:
             job, why = _collected(api, kind, job, user, collected)

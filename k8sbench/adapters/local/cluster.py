@@ -123,7 +123,14 @@ class LocalCluster:
         """End the job: no other process follows it."""
         self.cancel(run_id, *ENDED)
 
-    def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> None:
+    def remove(
+        self,
+        run_id: str,
+        collected: object = None,
+        *,
+        uid: str | None = None,
+        force: bool = False,
+    ) -> None:
         """Do nothing: of a job that has ended nothing is left but its files."""
 
     def ask(self, run_id: str, wish: object) -> None:

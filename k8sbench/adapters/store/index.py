@@ -257,7 +257,7 @@ def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
 def _changing(run: Run) -> dict[str, Any]:
     # Where its files are differs between machines, and requests have rows of their own.
     record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
-    closed = run.phase.final and (run.phase is not Phase.SUCCEEDED or run.measurement is not None)
+    closed = run.phase.final and not run.owes_measurement
     text = artifacts.encoded(record).decode()
     return dict(zip(_CHANGING, (run.phase.value, closed, text), strict=True))
 

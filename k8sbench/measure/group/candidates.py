@@ -38,7 +38,9 @@ class Candidate:
         elif phase is not Phase.SUCCEEDED:
             self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif run.measurement is None:
-            self.reject(rules.NOT_MEASURED, "The run ended, but nothing was measured.")
+            elsewhere = run.history[-1].cause if run.is_collected_elsewhere else ""
+            why = elsewhere or "The run ended, but nothing was measured."
+            self.reject(rules.NOT_MEASURED, why)
 
     def _take_measurement(self, measurement: Measurement | None) -> None:
         if measurement is None:

@@ -140,6 +140,7 @@ def owner(at: float = START, **more: Any) -> Ownership:
             "it is over 10m past its time limit",
         ),
         (owner(), {"began_at": START, "timeout_s": None}, None),
+        (owner(keep=True, is_handed_over=True), {"ended_at": ENDED}, None),
     ],
 )
 def test_a_collector_adopts_what_its_owner_has_left(

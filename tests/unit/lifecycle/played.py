@@ -104,7 +104,12 @@ class FakeCluster:
         self.going_on.pop(run_id, None)
 
     def remove(
-        self, run_id: str, collected: Callable[[], Collected] | None = None, *, force: bool = False
+        self,
+        run_id: str,
+        collected: Callable[[], Collected] | None = None,
+        *,
+        uid: str | None = None,
+        force: bool = False,
     ) -> str | None:
         self.removed.append(run_id)
         return None

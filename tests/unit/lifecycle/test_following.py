@@ -219,7 +219,9 @@ def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
 class Used(FakeCluster):
     """A cluster whose jobs somebody else has a use for."""
 
-    def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> str:
+    def remove(
+        self, run_id: str, collected: object = None, *, uid: str | None = None, force: bool = False
+    ) -> str:
         super().remove(run_id)
         return "k8sbench on lab-7 follows it, too. End it there."
 
@@ -234,6 +236,7 @@ class Shared(FakeCluster):
         run_id: str,
         collected: Callable[[], Collected] | None = None,
         *,
+        uid: str | None = None,
         force: bool = False,
     ) -> str | None:
         assert collected is not None

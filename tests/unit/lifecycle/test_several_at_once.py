@@ -73,7 +73,14 @@ def test_a_job_that_cannot_be_deleted_is_reported_and_its_run_is_measured(
     store: Store, parallel: int
 ) -> None:
     class Keeping(FakeCluster):
-        def remove(self, run_id: str, collected: object = None, *, force: bool = False) -> None:
+        def remove(
+            self,
+            run_id: str,
+            collected: object = None,
+            *,
+            uid: str | None = None,
+            force: bool = False,
+        ) -> None:
             raise Unreachable(f"{run_id} could not be deleted.", "Ask for the right to.")
 
     reporter = Silent()
