@@ -44,9 +44,9 @@ def remove(
     """Delete a run's job, and with it its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
-    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the run's label;
-    unless ``force``, also where its owner keeps it, and for its submitter, who is to find a receipt
-    of what another store has ``collected``.
+    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the
+    run's label; unless ``force``, also where its owner keeps it, and for its submitter, who is to
+    find a receipt of what another store has ``collected``.
     """
     try:
         found, unlabelled = (last, None) if last else listing.look_for(api, run_id)
