@@ -192,7 +192,7 @@ def trainers_digest() -> str:
 
 def _trainer_files() -> Iterator[tuple[str, bytes]]:
     package = ROOT / "k8sbench"
-    yield "k8sbench/__init__.py", (package / "__init__.py").read_bytes()
+    yield "k8sbench/__init__.py", b""
     for path in (package / "trainers").rglob("*.py"):
         if "__pycache__" not in path.parts:
             yield path.relative_to(ROOT).as_posix(), path.read_bytes()

@@ -116,9 +116,9 @@ class Cluster(Protocol):
 
         Returns the job's uid, where it has one.
 
-        Raises :class:`~k8sbench.model.errors.CreationUnknown` where the job, or what is created for
-        it, may exist. After any other :class:`~k8sbench.model.errors.BenchError` nothing of it
-        does; :class:`~k8sbench.model.errors.NoRoom` says that another try may succeed.
+        Raises :class:`~k8sbench.model.errors.CreationUnknown` where the job may exist. After any
+        other :class:`~k8sbench.model.errors.BenchError` it does not;
+        :class:`~k8sbench.model.errors.NoRoom` says that another try may succeed.
         """
 
     def clear(self, run_id: str, attempt: int) -> None:

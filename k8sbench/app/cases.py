@@ -94,7 +94,7 @@ def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:
         draft=draft,
         repeats=repeats,
         manifests=render,
-        text=lambda plan: to_yaml(render(plan)),
+        text=lambda plan: to_yaml(render(plan)[-1:]),
     )
 
 

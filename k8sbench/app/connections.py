@@ -24,6 +24,8 @@ GLIMPSE_SECONDS = 5.0
 """For the first answer of a cluster that is only looked at."""
 LOOK_SECONDS = 10.0
 """For each further answer of such a one."""
+VERIFIED = "trainers.verified"
+"""File of a store with the ConfigMaps of trainers whose content it knows."""
 SILENT_SECONDS = 2.0
 """For the first answer of one with which there is more to do, until that is noted."""
 
@@ -87,7 +89,8 @@ def opened(
     if store is not None:
         user = _user(store, keep=keep, detached=detached, is_collector=is_collector)
     with contextlib.closing(api):
-        cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user)
+        verified = None if store is None else store.root / VERIFIED
+        cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user, verified=verified)
         with contextlib.closing(cluster):
             yield cluster
 

@@ -106,23 +106,29 @@ def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGa
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
-    """Read what was asked of the cluster for a run, or render it of the plan and keep it."""
+    """Read what was asked of the cluster for a run, or render it of the plan and keep it.
+
+    The job alone is kept. The trainers that it names come along where they are these.
+    """
     # Imported when the first run is restarted.
     import yaml
 
     from k8sbench.adapters.files import templates, trainer_sources
     from k8sbench.model import yaml_text
     from k8sbench.render import manifests, to_yaml
+    from k8sbench.render.trainer_sources import config_map, mounted_by
 
-    path = store.folder(run.run_id) / MANIFEST
+    path, sources = store.folder(run.run_id) / MANIFEST, trainer_sources.read()
     if path.exists():
         try:
-            return yaml_text.load_all(path.read_text())
+            kept = yaml_text.load_all(path.read_text())
         except (OSError, yaml.YAMLError) as error:
             raise StoreError(f"{path} cannot be read: {error}.") from error
-    sources = trainer_sources.read()
+        if mounted_by(kept[-1]) != sources.config_map_name:
+            return kept
+        return [config_map(sources), kept[-1]]
     rendered = manifests(run.plan, templates=templates.load(), trainers=sources)
-    store.keep(run.run_id, MANIFEST, to_yaml(rendered))
+    store.keep(run.run_id, MANIFEST, to_yaml(rendered[-1:]))
     return rendered
 
 

@@ -107,7 +107,7 @@ def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
 
     with stop, contextlib.closing(connections.connect(task.access)) as api:
         connections.note_silence(api, tell)
-        job, is_new = data_jobs.start(api, _manifests(task, api))
+        job, is_new = data_jobs.start(api, _job(task, api))
         where = f"Job {job['metadata']['name']} in namespace {api.place.namespace}"
         tell(f"Created {where}." if is_new else f"{where} is there already; following it.")
         code = _until(lambda: data_jobs.follow(api, job, tell), stop)
@@ -118,8 +118,8 @@ def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
     return code
 
 
-def _manifests(task: Task, api: Api) -> Sequence[Manifest]:
-    """Return the ConfigMap and the Job that carry out a task on a claim."""
+def _job(task: Task, api: Api) -> Manifest:
+    """Return the Job that carries out a task on a claim."""
     from k8sbench.adapters.files import pools, templates, trainer_sources
     from k8sbench.render import data_job
     from k8sbench.render.claims import Claim
@@ -138,7 +138,7 @@ def _manifests(task: Task, api: Api) -> Sequence[Manifest]:
         pool=pool,
         seconds=task.seconds,
     )
-    return data_job.manifests(job, templates=templates.load(), trainers=trainer_sources.read())
+    return data_job.manifest(job, templates=templates.load(), trainers=trainer_sources.read())
 
 
 def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:

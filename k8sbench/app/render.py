@@ -26,5 +26,6 @@ def render(
         suffix = "" if len(prepared) == 1 else f"-{number}"
         plan = case.plan(checked_run_id(name + suffix), checked_set_name(set_name))
         reporter.plan(plan)
-        objects += case.manifests(plan)
+        # The trainers are the same for all.
+        objects += [one for one in case.manifests(plan) if one not in objects]
     return objects

@@ -6,7 +6,6 @@ Its name follows from what is asked for, so that whoever asks for the same again
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,18 +17,17 @@ from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool
 from k8sbench.render import syntax
 from k8sbench.render.claims import Claim
-from k8sbench.render.job import DIGEST_ANNOTATION, config_key
-from k8sbench.render.manifest import SOURCES_TEMPLATE, read
+from k8sbench.render.manifest import read
 from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, no_packages, toleration
 from k8sbench.render.security import USER
 from k8sbench.render.templates import render
-from k8sbench.render.trainer_sources import TrainerSources
+from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 
 TEMPLATE = "data-job.yaml.j2"
 CONTAINER = "data"
 MOUNT = "/data"
 LABEL = f"{LABEL_DOMAIN}/data"
-"""Label of the Job, its pod and its ConfigMap; the value is the Job's name."""
+"""Label of the Job and its pod; the value is the Job's name."""
 PROGRAM = ("python3", "-m", "k8sbench.trainers.prepare_data")
 SECRET_KEYS = {
     "K8SBENCH_DATA_USERNAME": "username",
@@ -73,10 +71,8 @@ class DataJob(msgspec.Struct, frozen=True, kw_only=True):
         return MOUNT if self.claim.folder is None else f"{MOUNT}/{self.claim.folder}"
 
 
-def manifests(
-    job: DataJob, *, templates: Environment, trainers: TrainerSources
-) -> Sequence[dict[str, Any]]:
-    """Render the ConfigMap with the program, and the Job."""
+def manifest(job: DataJob, *, templates: Environment, trainers: TrainerSources) -> dict[str, Any]:
+    """Render the Job, whose program is among the trainers."""
     _check(job)
     labels = {
         "app.kubernetes.io/name": "k8sbench",
@@ -94,7 +90,7 @@ def manifests(
         "labels": labels,
         "annotations": annotations,
         "pod_labels": {**labels, SIDECAR: "false"},
-        "pod_annotations": {SIDECAR: "false"},
+        "pod_annotations": {SIDECAR: "false", **annotations},
         "seconds": job.seconds,
         "user": USER,
         "image": job.image,
@@ -118,17 +114,9 @@ def manifests(
         "read_only": job.action == "check",
         "claim": job.claim.name,
         "trainers_mount": TRAINERS_MOUNT,
-        "source_items": [{"key": config_key(path), "path": path} for path in trainers.files],
+        "trainers": trainers,
     }
-    sources = render(
-        templates,
-        SOURCES_TEMPLATE,
-        job_name=job.name,
-        labels=labels,
-        annotations=annotations,
-        data={config_key(path): text for path, text in trainers.files.items()},
-    )
-    return [read(sources), read(render(templates, TEMPLATE, job=values))]
+    return read(render(templates, TEMPLATE, job=values))
 
 
 def _check(job: DataJob) -> None:

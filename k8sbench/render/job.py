@@ -1,4 +1,4 @@
-"""What a run plan means for Kubernetes: the job, and the ConfigMap with the trainers' sources.
+"""What a run plan means for Kubernetes: the job.
 
 The templates lay out what is decided here. A plan that Kubernetes would reject is rejected here,
 with what the user can change.
@@ -6,12 +6,10 @@ with what the user can change.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from k8sbench.model import identity
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import QUEUE_LABEL
@@ -19,14 +17,11 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.render import syntax
 from k8sbench.render.pod import Pod, fitting, pod
 from k8sbench.render.security import security
-from k8sbench.render.trainer_sources import TrainerSources
+from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 
-DIGEST_ANNOTATION = f"{identity.LABEL_DOMAIN}/trainers-digest"
 SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"
 """The strictest Pod Security Standard that the pods keep to."""
 REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
-
-_SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
 
 
 class JobParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,10 +36,10 @@ class JobParts(msgspec.Struct, frozen=True, kw_only=True):
     pod: Pod
 
 
-def job(plan: RunPlan, mounted: TrainerSources | None) -> JobParts:
+def job(plan: RunPlan, trainers: TrainerSources | None) -> JobParts:
     """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none.
 
-    ``mounted`` are the trainers' sources that travel as a ConfigMap.
+    ``trainers`` are the sources that its pods mount.
     """
     _check_sizes(plan)
     kind = kind_of(plan)
@@ -54,59 +49,32 @@ def job(plan: RunPlan, mounted: TrainerSources | None) -> JobParts:
     about: dict[str, str] = {SECURITY_ANNOTATION: secured.level}
     if secured.reasons:
         about[REASONS_ANNOTATION] = ", ".join(secured.reasons)
-    if mounted is not None:
-        about[DIGEST_ANNOTATION] = mounted.digest
-    items = ({"key": config_key(path), "path": path} for path in (mounted.files if mounted else ()))
+    if trainers is not None:
+        about[DIGEST_ANNOTATION] = trainers.digest
     return JobParts(
         kind=kind,
         labels=own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
         annotations=fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),
         processes=str(plan.processes_per_replica),
         replicas=kind.replicas(plan.replicas),
-        pod=pod(plan, labels=own_labels, about=about, security=secured, items=tuple(items)),
+        pod=pod(plan, labels=own_labels, about=about, security=secured, trainers=trainers),
     )
 
 
-def sources(plan: RunPlan, mounted: TrainerSources) -> dict[str, dict[str, str]]:
-    """Return the labels, annotations and data of the ConfigMap with the trainers' sources."""
-    size = sum(len(text.encode()) for text in mounted.files.values())
-    if size >= syntax.CONFIG_LIMIT:
-        raise BenchError(
-            f"The trainers' sources take {size} bytes, and a ConfigMap holds less than "
-            f"{syntax.CONFIG_LIMIT}.",
-            "Build an image with the trainers in it and name it with --image-registry.",
-        )
-    return {
-        "labels": labels(plan),
-        "annotations": {DIGEST_ANNOTATION: mounted.digest},
-        "data": {config_key(path): text for path, text in mounted.files.items()},
-    }
-
-
-def carried(plan: RunPlan, trainers: TrainerSources | None) -> TrainerSources | None:
-    """Return the sources that travel with ``plan``: what its command runs; None where the image
-    has them.
+def mounted(plan: RunPlan, trainers: TrainerSources) -> TrainerSources | None:
+    """Return the sources that ``plan`` mounts; None where the image has them.
 
     Raises :class:`UsageError` where they are not those that it was planned with.
     """
     if plan.trainers_by != "configmap":
         return None
-    if trainers is None:
-        raise BenchError("The plan sends the trainers as a ConfigMap, and was given no sources.")
     if plan.trainers_digest != trainers.digest:
         raise UsageError(
             f"Run {plan.run_id} was planned with other trainers "
             f"({str(plan.trainers_digest)[:12]}) than this k8sbench has ({trainers.digest[:12]}).",
             "Submit it anew, so that the row says what really ran.",
         )
-    return trainers.of_command(plan.command)
-
-
-def config_key(path: str) -> str:
-    """Key of a source file in the ConfigMap: keys cannot hold slashes, ``path`` has one dot."""
-    if not _SOURCE_PATH.fullmatch(path):
-        raise BenchError(f"The trainers' source {path!r} has a name that a ConfigMap cannot carry.")
-    return path.replace("/", ".")
+    return trainers
 
 
 def _check_sizes(plan: RunPlan) -> None:

@@ -23,29 +23,23 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.render import job as jobs
 from k8sbench.render.templates import render
-from k8sbench.render.trainer_sources import TrainerSources
-
-SOURCES_TEMPLATE = "trainers.yaml.j2"
+from k8sbench.render.trainer_sources import TrainerSources, config_map
 
 
 def manifests(
-    plan: RunPlan, *, templates: Environment, trainers: TrainerSources | None
+    plan: RunPlan, *, templates: Environment, trainers: TrainerSources
 ) -> tuple[dict[str, Any], ...]:
     """Render the objects that run ``plan``: the trainers' ConfigMap where one is needed, the job.
 
     Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept,
     and :class:`~k8sbench.model.errors.BenchError` where our templates are at fault.
     """
-    mounted = jobs.carried(plan, trainers)
+    mounted = jobs.mounted(plan, trainers)
     job = jobs.job(plan, mounted)
-    texts = []
-    if mounted is not None:
-        values = jobs.sources(plan, mounted)
-        texts.append(render(templates, SOURCES_TEMPLATE, job_name=plan.job_name, **values))
-    texts.append(
-        render(templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT)
+    text = render(
+        templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT
     )
-    return tuple(read(text) for text in texts)
+    return (*(() if mounted is None else (config_map(mounted),)), read(text))
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -117,20 +111,18 @@ def read(text: str) -> dict[str, Any]:
 
 
 def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapping[str, Any], ...]:
-    """Return a run's objects, and the pods of its job, with the number of the attempt."""
+    """Return a run's objects, its job and the pods of it with the number of the attempt."""
     mark = {ATTEMPT_LABEL: str(attempt)}
-    marked = []
-    for manifest in manifests:
-        copy = _marked(manifest, mark)
-        kind = KINDS.get(str(copy.get("kind")))
-        if kind is not None and kind.replicas_key in copy.get("spec", {}):
-            replicas = {
-                role: {**spec, "template": _marked(spec["template"], mark)}
-                for role, spec in copy["spec"][kind.replicas_key].items()
-            }
-            copy["spec"] = {**copy["spec"], kind.replicas_key: replicas}
-        marked.append(copy)
-    return tuple(marked)
+    *shared, job = manifests
+    marked = _marked(job, mark)
+    kind = KINDS.get(str(job.get("kind")))
+    if kind is not None and kind.replicas_key in job.get("spec", {}):
+        replicas = {
+            role: {**spec, "template": _marked(spec["template"], mark)}
+            for role, spec in job["spec"][kind.replicas_key].items()
+        }
+        marked["spec"] = {**job["spec"], kind.replicas_key: replicas}
+    return (*shared, marked)
 
 
 def _marked(manifest: Mapping[str, Any], mark: Mapping[str, str]) -> dict[str, Any]:

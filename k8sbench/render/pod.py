@@ -21,6 +21,7 @@ from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import syntax
 from k8sbench.render.claims import Claim
 from k8sbench.render.security import Security
+from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"
 """As a label for today's Istio, as an annotation for older ones."""
@@ -60,7 +61,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, str]
     mounts: tuple[ClaimMount, ...]
     volumes: tuple[Volume, ...]
-    source_items: tuple[dict[str, str], ...]
+    trainers: TrainerSources | None
     security: Security
     selector: dict[str, str]
     tolerations: tuple[dict[str, str], ...]
@@ -73,13 +74,12 @@ def pod(
     labels: dict[str, str],
     about: dict[str, str],
     security: Security,
-    items: tuple[dict[str, str], ...],
+    trainers: TrainerSources | None,
 ) -> Pod:
     """Decide what the pods of ``plan`` are.
 
-    ``about`` are the annotations that say so; ``items`` the keys and paths of the trainers'
-    ConfigMap, empty where the image has them. Raises :class:`UsageError` for a plan that Kubernetes
-    would reject.
+    ``about`` are the annotations that say so; ``trainers`` the sources that they mount, None
+    where the image has them. Raises :class:`UsageError` for a plan that Kubernetes would reject.
     """
     pool = plan.pool
     _check_program(plan)
@@ -93,7 +93,7 @@ def pod(
         resources=_resources(plan),
         mounts=mounts,
         volumes=tuple(_volumes(mounts)),
-        source_items=items,
+        trainers=trainers,
         security=security,
         selector=dict(_sorted(pool.selector)),
         tolerations=tuple(toleration(entry) for entry in pool.tolerations),

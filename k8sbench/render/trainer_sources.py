@@ -1,14 +1,36 @@
-"""The trainers' source files as a value: what a ConfigMap carries into the pods."""
+"""The trainers' source files as a value, and the ConfigMap that carries them into the pods.
+
+A namespace has one for each version of the trainers, whichever runs mount it: its name holds their
+digest, and its content never changes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-_IMPORT = re.compile(r"^ *from (k8sbench[\w.]*) import (\([^)]*\)|.+)", re.MULTILINE)
+from k8sbench.model.errors import BenchError
+from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.kube import KubeObject, annotations_of, labels_of
+from k8sbench.render import syntax
+
+CONFIG_MAP = "k8sbench-trainers-"
+"""How the ConfigMap's name begins; the digest of the sources follows."""
+DIGEST_ANNOTATION = f"{LABEL_DOMAIN}/trainers-digest"
+"""Of a job and of its pods that mount the ConfigMap."""
+LABELS = {
+    "app.kubernetes.io/name": "k8sbench",
+    "app.kubernetes.io/managed-by": "k8sbench",
+    "app.kubernetes.io/part-of": "dlperf",
+    f"{LABEL_DOMAIN}/shared": "trainers",
+}
+"""Labels of the ConfigMap."""
+SELECTOR = f"{LABEL_DOMAIN}/shared=trainers"
+_SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
 
 
 class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,28 +46,61 @@ class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
         ordered = {path: files[path] for path in sorted(files)}
         return cls(files=ordered, digest=_digest(ordered))
 
-    def of_command(self, command: Iterable[str]) -> TrainerSources:
-        """Keep the programs that a command names, as modules or as files, and what they import.
+    @property
+    def config_map_name(self) -> str:
+        """Name of the ConfigMap that holds them."""
+        return CONFIG_MAP + self.digest
 
-        All where it names none. The digest stays that of all: it names the trainers' version.
-        """
-        words = tuple(command)
-        wanted = [
-            path
-            for path in self.files
-            if any(word == _module(path) or word.endswith(f"/{path}") for word in words)
-        ]
-        if not wanted:
-            return self
-        kept: set[str] = set()
-        while wanted:
-            path = wanted.pop()
-            if path in self.files and path not in kept:
-                kept.add(path)
-                wanted += _packages(path)
-                wanted += _imported(self.files[path])
-        files = {path: text for path, text in self.files.items() if path in kept}
-        return TrainerSources(files=files, digest=self.digest)
+    @property
+    def items(self) -> tuple[dict[str, str], ...]:
+        """The ConfigMap's keys, and where a pod that mounts it sees them."""
+        return tuple({"key": config_key(path), "path": path} for path in self.files)
+
+
+def config_map(sources: TrainerSources) -> dict[str, Any]:
+    """Return the ConfigMap of the trainers' sources."""
+    size = sum(len(text.encode()) for text in sources.files.values())
+    if size >= syntax.CONFIG_LIMIT:
+        raise BenchError(
+            f"The trainers' sources take {size} bytes, and a ConfigMap holds less than "
+            f"{syntax.CONFIG_LIMIT}.",
+            "Build an image with the trainers in it and name it with --image-registry.",
+        )
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": sources.config_map_name, "labels": LABELS},
+        # What a run was started with does not change under it.
+        "immutable": True,
+        "data": {config_key(path): text for path, text in sources.files.items()},
+    }
+
+
+def difference(found: KubeObject) -> str | None:
+    """Say why a ConfigMap cannot be what its name says; None: it holds exactly that, for ever."""
+    if not LABELS.items() <= labels_of(found).items():
+        return "it does not have k8sbench's labels"
+    if found.get("immutable") is not True:
+        return "it is not immutable"
+    data: Mapping[str, str] = found.get("data") or {}
+    paths = {key: key.removesuffix(".py").replace(".", "/") + ".py" for key in data}
+    sources = TrainerSources.of({paths[key]: text for key, text in data.items()})
+    if sources.config_map_name != found["metadata"]["name"]:
+        return "its data are not the sources that its name stands for"
+    return None
+
+
+def mounted_by(job_or_pod: KubeObject) -> str | None:
+    """Return the name of the ConfigMap that a job or a pod mounts; None: it mounts none."""
+    digest = annotations_of(job_or_pod).get(DIGEST_ANNOTATION)
+    return None if digest is None else CONFIG_MAP + digest
+
+
+def config_key(path: str) -> str:
+    """Key of a source file in the ConfigMap: keys cannot hold slashes, ``path`` has one dot."""
+    if not _SOURCE_PATH.fullmatch(path):
+        raise BenchError(f"The trainers' source {path!r} has a name that a ConfigMap cannot carry.")
+    return path.replace("/", ".")
 
 
 def _digest(files: Mapping[str, str]) -> str:
@@ -56,20 +111,3 @@ def _digest(files: Mapping[str, str]) -> str:
             digest.update(b"%d:" % len(part))
             digest.update(part)
     return digest.hexdigest()
-
-
-def _module(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def _packages(path: str) -> Iterator[str]:
-    folders = path.split("/")[:-1]
-    return ("/".join([*folders[:end], "__init__.py"]) for end in range(1, len(folders) + 1))
-
-
-def _imported(text: str) -> Iterator[str]:
-    """Yield the files of the modules that a text may import, wherever its imports stand."""
-    for module, names in _IMPORT.findall(text):
-        folder = module.replace(".", "/")
-        yield f"{folder}.py"
-        yield from (f"{folder}/{name}.py" for name in re.findall(r"\w+", names))

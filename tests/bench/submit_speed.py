@@ -2,8 +2,8 @@
 
     python tests/bench/submit_speed.py [PAIRS]
 
-On a test cluster of its own: ours plans, renders, checks, records, and creates the trainers'
-ConfigMap and the job; a script with kubeflow-training's ``TrainingClient.create_job``, and
+On a test cluster of its own: ours plans, renders, checks, records, looks for the trainers'
+ConfigMap, and creates the job; a script with kubeflow-training's ``TrainingClient.create_job``, and
 ``kubectl apply --server-side``, create the job alone. The three take turns. Beside the wall time
 stands the processor's, which other programs disturb less. Exit code 1 if the median of the pairs'
 ratios of wall time to the script is above the limit.

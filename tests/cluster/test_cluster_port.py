@@ -144,28 +144,6 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
 # -- creating ---------------------------------------------------------------------------------
 
 
-def test_the_configmap_of_the_trainers_goes_with_its_job(port: Port, namespace: Namespace) -> None:
-    plan = port.submit(following.plan("1x1"), None)
-    (owner,) = namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"]) == ("PyTorchJob", plan.run_id)
-    port.cluster.remove(plan.run_id)
-    namespace.wait("delete", f"configmap/{plan.run_id}")
-
-
-def test_the_configmap_of_an_earlier_job_of_the_name_is_not_relied_on(
-    port: Port, namespace: Namespace
-) -> None:
-    """The cluster deletes it some time after the job; as long as the other job lives, not yet."""
-    earlier, plan = port.submit(following.plan("1x1"), None), following.plan("1x1")
-    config_map, _ = following.objects(plan)
-    owners = namespace.get("configmap", earlier.run_id)["metadata"]["ownerReferences"]
-    config_map["metadata"]["ownerReferences"] = owners
-    namespace.create(config_map)
-    port.submit(plan, None)
-    (owner,) = namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
-    assert owner["uid"] == namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"]
-
-
 def test_two_who_submit_one_run_at_once_make_one_job(user: Path, namespace: Namespace) -> None:
     plan, start = following.plan("1x1"), threading.Barrier(2)
     wanted = following.objects(plan)
@@ -179,7 +157,6 @@ def test_two_who_submit_one_run_at_once_make_one_job(user: Path, namespace: Name
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(submit, range(2))) == [Phase.SUCCEEDED] * 2
     assert len(namespace.get("pytorchjobs")) == 1
-    assert namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
 
 
 def test_a_run_of_the_name_with_another_plan_is_not_joined(port: Port, user: Path) -> None:
@@ -204,17 +181,6 @@ def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(
         port.submit(plan)
     port.cluster.remove(plan.run_id)
     assert namespace.get("pytorchjob", plan.run_id)
-
-
-def test_what_was_created_for_a_job_that_is_refused_is_taken_back(
-    port: Port, namespace: Namespace
-) -> None:
-    plan = following.plan("1x1")
-    config_map, job = following.objects(plan)
-    job["spec"]["nprocPerNodes"] = "8"
-    with pytest.raises(UsageError, match=r'unknown field "spec.nprocPerNodes"'):
-        port.cluster.create(plan, [config_map, job], following.FOLDER)
-    assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
 
 
 def test_a_job_whose_creation_was_not_answered_is_not_made_twice(
@@ -242,10 +208,9 @@ def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
         asked = port.cluster.api.sender.requests
         with own_cluster.without("kube-apiserver"):
             creating = pool.submit(port.submit, plan)
-            following.until(lambda: asked["create configmaps"] > 1)
+            following.until(lambda: asked["get configmaps"] > 1)
         creating.result()
     assert namespace.get("pytorchjob", plan.run_id)
-    assert namespace.get("configmap", plan.run_id)["metadata"]["ownerReferences"]
 
 
 # -- ending -----------------------------------------------------------------------------------
@@ -370,15 +335,7 @@ def test_deleting_is_idempotent(port: Port, namespace: Namespace) -> None:
     namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 
-def test_a_configmap_that_no_job_owns_is_deleted_too(port: Port, namespace: Namespace) -> None:
-    plan = following.plan("1x1")
-    config_map, _ = following.objects(plan)
-    namespace.create(config_map)
-    port.cluster.remove(plan.run_id)
-    assert plan.run_id not in namespace.kubectl("get", "configmaps", "--output=name")
-
-
-def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone_with_all_it_needs(
+def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone(
     port: Port, namespace: Namespace
 ) -> None:
     plan = port.submit(following.plan("2x1"), None)
@@ -388,7 +345,6 @@ def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone_with_all_it_
     assert port.end_of(plan).phase is Phase.SUCCEEDED
     port.cluster.remove(plan.run_id)
     namespace.get("pytorchjob", plan.run_id)
-    namespace.get("configmap", plan.run_id)
 
 
 def test_a_job_that_is_let_go_goes_on_unreported(

@@ -132,7 +132,6 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     training.check_succeeded()
     assert "Attempt 2 of 4: worker-0 ran out of its memory" in submit.err
     until(lambda: "killed" not in shell.on_cluster(), "the end of the job")
-    until(lambda: "killed" not in shell.on_cluster("configmaps"), "the end of its ConfigMap")
     (listed,) = [run for run in shell.json("list") if run["run_id"] == "killed"]
     assert listed["restarts"] == 1
     assert "RESTARTS" in shell.run("list").out

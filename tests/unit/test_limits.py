@@ -26,7 +26,7 @@ def limits() -> list[Limit]:
     return [
         Limit(str(path.relative_to(ROOT)), *found)
         for path in paths
-        if "trainers" not in path.parts
+        if "trainers" not in path.relative_to(ROOT).parts
         for found in of_module(ast.parse(path.read_text()).body)
     ]
 

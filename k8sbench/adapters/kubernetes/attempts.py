@@ -22,7 +22,6 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
-    labels_of,
     name_of,
 )
 
@@ -57,7 +56,6 @@ def clear(
                 _delete(api, kind, job, user)
             pods = _pods(api, run_id)
             if found is None and not pods:
-                _delete_config_map(api, run_id, attempt)
                 return waits
             if time.monotonic() >= until or is_over():
                 _raise_left(found and found[1], pods, api.place.namespace, run_id)
@@ -78,18 +76,6 @@ def _delete(api: Api, kind: str, job: KubeObject, user: User | None) -> None:
 def _pods(api: Api, run_id: str) -> list[KubeObject]:
     path = kinds.path("Pod", api.place.namespace)
     return api.list(path, labels=f"{RUN_LABEL}={run_id}")[0]
-
-
-def _delete_config_map(api: Api, run_id: str, attempt: int) -> None:
-    """Delete the trainers' sources of the earlier job, before the cluster does at any moment."""
-    path = kinds.path("ConfigMap", api.place.namespace, run_id)
-    found = api.find(path)
-    if (
-        found is not None
-        and labels_of(found).get(RUN_LABEL) == run_id
-        and attempt_of(found) < attempt
-    ):
-        api.delete(path, uid=found["metadata"]["uid"])
 
 
 def _raise_left(

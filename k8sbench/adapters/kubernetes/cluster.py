@@ -35,6 +35,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import order
 from k8sbench.adapters.kubernetes.logs.streams import LIMIT, Failing, LogStreams
+from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
@@ -58,6 +59,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.render.trainer_sources import mounted_by
 
 END_SECONDS = 60.0
 """Longest wait for replicas that run on when their job has ended: they have done the same steps,
@@ -103,6 +105,7 @@ class KubernetesCluster:
         stamp_s: float = STAMP_SECONDS,
         user: ownership.User | None = None,
         waits: bool = False,
+        verified: Path | None = None,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
@@ -158,6 +161,8 @@ class KubernetesCluster:
         self._cancelling = Cancelling(api, self._queue.put, user, keep=keep)
         self._stamp_s, self._stamp_at = stamp_s, time.monotonic() + stamp_s
         """Between two stamps on jobs that have ended; when the next is due, monotonic seconds."""
+        self._trainers = Trainers(api, verified)
+        self._awaited = Awaited(self._trainers, self._start)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
 
@@ -189,8 +194,10 @@ class KubernetesCluster:
         self._has_new = True
         try:
             waits = self._waits or plan.run_id in self._waiting
-            owned = ownership.owned(manifests, self._user, self.api.time(), waits=waits)
-            created = creating.create(self.api, plan, owned, self._patience())
+            *_, job = ownership.owned(manifests, self._user, self.api.time(), waits=waits)
+            name = mounted_by(job)
+            provide = None if name is None else partial(self._trainers.provide, name)
+            created = creating.create(self.api, plan, job, self._patience(), provide)
         except BaseException:
             self._drop(plan.run_id)
             raise
@@ -456,6 +463,7 @@ class KubernetesCluster:
         self._extra.start(followed, snapshot, cluster_now)
         self._extra.complete(snapshot, run_id)
         reading, replicas = followed.read(cluster_now, snapshot)
+        reading = self._awaited.see(run_id, reading)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
             return []  # without the job or its pods it would seem to go back to its creation
@@ -558,6 +566,7 @@ class KubernetesCluster:
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._extra.forget(run_id)
+        self._awaited.forget(run_id)
 
     def _notes(self) -> list[JobEvent]:
         """Report once that a watch fails, and once that all work again."""

@@ -1,15 +1,14 @@
-"""Creates a run's objects exactly once, also if other processes try or connections break.
+"""Creates a run's job exactly once, also if other processes try or connections break.
 
-The ConfigMap of the trainers comes first, so that no pod waits for it; then the job, which from
-then on owns the ConfigMap, so that they are deleted together. The job has the run's name, so the
-API server guarantees that there is only one.
+The trainers come first, so that no pod waits for them. The job has the run's name, so the API
+server guarantees that there is only one.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,9 +19,8 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.model import creation, times
-from k8sbench.model.errors import BenchError, CreationUnknown, EarlierAttempt, NoRoom, UsageError
+from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, PLAN_ANNOTATION
-from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of, labels_of
 from k8sbench.model.plan import RunPlan
 
@@ -43,8 +41,6 @@ NOT_THE_JOB = frozenset(
 """Fields of a plan that do not reach the job but for its annotation: where the benchmark's file
 lies and how it is written, explanations, for how long and how often a store follows it, and what is
 known of the model, of which later versions know more."""
-_Object = tuple[KubeObject, bool]
-"""An object that exists now, and whether it existed before."""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,22 +60,25 @@ class Created(NamedTuple):
     job: KubeObject
     existed: bool
     """Whether it existed before."""
-    owns_config_map: bool
 
 
 def create(
-    api: Api, plan: RunPlan, manifests: Sequence[Mapping[str, Any]], patience: Patience
+    api: Api,
+    plan: RunPlan,
+    manifest: Mapping[str, Any],
+    patience: Patience,
+    provide: Callable[[], None] | None = None,
 ) -> Created:
-    """Create the job and what it mounts, or find them.
+    """Create the job, or find it; ``provide`` has what it mounts exist, or raises.
 
     Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
-    certainly no job of ours, and nothing that was created for it is left.
+    certainly no job of ours.
     """
-    return _Creation(api, plan, patience).create(manifests)
+    return _Creation(api, plan, patience).create(manifest, provide)
 
 
 class _Creation:
-    """The creation of one run's objects."""
+    """The creation of one run's job."""
 
     def __init__(self, api: Api, plan: RunPlan, patience: Patience) -> None:
         self._api, self._plan, self._patience = api, plan, patience
@@ -87,36 +86,17 @@ class _Creation:
         self._trouble = "no answer yet"
         """Why it is not created yet."""
 
-    def create(self, manifests: Sequence[Mapping[str, Any]]) -> Created:
-        """Create the objects, the job last."""
-        *others, job = manifests
-        found: list[_Object] = []
+    def create(self, manifest: Mapping[str, Any], provide: Callable[[], None] | None) -> Created:
+        """Create the job when what it mounts exists."""
         alarm = threading.Timer(NOTE_SECONDS, self._tell)
         alarm.daemon = True
         alarm.start()
         try:
-            found += map(self._create, others)
-            created, existed = self._create(job)
-        except CreationUnknown:
-            raise  # the job may be there, and mount them
-        except BenchError as error:
-            self._take_back(others, found, error)
-            raise
+            if provide is not None:
+                self._provide(provide)
+            return self._create(manifest)
         finally:
             alarm.cancel()
-        owner = {
-            "apiVersion": job["apiVersion"],
-            "kind": job["kind"],
-            "name": created["metadata"]["name"],
-            "uid": created["metadata"]["uid"],
-        }
-        try:
-            for manifest, (other, _) in zip(others, found, strict=True):
-                self._set_owner(manifest, other, owner)
-        except (ApiFault, BenchError):
-            # The job runs all the same; what it does not own is looked for when it is removed.
-            return Created(created, existed, owns_config_map=False)
-        return Created(created, existed, owns_config_map=True)
 
     def _tell(self) -> None:
         self._patience.note(
@@ -124,29 +104,29 @@ class _Creation:
             f" to {times.duration(self._patience.seconds)}."
         )
 
-    def _set_owner(
-        self, manifest: Mapping[str, Any], found: KubeObject, owner: Mapping[str, str]
-    ) -> None:
-        owners = found["metadata"].get("ownerReferences") or ()
-        if any(one["uid"] == owner["uid"] for one in owners):
-            return
-        metadata = {"ownerReferences": [owner]}
-        path = _path(self._api, manifest)
-        if owners:
-            # It belongs to an earlier job of the name, and the cluster may delete it at any moment.
-            self._api.delete(path, uid=found["metadata"]["uid"])
-            self._create({**manifest, "metadata": {**manifest["metadata"], **metadata}})
-            return
-        self._api.patch(path, {"metadata": metadata})
+    def _provide(self, provide: Callable[[], None]) -> None:
+        """Have what the job mounts exist; what is there already stays as it is."""
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                provide()
+            except ApiFault as fault:
+                if self._is_over() or not fault.passes:
+                    raise self._explained(fault, "ConfigMap with the trainers") from fault
+                self._trouble = fault.message
+            else:
+                return
+            self._pause(attempts)
 
-    def _create(self, manifest: Mapping[str, Any]) -> _Object:
-        """Create one object, or find that it is ours already."""
+    def _create(self, manifest: Mapping[str, Any]) -> Created:
+        """Create the job, or find that it is ours already."""
         api, path = self._api, kinds.path(manifest["kind"], self._api.place.namespace)
         attempts, is_unsure = 0, False
         while True:
             attempts += 1
             try:
-                return api.create(path, manifest), False
+                return Created(api.create(path, manifest), existed=False)
             except ApiFault as fault:
                 wrong = fault
             exists = wrong.reason == "AlreadyExists"
@@ -157,7 +137,7 @@ class _Creation:
                 # why a quota refuses the next.
                 found, unread = self._find(manifest)
                 if found is not None:
-                    return found, exists and attempts == 1
+                    return Created(found, existed=exists and attempts == 1)
                 if unread is not None:
                     wrong, is_unsure = unread, is_unsure or unread.passes
                     is_last = is_last or not unread.passes
@@ -166,9 +146,12 @@ class _Creation:
                 why = f"the API server gave no clear answer within {seconds} ({wrong.message})."
                 raise creation.unknown_error(self._plan.run_id, why) from wrong
             if is_last:
-                raise self._explained(wrong, manifest)
+                raise self._explained(wrong, f"{manifest['kind']} {manifest['metadata']['name']}")
             self._trouble = wrong.message
-            api.pause(min(0.2 * 2.0**attempts, 5.0))
+            self._pause(attempts)
+
+    def _pause(self, attempts: int) -> None:
+        self._api.pause(min(0.2 * 2.0**attempts, 5.0))
 
     def _is_over(self) -> bool:
         waited_s = time.monotonic() - self._began
@@ -183,8 +166,7 @@ class _Creation:
         _check_ours(self._plan, manifest, found)
         return found, None
 
-    def _explained(self, fault: ApiFault, manifest: Mapping[str, Any]) -> BenchError:
-        name = f"{manifest['kind']} {manifest['metadata']['name']}"
+    def _explained(self, fault: ApiFault, name: str) -> BenchError:
         error = self._api.explained(fault, f"{name} be created")
         if error.cause_id != "quota-exceeded":
             return error
@@ -194,24 +176,6 @@ class _Creation:
         error = kind(quota.sentence, quota.action or "")
         error.cause_id, error.__cause__ = quota.id, fault
         return error
-
-    def _take_back(
-        self, others: Sequence[Mapping[str, Any]], found: Sequence[_Object], error: BenchError
-    ) -> None:
-        """Delete what was created for a job that there is not."""
-        for manifest, (other, _) in zip(others, found, strict=False):
-            metadata = other["metadata"]
-            if metadata.get("ownerReferences"):
-                continue  # an earlier job's, which goes with it
-            try:
-                self._api.delete(_path(self._api, manifest), uid=metadata["uid"])
-            except ApiFault as fault:
-                if fault.passes:
-                    raise creation.unknown_error(
-                        self._plan.run_id,
-                        f"{error.message} Its {manifest['kind']} could not be deleted"
-                        f" ({fault.message}).",
-                    ) from error
 
 
 def _may_have_acted(fault: ApiFault) -> bool:
@@ -245,8 +209,6 @@ def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -
             f"The {kind} {name} of an earlier run of this name is being deleted.",
             "Wait for its end, or choose another --run-id.",
         )
-    if kind not in KINDS:
-        return
     nonces = [annotations_of(one).get(NONCE_ANNOTATION) for one in (manifest, found)]
     if None not in nonces and nonces[0] != nonces[1]:
         raise UsageError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.sending import READ_SECONDS
+from k8sbench.adapters.kubernetes.trainer_sources import Trainers
 from k8sbench.diagnose.job import admission, scheduling, starting
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, message_of
 from k8sbench.model.errors import JobFailed, TimedOut, UsageError
@@ -18,6 +19,7 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject, conditions, is_true, labels_of, name_of
 from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.render.data_job import CONTAINER, LABEL
+from k8sbench.render.trainer_sources import mounted_by
 
 Tell = Callable[[str], None]
 _REFUSED = "Error creating: "
@@ -34,27 +36,17 @@ class _Facts(Facts, frozen=True, kw_only=True):
         return names if replica is None else names | replica.names
 
 
-def start(api: Api, manifests: Sequence[Mapping[str, Any]]) -> tuple[KubeObject, bool]:
-    """Create a ConfigMap and its Job, or join the Job of its name; returns whether it is new.
+def start(api: Api, job: Mapping[str, Any]) -> tuple[KubeObject, bool]:
+    """Create a Job, or join the Job of its name; returns whether it is new.
 
     Raises :class:`UsageError` where an object of the name is not ours.
     """
-    sources, job = manifests
     try:
-        program, is_new_program = _created(api, sources)
-        try:
-            standing, is_new = _created(api, job)
-        except (ApiFault, UsageError):
-            if is_new_program:
-                _delete(api, _path(api, sources), program)
-            raise
-        # From an earlier Job of the name, too, with which the cluster would delete it.
-        owner = {key: standing["metadata"][key] for key in ("name", "uid")}
-        owner |= {key: job[key] for key in ("apiVersion", "kind")}
-        api.patch(_path(api, sources), {"metadata": {"ownerReferences": [owner]}})
+        if (trainers := mounted_by(job)) is not None:
+            Trainers(api).provide(trainers)
+        return _created(api, job)
     except ApiFault as fault:
         raise api.explained(fault, f"Job {name_of(job)} be created") from fault
-    return standing, is_new
 
 
 def _path(api: Api, named: Mapping[str, Any]) -> str:

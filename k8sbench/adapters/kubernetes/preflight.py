@@ -16,7 +16,7 @@ import msgspec
 import yaml
 
 from k8sbench.adapters.files import image_table, templates
-from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
@@ -107,6 +107,9 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
         try:
             api.create(kinds.path(kind, api.place.namespace), manifest, dry_run=True)
         except ApiFault as fault:
+            if kind == "ConfigMap" and fault.reason == "AlreadyExists":
+                trainer_sources.check(api, name)
+                continue
             raise api.explained(fault, f"{kind} {name} be created") from fault
     request = request_of(plan, api.place.namespace)
     jobs = {manifest["kind"]: manifest for manifest in objects if manifest["kind"] in KINDS}

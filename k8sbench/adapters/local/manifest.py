@@ -86,7 +86,9 @@ def read(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
         for mount in mounts:
             if mount.kind == "files":
                 source = volumes[mount.volume]["configMap"]
-                data = configs[source["name"]]
+                data = configs.get(source["name"])
+                if data is None:
+                    raise _refused("Its trainers are not those of this k8sbench.")
                 files[mount.volume] = {
                     item["path"]: data[item["key"]].encode() for item in source["items"]
                 }

@@ -1,4 +1,4 @@
-"""``k8sbench delete``: take a run's job, pods and ConfigMap off the cluster."""
+"""``k8sbench delete``: take a run's job and its pods off the cluster."""
 
 from __future__ import annotations
 

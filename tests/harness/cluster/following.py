@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from k8sbench.adapters.files import trainer_sources
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.model.phase import Phase, Transition
@@ -16,6 +17,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
+from k8sbench.render import manifests
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.unit.render import plans
 
@@ -31,17 +33,19 @@ POOL = NodePool(
     shm="64Mi",
 )
 FOLDER = Path("unused")
+TRAINERS = trainer_sources.read()
 
 
 def plan(case: str = "2x1", **changes: Any) -> RunPlan:
     """Make a plan for the fake nodes, under a run id of its own."""
     name = f"run-{secrets.token_hex(4)}"
-    return plans.plan(case, **{"run_id": name, "set_name": name, "pool": POOL, **changes})
+    own = {"run_id": name, "set_name": name, "pool": POOL, "trainers_digest": TRAINERS.digest}
+    return plans.plan(case, **{**own, **changes})
 
 
 def objects(a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> list[dict[str, Any]]:
     """Render a plan; its fake pods run for a time, or do what they are asked."""
-    found = list(plans.rendered(a_plan))
+    found = list(manifests(a_plan, templates=plans.ready(), trainers=TRAINERS))
     reported = dict(reported) if run_for is None else {RUN_FOR: run_for, **reported}
     for key in ("pytorchReplicaSpecs", "paddleReplicaSpecs"):
         for replica in found[-1]["spec"].get(key, {}).values():

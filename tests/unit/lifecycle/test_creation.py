@@ -202,7 +202,7 @@ def test_a_job_that_may_still_come_is_not_given_up(store: Store, killed: bool) -
     cluster = FakeCluster(GONE, outlives=True)
     last = collected(store, cluster, now=NOW + SETTLE_SECONDS + 1.0)
     if killed:
-        assert cluster.removed == ["mine"]  # its ConfigMap may be there
+        assert cluster.removed == ["mine"]  # it may have come late
     else:
         last = again
     (run,) = last.closed

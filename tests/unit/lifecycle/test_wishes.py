@@ -352,7 +352,6 @@ def test_a_kill_between_the_end_and_its_measuring_leaves_both(store: Store, run:
 
 
 def test_a_job_that_was_never_created_leaves_nothing(store: Store, run: Run) -> None:
-    # Killed between the ConfigMap and the job: the one that is left goes with the deletion.
     with pytest.raises(Killed):
         collect(store, KilledWhenDeleting(GONE, outlives=True))
     again = FakeCluster(outlives=True)

@@ -24,8 +24,9 @@ def test_job_and_pods_bear_the_number_and_nothing_else_is_changed(framework: str
     first = plans.rendered(plans.plan("4x8", framework=framework))
     second = numbered(first, 2)
     assert [attempt_of(one) for one in first] == [1] * len(first)
+    assert second[0] == first[0]  # the trainers are of no run
     templates = [one["template"] for one in plans.replicas(dict(second[-1])).values()]
-    for one in (*second, *templates):
+    for one in (second[-1], *templates):
         assert labels_of(one)[ATTEMPT] == annotations_of(one)[ATTEMPT] == "2"
     assert [without_number(one) for one in second] == [without_number(dict(one)) for one in first]
     assert numbered(second, 3)[-1]["metadata"]["labels"][ATTEMPT] == "3"

@@ -40,7 +40,7 @@ def text() -> str:
     return to_yaml(manifests(plan(), templates=templates.load(), trainers=SOURCES))
 
 
-ALL = {"trainers.yaml.j2", "job.yaml.j2", "pod.yaml.j2"}
+ALL = {"job.yaml.j2", "pod.yaml.j2"}
 
 
 def test_the_next_process_compiles_nothing_and_renders_the_same(

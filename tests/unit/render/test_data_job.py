@@ -39,12 +39,12 @@ JOB = DataJob(
 SOURCES = TrainerSources.of({"k8sbench/trainers/prepare_data.py": "pass\n"})
 
 
-def rendered(job: DataJob = JOB) -> list[dict[str, Any]]:
-    return list(data_job.manifests(job, templates=templates.load(), trainers=SOURCES))
+def rendered(job: DataJob = JOB) -> dict[str, Any]:
+    return data_job.manifest(job, templates=templates.load(), trainers=SOURCES)
 
 
 def pod(job: DataJob = JOB) -> dict[str, Any]:
-    found: dict[str, Any] = rendered(job)[1]["spec"]["template"]["spec"]
+    found: dict[str, Any] = rendered(job)["spec"]["template"]["spec"]
     return found
 
 
@@ -53,7 +53,7 @@ def changed(**fields: Any) -> DataJob:
 
 
 def test_the_job_is_its_golden() -> None:
-    holds(ROOT / "tests/unit/data/golden/data-prepare.yaml", to_yaml(rendered()))
+    holds(ROOT / "tests/unit/data/golden/data-prepare.yaml", to_yaml([rendered()]))
 
 
 @pytest.mark.parametrize(

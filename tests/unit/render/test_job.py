@@ -11,7 +11,7 @@ from k8sbench.model import identity
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import manifests, to_yaml
-from k8sbench.render.trainer_sources import TrainerSources
+from k8sbench.render.trainer_sources import TrainerSources, mounted_by
 from tests.unit.render.plans import (
     PROGRAMS,
     SOURCES,
@@ -88,11 +88,11 @@ def test_a_gang_needs_all_its_replicas(framework: str) -> None:
 
 def test_everything_of_a_run_bears_its_labels() -> None:
     wanted = plan()
-    config, found = rendered(wanted)
+    found = job(wanted)
     labels = identity.labels(wanted)
-    assert config["metadata"]["labels"] == found["metadata"]["labels"] == labels
+    assert found["metadata"]["labels"] == labels
     assert labels.items() <= pod(wanted)["metadata"]["labels"].items()
-    assert config["metadata"]["name"] == found["metadata"]["name"] == wanted.run_id
+    assert found["metadata"]["name"] == wanted.run_id
 
 
 def test_the_job_carries_the_whole_plan(everything: list[tuple[RunPlan, Objects]]) -> None:
@@ -126,9 +126,11 @@ def test_the_config_map_shows_the_sources_as_a_package(
             continue
         config, found = objects
         assert config["immutable"] is True
-        assert config["metadata"]["annotations"] == {"k8sbench.io/trainers-digest": SOURCES.digest}
+        assert config["metadata"]["name"] == f"k8sbench-trainers-{SOURCES.digest}"
+        assert mounted_by(found) == config["metadata"]["name"]
         for replica in replicas(found).values():
             volume = by_name(replica["template"]["spec"]["volumes"])["trainers"]["configMap"]
+            assert mounted_by(replica["template"]) == volume["name"]
             assert volume["name"] == config["metadata"]["name"]
             shown = {item["path"]: config["data"][item["key"]] for item in volume["items"]}
             assert shown == SOURCES.files
@@ -147,12 +149,6 @@ def test_an_image_that_has_its_program_gets_nothing_mounted(program: str) -> Non
 def test_a_plan_made_with_other_trainers_is_refused() -> None:
     with pytest.raises(UsageError, match="other trainers"):
         rendered(plan(trainers_digest="0" * 64))
-
-
-def test_sources_that_were_forgotten_are_our_error() -> None:
-    with pytest.raises(BenchError, match="no sources") as error:
-        manifests(plan(), templates=ready(), trainers=None)
-    assert error.value.exit_code == 1
 
 
 @pytest.mark.parametrize("over", [0, 1])

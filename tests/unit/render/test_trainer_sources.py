@@ -8,18 +8,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.adapters.files import templates, trainer_sources
 from k8sbench.model.errors import BenchError
-from k8sbench.render import manifests
-from k8sbench.render.job import config_key
-from k8sbench.render.trainer_sources import TrainerSources
+from k8sbench.render.trainer_sources import (
+    TrainerSources,
+    config_key,
+    config_map,
+    difference,
+)
 from tests.tiers import ROOT
-from tests.unit.render.plans import plan, ready
 
 
 def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> None:
@@ -30,6 +34,7 @@ def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> N
         if "__pycache__" not in path.parts
     }
     assert set(found) == there | {"k8sbench/__init__.py"}
+    assert found.pop("k8sbench/__init__.py") == ""  # a version alone changes no trainer
     for path, text in found.items():
         assert text == (ROOT / path).read_text(encoding="utf-8")
 
@@ -39,53 +44,64 @@ def test_the_sources_are_in_the_order_of_their_paths() -> None:
     assert found == sorted(found)
 
 
-def test_the_sources_fit_a_config_map_with_room_to_grow() -> None:
-    sources = trainer_sources.read()
-    assert sum(len(text.encode()) for text in sources.files.values()) < 2**20 * 0.75
-    wanted = plan(trainers_digest=sources.digest)
-    config, _ = manifests(wanted, templates=ready(), trainers=sources)
-    assert config["metadata"]["annotations"]["k8sbench.io/trainers-digest"] == sources.digest
-    carried = sum(len(text.encode()) for text in config["data"].values())
-    assert carried < 2**20 / 4
+def test_the_config_map_of_all_sources_takes_less_than_700_kb() -> None:
+    made = config_map(trainer_sources.read())
+    assert len(msgspec.json.encode(made)) < 700_000
+
+
+def test_every_module_that_a_trainer_imports_is_among_the_sources() -> None:
+    files = trainer_sources.read().files
+    for text in files.values():
+        for module in imports(text):
+            assert {f"{module}.py", f"{module}/__init__.py"} & files.keys(), module
 
 
 def imports(text: str) -> Iterator[str]:
-    """Every module of ours that a text imports, and what may be a module of it."""
+    """Yield the path, without its ending, of every module of ours that a text imports."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("k8sbench"):
+            yield str(node.module).replace(".", "/")
         elif isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (
+                alias.name.replace(".", "/")
+                for alias in node.names
+                if alias.name.startswith("k8sbench")
+            )
+
+
+def test_a_config_map_is_known_by_its_content() -> None:
+    sources = TrainerSources.of({"k8sbench/__init__.py": "", "k8sbench/trainers/a.py": "1"})
+    made = config_map(sources)
+    assert made["metadata"]["name"] == f"k8sbench-trainers-{sources.digest}"
+    assert made["immutable"] is True
+    assert difference(made) is None
+    # What the API server and others add says nothing of what it is.
+    metadata = {**made["metadata"], "uid": "u", "annotations": {"team": "a"}}
+    metadata["labels"] = {**metadata["labels"], "team": "a"}
+    assert difference({**made, "metadata": metadata}) is None
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("changed", "why"),
     [
-        ("python3", "-m", "k8sbench.trainers.resnet50", "--amp"),
-        ("torchrun", "-m", "k8sbench.trainers.deeplabv3p_pytorch"),
-        ("python3", "/t/k8sbench/trainers/paddle_launch.py", "/t/k8sbench/trainers/arcface.py"),
+        ({"immutable": False}, "immutable"),
+        ({"immutable": None}, "immutable"),
+        ({"data": {"k8sbench.__init__.py": "", "k8sbench.trainers.a.py": "2"}}, "data"),
+        ({"data": {"k8sbench.trainers.a.py": "1"}}, "data"),
+        ({"data": None}, "data"),
+        ({"data": {"other": "1"}}, "data"),
     ],
 )
-def test_a_job_carries_the_programs_of_its_command_and_all_that_they_import(
-    command: tuple[str, ...],
-) -> None:
-    everything = trainer_sources.read()
-    found = everything.of_command(command)
-    programs = [path for path in found.files if path.count("/") == 2 and "__init__" not in path]
-    assert len(programs) == sum("k8sbench" in word for word in command)
-    ours = {path.removesuffix(".py").replace("/", "."): path for path in everything.files}
-    wanted = {ours[name] for text in found.files.values() for name in imports(text) if name in ours}
-    assert wanted <= set(found.files)
-    folders = {path.rpartition("/")[0] for path in found.files}
-    assert {f"{folder}/__init__.py" for folder in folders} <= set(found.files)
-    assert found.digest == everything.digest
-    assert len(found.files) < len(everything.files)
+def test_other_content_under_the_name_is_seen(changed: dict[str, Any], why: str) -> None:
+    sources = TrainerSources.of({"k8sbench/__init__.py": "", "k8sbench/trainers/a.py": "1"})
+    assert why in (difference({**config_map(sources), **changed}) or "")
 
 
-def test_a_command_that_names_no_program_carries_all() -> None:
-    everything = trainer_sources.read()
-    assert everything.of_command(("bash", "-c", "true")).files == everything.files
+def test_a_config_map_without_our_labels_is_somebody_else_s() -> None:
+    made = config_map(TrainerSources.of({"k8sbench/trainers/a.py": "1"}))
+    for labels in ({}, None, {**made["metadata"]["labels"], "k8sbench.io/shared": "other"}):
+        metadata = {**made["metadata"], "labels": labels}
+        assert "labels" in (difference({**made, "metadata": metadata}) or "")
 
 
 def test_the_sources_are_a_package_that_python_reads_from_a_bare_folder(tmp_path: Path) -> None:

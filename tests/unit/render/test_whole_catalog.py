@@ -118,7 +118,7 @@ def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> No
     variants = {(v.framework, v.name): v for v in catalog.find(name).spec.variants}
     for wanted in every_plan(name):
         variant = variants[wanted.framework, wanted.variant]
-        (job,) = manifests(wanted, templates=plans.ready(), trainers=None)
+        (job,) = manifests(wanted, templates=plans.ready(), trainers=sources())
         for replica in plans.replicas(job).values():
             (container,) = replica["template"]["spec"]["containers"]
             assert container["image"] == IMAGE

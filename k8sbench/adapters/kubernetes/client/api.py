@@ -83,10 +83,13 @@ class Api:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
         return self._object(Request("get", path, query), retry_s)
 
-    def find(self, path: str) -> KubeObject | None:
-        """Return an object, None where there is none; raises :class:`ApiFault`."""
+    def find(self, path: str, *, brief: bool = False) -> KubeObject | None:
+        """Return an object, or with ``brief`` its metadata; None where there is none.
+
+        Raises :class:`ApiFault`.
+        """
         try:
-            return self.get(path)
+            return _with_metadata(self._ask(Request("get", path, brief=brief), RETRY_SECONDS))
         except ApiFault as fault:
             if fault.status == 404:
                 return None
@@ -163,11 +166,7 @@ class Api:
         query = _query(
             fieldManager=FIELD_MANAGER, fieldValidation="Strict", dryRun="All" if dry_run else ""
         )
-        answer = self._ask(Request("create", path, query, body), retry_s)
-        created = _decoded(answer)
-        if "kind" not in created or not isinstance(created.get("metadata"), dict):
-            raise _not_kubernetes(answer)
-        return created
+        return _with_metadata(self._ask(Request("create", path, query, body), retry_s))
 
     def patch(
         self, path: str, body: Mapping[str, Any], *, retry_s: float = RETRY_SECONDS
@@ -330,6 +329,13 @@ def _decoded(answer: bytes) -> KubeObject:
     except msgspec.DecodeError as error:
         raise _not_kubernetes(answer) from error
     if not isinstance(decoded, dict):
+        raise _not_kubernetes(answer)
+    return decoded
+
+
+def _with_metadata(answer: bytes) -> KubeObject:
+    decoded = _decoded(answer)
+    if "kind" not in decoded or not isinstance(decoded.get("metadata"), dict):
         raise _not_kubernetes(answer)
     return decoded
 

@@ -45,8 +45,6 @@ SAME_TIME_SECONDS = 5.0
 """Clocks that differ by less count as equal: answers carry whole seconds, and take some time."""
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """Verb of the access rules → HTTP method; of all others it is GET."""
-_BRIEF = frozenset({"create configmaps", "patch configmaps"})
-"""Requests of whose answers the metadata are enough: the trainers' sources need not come back."""
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
@@ -60,6 +58,8 @@ class Request(NamedTuple):
     body: Mapping[str, Any] | None = None
     begin: int = 0
     """The byte of the answer that is wanted first."""
+    brief: bool = False
+    """Whether an object's metadata are enough."""
 
 
 class Sender:
@@ -143,13 +143,13 @@ class Sender:
     def _send_once(
         self, request: Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
-        verb, path, query, body, begin = request
+        verb, path, query, body, begin, brief = request
         what = f"{verb} {kinds.resource(path)}"
         headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
         for name, value in secrets.impersonation:
             headers.add(name, value)
         if not path.endswith("/log"):
-            headers["Accept"] = _METADATA if what in _BRIEF else "application/json"
+            headers["Accept"] = _METADATA if brief else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
             headers["Accept-Encoding"] = "gzip"
         if begin:

@@ -1,0 +1,288 @@
+"""Trainers travel once: one ConfigMap of a namespace and a version, for all runs."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.trainer_pruning import LAST_USED, prune
+from k8sbench.model.errors import UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
+from k8sbench.ports import Manifest
+from k8sbench.render.trainer_sources import CONFIG_MAP, TrainerSources, config_map
+from tests.harness.cluster import fault_proxy, following, nodes
+from tests.harness.cluster.following import TRAINERS, Port
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.shell import CASE, Shell
+from tests.unit.render import plans
+
+NAME = TRAINERS.config_map_name
+CONTENT = ("data", "immutable")
+
+
+@pytest.fixture
+def port(user: Path) -> Iterator[Port]:
+    with following.opened(user) as opened:
+        yield opened
+
+
+def trainers(namespace: Namespace) -> list[str]:
+    """The names of the ConfigMaps with trainers."""
+    found = namespace.kubectl("get", "configmaps", "--output=name").split()
+    prefix = f"configmap/{CONFIG_MAP}"
+    return [one.removeprefix("configmap/") for one in found if one.startswith(prefix)]
+
+
+# -- made once ----------------------------------------------------------------------------------
+
+
+def test_two_runs_share_one_and_the_second_costs_its_job_and_one_look_at_the_metadata(
+    user: Path, namespace: Namespace
+) -> None:
+    with fault_proxy.before(user) as (proxy, path), following.opened(path) as port:
+        port.submit(following.plan("1x1"), None)
+        before = len(proxy.requests())
+        port.submit(following.plan("2x1"), None)
+        first, second = proxy.requests()[:before], proxy.requests()[before:]
+    # Nobody follows them: what was asked for is asked for by the creations alone.
+    assert [request.method for request in first] == ["GET", "POST", "POST"]
+    assert [request.method for request in second] == ["GET", "POST"]
+    assert second[0].path.endswith(f"/configmaps/{NAME}")
+    assert "/pytorchjobs?" in second[1].path
+    assert trainers(namespace) == [NAME]
+    found = namespace.get("configmap", NAME)
+    assert {key: found[key] for key in CONTENT} == {
+        key: config_map(TRAINERS)[key] for key in CONTENT
+    }
+    assert "ownerReferences" not in found["metadata"]
+
+
+def test_a_store_that_has_verified_it_does_not_read_it_again(
+    user: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    namespace.create(config_map(TRAINERS))
+    for looks in (2, 1):  # at its metadata, and the first time at its content
+        with following.opened(user, verified=tmp_path / "verified") as port:
+            port.submit(following.plan("1x1"), None)
+            asked = port.cluster.api.sender.requests
+            assert (asked["get configmaps"], asked["create configmaps"]) == (looks, 0)
+    # Another one under the name is looked at.
+    namespace.kubectl("delete", "configmap", NAME)
+    namespace.create(config_map(TRAINERS))
+    with following.opened(user, verified=tmp_path / "verified") as port:
+        port.submit(following.plan("1x1"), None)
+        assert port.cluster.api.sender.requests["get configmaps"] == 2
+
+
+def test_it_stays_when_its_runs_are_over_and_deleted(port: Port, namespace: Namespace) -> None:
+    plan = port.submit(following.plan("1x1"))
+    port.end_of(plan)
+    port.cluster.remove(plan.run_id)
+    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
+    assert trainers(namespace) == [NAME]
+
+
+def test_it_is_made_though_the_answer_is_lost(user: Path, namespace: Namespace) -> None:
+    with (
+        fault_proxy.before(user) as (proxy, path),
+        following.opened(path) as port,
+        proxy.lose_answer("/configmaps", method="POST", times=1) as lost,
+    ):
+        plan = port.submit(following.plan("1x1"))
+        assert lost.hits == 1
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+    assert trainers(namespace) == [NAME]
+
+
+# -- never another's ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"data": {"k8sbench.trainers.resnet50.py": "import os"}}, "its data are not"),
+        ({"immutable": False}, "it is not immutable"),
+    ],
+)
+def test_other_content_under_its_name_is_an_error_and_stays(
+    port: Port, namespace: Namespace, changed: dict[str, Any], why: str
+) -> None:
+    namespace.create({**config_map(TRAINERS), **changed})
+    before = namespace.get("configmap", NAME)
+    plan = following.plan("1x1")
+    with pytest.raises(UsageError, match=why) as raised:
+        port.submit(plan)
+    assert raised.value.exit_code == 2
+    assert NAME in raised.value.message
+    assert f"kubectl -n {namespace.name} delete configmap {NAME}" in (raised.value.action or "")
+    assert namespace.get("configmap", NAME) == before
+    assert namespace.get("pytorchjobs") == []
+
+
+def test_a_dry_run_on_the_server_takes_what_is_there_and_names_what_is_another_s(
+    own_shell: Shell,
+) -> None:
+    dry_run = ("submit", *CASE, "--dry-run=server")
+    own_shell.run(*dry_run)
+    assert trainers(own_shell.namespace) == []
+    ours = config_map(TRAINERS)
+    own_shell.namespace.create(ours)
+    own_shell.run(*dry_run)
+    own_shell.namespace.kubectl("delete", "configmap", ours["metadata"]["name"])
+    own_shell.namespace.create({**ours, "data": {"a": "b"}})
+    refused = own_shell.run(*dry_run, code=2)
+    assert f"{ours['metadata']['name']} in namespace" in refused.err
+    assert "is not k8sbench's: its data are not the sources" in refused.err
+
+
+def test_what_render_prints_can_be_applied_beside_other_runs(own_shell: Shell) -> None:
+    for run_id in ("first", "second"):
+        printed = own_shell.run("render", *CASE, f"--run-id={run_id}").out
+        own_shell.namespace.kubectl("apply", "--server-side", "--filename=-", given=printed)
+    assert {"first", "second"} <= set(own_shell.on_cluster())
+    assert len(trainers(own_shell.namespace)) == 1
+
+
+# -- made again ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare_node(namespace: Namespace) -> Iterator[str]:
+    """A node that no kubelet answers for: its pods do not start."""
+    (node,) = nodes.fake_nodes(1)
+    name = f"bare-{namespace.name}"
+    node["metadata"] |= {"name": name, "annotations": {}}
+    node["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    namespace.cluster.create(node)
+    yield name
+    namespace.cluster.kubectl("delete", "node", name)
+
+
+def test_a_pod_that_waits_for_one_that_was_deleted_gets_it_again(
+    port: Port, namespace: Namespace, bare_node: str
+) -> None:
+    pool = msgspec.structs.replace(following.POOL, selector={"kubernetes.io/hostname": bare_node})
+    plan = port.submit(following.plan("1x1", pool=pool), None)
+    pod = f"{plan.run_id}-master-0"
+    namespace.until(lambda pod: "nodeName" in pod.get("spec", {}), f"pod/{pod}")
+    namespace.kubectl("delete", "configmap", NAME)
+    namespace.create(mount_failed(namespace.get("pod", pod)))
+    port.until(lambda _: trainers(namespace) == [NAME])
+    assert namespace.get("configmap", NAME)["data"] == config_map(TRAINERS)["data"]
+    (missing,) = [one for one in port.transitions(plan) if one.cause_id == "config-missing"]
+    assert not missing.unrecoverable
+
+
+def mount_failed(pod: dict[str, Any]) -> dict[str, Any]:
+    """What a kubelet says of a pod that waits for its trainers."""
+    at = "2026-01-01T00:00:00Z"
+    metadata = pod["metadata"]
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": metadata["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{metadata['name']}.1"},
+        "involvedObject": {**about, "name": metadata["name"], "uid": metadata["uid"]},
+        "reason": "FailedMount",
+        "type": "Warning",
+        "message": f'MountVolume.SetUp failed for volume "trainers" : configmap "{NAME}" not found',
+        "source": {"component": "kubelet"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+
+
+@pytest.fixture
+def older() -> tuple[RunPlan, Manifest]:
+    """A run of another version of the trainers, and its job as its folder has kept it."""
+    plan = following.plan("1x1", trainers_digest=plans.SOURCES.digest)
+    *_, job = plans.rendered(plan)
+    return plan, job
+
+
+def test_a_restart_uses_the_one_that_its_manifest_names(
+    port: Port, namespace: Namespace, older: tuple[RunPlan, Manifest]
+) -> None:
+    plan, job = older
+    namespace.create(config_map(plans.SOURCES))
+    port.cluster.create(plan, [config_map(TRAINERS), job], following.FOLDER)
+    created = namespace.get("pytorchjob", plan.run_id)["spec"]["pytorchReplicaSpecs"]["Master"]
+    (mounted,) = (
+        volume["configMap"]["name"]
+        for volume in created["template"]["spec"]["volumes"]
+        if "configMap" in volume
+    )
+    assert [mounted] == trainers(namespace) == [plans.SOURCES.config_map_name]
+
+
+def test_one_that_is_gone_and_that_this_version_does_not_have_is_an_error(
+    port: Port, namespace: Namespace, older: tuple[RunPlan, Manifest]
+) -> None:
+    plan, job = older
+    gone = f"{plans.SOURCES.config_map_name} in namespace {namespace.name} is gone"
+    with pytest.raises(UsageError, match=gone) as raised:
+        port.cluster.create(plan, [job], following.FOLDER)
+    assert "Submit the run anew" in (raised.value.action or "")
+    assert namespace.get("pytorchjobs") == []
+
+
+# -- pruned -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def admin(namespace: Namespace) -> Iterator[Api]:
+    config = str(namespace.cluster.kubeconfig)
+    with contextlib.closing(connect(kubeconfig=config, namespace=namespace.name)) as api:
+        yield api
+
+
+def noted(namespace: Namespace, name: str) -> str | None:
+    """When a ConfigMap was last seen in use."""
+    annotations = namespace.get("configmap", name)["metadata"].get("annotations") or {}
+    return annotations.get(LAST_USED)
+
+
+def last_used(namespace: Namespace, name: str, days_ago: int, admin: Api) -> None:
+    """Have it that nothing was seen to refer to a ConfigMap for so long."""
+    at = datetime.datetime.fromtimestamp(admin.time() - days_ago * 86400, datetime.UTC)
+    namespace.kubectl("annotate", "--overwrite", "configmap", name, f"{LAST_USED}={at.isoformat()}")
+
+
+def test_what_nothing_has_referred_to_for_a_month_is_pruned_and_nothing_else(
+    port: Port, namespace: Namespace, admin: Api
+) -> None:
+    older = config_map(TrainerSources.of({"k8sbench/trainers/old.py": "1"}))
+    newer = config_map(TrainerSources.of({"k8sbench/trainers/new.py": "1"}))
+    foreign = {"name": "theirs", "labels": older["metadata"]["labels"]}
+    namespace.create(older, newer, {**older, "metadata": foreign})
+    plan = port.submit(following.plan("1x1"), None)
+    assert prune(admin) == []  # of none is known when it was used
+    names = {one["metadata"]["name"] for one in (older, newer)}
+    assert all(noted(namespace, name) for name in (*names, NAME))
+    last_used(namespace, NAME, 40, admin)
+    last_used(namespace, older["metadata"]["name"], 40, admin)
+    last_used(namespace, newer["metadata"]["name"], 29, admin)
+    assert prune(admin) == [older["metadata"]["name"]]
+    assert set(trainers(namespace)) == {newer["metadata"]["name"], NAME}
+    assert namespace.get("configmap", "theirs")
+    # It is in use, and that is noted.
+    assert prune(admin) == []
+    kept = noted(namespace, NAME)
+    prune(admin)
+    assert noted(namespace, NAME) == kept  # once a day
+    # Until its job is gone, and the pods with it.
+    port.cluster.remove(plan.run_id)
+    namespace.wait("delete", f"pod/{plan.run_id}-master-0")
+    last_used(namespace, NAME, 40, admin)
+    assert prune(admin) == [NAME]
