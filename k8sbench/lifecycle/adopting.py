@@ -104,6 +104,8 @@ def take_what_is_left(
                 context.cluster.remove(run_id, force=True)
                 note(f"{run_id} is deleted from the cluster: its receipt was there for long.")
                 continue
+            if run_id not in known:
+                _ = job.plan  # one that cannot be read is named
             why = None if is_own else why_left(job)
             if adopts and why is not None and context.cluster.adopt(run_id, whose):
                 note(f"{run_id} is adopted: {why}.")

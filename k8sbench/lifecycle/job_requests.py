@@ -32,8 +32,8 @@ AGAIN_SECONDS = 2.0
 LONGEST_AGAIN = 30.0
 ASK_SECONDS = 15.0
 """Between two looks at what another store, which owns the job of a run, has of it."""
-OWNER_SECONDS = 600.0
-"""For that store to collect a job that has ended."""
+OWNER_SECONDS = 30.0
+"""For that store to collect a job that has ended; then it is left alone."""
 
 # -- a job is created -----------------------------------------------------------------------------
 
@@ -257,7 +257,9 @@ def _take_collected(
         # First: a run that is over and not measured would be measured here.
         store.measured(run_id, theirs.measurement)
     active.record_end(followed, theirs.history[-1])
-    active.reporter.note(f"{run_id} was collected by the collector: its logs and figures are here.")
+    active.reporter.note(
+        f"{run_id} was collected by the collector: its logs and figures are here now."
+    )
 
 
 def _take_uncollected(

@@ -150,7 +150,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nonce(self) -> str:
         """What the job of the present attempt bears, recorded with the run before it is created."""
-        text = f"{self.run_id} {self.created_at!r} {self.attempt}"
+        return self.nonce_of(self.attempt)
+
+    def nonce_of(self, attempt: int) -> str:
+        """Return what the job of an attempt bears that this store's record asks for."""
+        text = f"{self.run_id} {self.created_at!r} {attempt}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

@@ -308,16 +308,16 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
     training.check_succeeded()
 
 
-def test_a_colleague_s_collector_and_the_submit_make_one_attempt_together(
+def test_a_colleague_who_watches_sees_the_attempts_that_the_submit_makes(
     shell: Shell, proxy: FaultProxy
 ) -> None:
-    """Both follow it, both have all lines of both attempts, and there are never two jobs."""
+    """Both have all lines of both attempts, and there are never two jobs."""
     training, colleague = Training(shell, "shared"), shell.colleague()
     colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
     created = proxy.hold(JOBS, method="POST", skip=1)
     with training.started() as submit:
         training.runs(1)
-        with colleague.started("collect", "--all", "--follow") as other:
+        with colleague.started("watch", "shared") as other:
             until(lambda: "one" in colleague.archived("shared", "worker-0"), "the lines there")
             failed(training, submit)
             created.wait()
@@ -329,7 +329,7 @@ def test_a_colleague_s_collector_and_the_submit_make_one_attempt_together(
             shell.namespace.finish("shared")
             submit.ends(5)
             until(lambda: colleague.phase("shared") == "Succeeded", "the end there")
-            other.interrupt()
+            other.ends(5)
     training.check_succeeded()
     assert colleague.json("status", "shared")["restarts"] == 1
     assert colleague.archived("shared") == ["one", "two"]

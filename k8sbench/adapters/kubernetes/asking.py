@@ -51,7 +51,8 @@ def answered(job: KubeObject, *, user: User | None, now: float) -> Change:
     if owner is None:
         return ownership.annotated(wish=None)
     keep = owner.keep or (user is not None and user.keep)
-    stamp = msgspec.structs.replace(owner, at=now, keep=keep)
+    is_left = owner.is_handed_over and (user is None or user.detached)
+    stamp = msgspec.structs.replace(owner, at=now, keep=keep, is_handed_over=is_left)
     return ownership.annotated(wish=None, owner=ownership.encoded(stamp))
 
 

@@ -230,7 +230,7 @@ class KubernetesCluster:
             marks=marks,
             since=time.monotonic(),
             attempt=run.attempt,
-            is_of=partial(ownership.is_of, run=run),
+            is_of=partial(ownership.is_of, run=run, user=self._user),
         )
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
@@ -244,7 +244,7 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return a job's state now, then its replicas'; empty where there is no such job."""
-        return looking.look(self.api, run, self._clock)
+        return looking.look(self.api, run, self._clock, self._user)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
@@ -455,6 +455,10 @@ class KubernetesCluster:
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
         owned = list(followed.whose(self._user))
+        if followed.is_handed_over and self._user is not None and not self._user.detached:
+            # It is followed again: no collector is to adopt it.
+            followed.is_handed_over = False
+            self._start(partial(self._answer_quietly, run_id))
         return [*owned, *self._read_state(followed, run_id, now)]
 
     def _read_state(self, followed: Followed, run_id: str, now: float) -> list[JobEvent]:

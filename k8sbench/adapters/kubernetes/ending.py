@@ -14,7 +14,7 @@ from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.diagnose.job.state import kept_by
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 
 
@@ -49,7 +49,8 @@ def remove(
     find a receipt of what another store has ``collected``.
     """
     try:
-        found, unlabelled = (last, None) if last else listing.look_for(api, run_id)
+        is_seen = last is not None and labels_of(last.job).get(RUN_LABEL) == run_id
+        found, unlabelled = (last, None) if is_seen else listing.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import LogText
-from k8sbench.adapters.kubernetes.ownership import is_of
+from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import extra_queries, scope, trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
@@ -23,12 +23,12 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, LogLine
 
 
-def look(api: Api, run: Run, clock: Clock) -> Sequence[JobEvent]:
+def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEvent]:
     """Return the state of a job now, then its replicas'; empty where there is no such job."""
     followed = _followed(run)
     try:
         job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
-        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run):
+        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run, user):
             return ()
         followed.take(Changed(followed.kind, trimming.job(job)))
         for kind in ("Pod", "Event"):

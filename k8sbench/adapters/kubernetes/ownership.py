@@ -19,7 +19,14 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable
 from k8sbench.model.identity import LABEL_DOMAIN, NONCE_ANNOTATION
-from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of, name_of
+from k8sbench.model.kube import (
+    RUN_LABEL,
+    KubeObject,
+    annotations_of,
+    attempt_of,
+    labels_of,
+    name_of,
+)
 from k8sbench.model.ownership import JobOwner, Ownership, Receipt
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Manifest
@@ -102,11 +109,17 @@ def waits(job: KubeObject) -> bool:
     return WAITS in annotations_of(job)
 
 
-def is_of(job: KubeObject, run: Run) -> bool:
-    """Whether a job is that of a run's present attempt: by its uid, else by its nonce."""
+def is_of(job: KubeObject, run: Run, user: User | None) -> bool:
+    """Whether a job is that of a run's present attempt: by its uid, else by its nonce.
+
+    Or of a later one, which another process of the store has begun, or another owner.
+    """
+    attempt, nonce = attempt_of(job), annotations_of(job).get(NONCE_ANNOTATION)
+    if attempt > run.attempt:
+        return nonce == run.nonce_of(attempt) or not of(job, user).is_ours
     if run.job_uid is not None:
         return bool(job["metadata"]["uid"] == run.job_uid)
-    return annotations_of(job).get(NONCE_ANNOTATION) in {None, run.nonce}
+    return nonce in {None, run.nonce}
 
 
 def _owner_of_0_2(annotations: Mapping[str, str]) -> JobOwner | None:

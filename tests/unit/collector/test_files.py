@@ -251,7 +251,7 @@ def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=True).closed
         assert taken.measurement == theirs.measurement
         assert reporter.reported[-2:] == [
-            "seg-1 was collected by the collector: its logs and figures are here.",
+            "seg-1 was collected by the collector: its logs and figures are here now.",
             "ended",
         ]
         kept = gathering.kept_series(store.folder("seg-1"))

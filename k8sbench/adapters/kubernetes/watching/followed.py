@@ -92,6 +92,8 @@ class Followed:
         """The uid of a job of the name that is not."""
         self._whose = Ownership()
         """What was reported of its owner."""
+        self.is_handed_over = False
+        """Whether the store that follows it has left it to a collector."""
         self.logs: dict[str, tuple[str, int, bool, bool, float]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
         whether its log exists, and when that will be lost."""
@@ -298,6 +300,7 @@ class Followed:
         owner = whose.owner and msgspec.structs.replace(whose.owner, at=0.0)  # but for its stamps
         whose = msgspec.structs.replace(whose, owner=owner)
         known, self._whose = self._whose, whose
+        self.is_handed_over = whose.is_ours and owner is not None and owner.is_handed_over
         is_plain = whose.is_ours and whose.receipt is None and whose.wish is None
         if whose != known and not (is_plain and known == Ownership()):
             yield JobEvent(run_id=self.plan.run_id, ownership=whose)
