@@ -44,7 +44,7 @@ def prune(api: Api) -> list[str]:
         if last is None or (name in used and now - last >= NOTED_SECONDS):
             at = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="seconds")
             api.patch(f"{path}/{name}", {"metadata": {"annotations": {LAST_USED: at}}})
-        elif name not in used and now - last >= KEPT_SECONDS + NOTED_SECONDS:
+        elif now - last >= KEPT_SECONDS + NOTED_SECONDS:
             version = found["metadata"]["resourceVersion"]
             api.delete(f"{path}/{name}", version=version)
             pruned.append(name)
