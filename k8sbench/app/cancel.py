@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
@@ -270,10 +272,43 @@ def _end_unrecorded(run: Run, access: ClusterAccess, note: Note, *, and_delete: 
         elif there.phase.final and not and_delete:
             note(f"The job of run {run_id} is {there.phase} already; it stays, with its logs.")
         elif not there.phase.final:
+            kept = None if and_delete else _kept_logs(run, cluster)
             cluster.cancel(run_id, CAUSE, CAUSE_ID)
-            note(f"The job of run {run_id} is cancelled; lines that were not archived are lost.")
+            logs = "lines that were not archived are lost"
+            if kept is not None:
+                logs = f"what it printed until then is in {kept}"
+            note(f"The job of run {run_id} is cancelled; {logs}.")
         if and_delete:
             _note_deleted(run_id, cluster.remove(run_id, force=True), note)
+
+
+def _kept_logs(run: Run, cluster: KubernetesCluster) -> Path:
+    """Write what a job has printed to a folder outside the store: its pods go, and have it alone.
+
+    Where nothing can be written the job is not to be cancelled.
+    """
+    from k8sbench.adapters.store import disk
+    from k8sbench.adapters.store.run_logs import LogWriter
+
+    error: Exception | None = None
+    for place in (Path.cwd(), Path(tempfile.gettempdir())):
+        folder = place / f"k8sbench-{run.run_id}-{os.getpid()}"
+        writer = LogWriter(folder)
+        try:
+            disk.make_folder(folder)
+            for line in cluster.printed(run):
+                writer.write(line)
+        except (StoreError, OSError) as cause:
+            error = cause
+        else:
+            return folder
+        finally:
+            writer.close()
+    raise StoreError(
+        f"Run {run.run_id} is not cancelled: its pods have the only copy of its logs, which can be"
+        f" written nowhere. ({error}).",
+        f"Free some space; to end it without its logs: k8sbench delete {run.run_id}",
+    )
 
 
 def _note_deleted(run_id: str, why: str | None, note: Note) -> None:

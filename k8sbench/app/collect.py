@@ -97,6 +97,9 @@ def collect(
                 result.add(collected)
             if stop.cause is not None:
                 break
+        for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
+            reporter.note(f"warning: run {run_id} is damaged: {error.message} {error.action}")
+            result.failed.setdefault(run_id, error)
         return with_rows(store, result, options, reporter)
 
 

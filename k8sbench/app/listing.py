@@ -49,7 +49,7 @@ def list_runs(
             rows = _rows(runs, {}, note)
         for run in runs if store.has_all_folders else ():
             if run.artifacts_missing is not None:
-                note(f"warning: {run.artifacts_missing}")
+                note(f"warning: run {run.run_id} is damaged: {run.artifacts_missing}")
         is_known = access.named or not any(stores.is_alone(store, run) for run in runs)
         at_once = early if collected.is_under_way and is_known and rows else None
         if at_once is not None:

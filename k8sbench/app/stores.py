@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.lifecycle.records import FEW
-from k8sbench.model.errors import StoreError, UsageError, did_you_mean
+from k8sbench.model.errors import BenchError, StoreError, UsageError, did_you_mean
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -24,6 +24,7 @@ __all__ = [
     "Note",
     "StoreReport",
     "check_exists",
+    "damaged",
     "info",
     "is_alone",
     "is_unclaimed",
@@ -69,6 +70,21 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
         finally:
             for run_id, why in sorted(store.unreadable.items()):
                 note(f"warning: run {run_id} is damaged: {why}")
+
+
+def damaged(store: SqlStore) -> dict[str, BenchError]:
+    """Say what is wrong with runs whose record or folder is damaged or gone, by run id."""
+    runs = store.runs(RunFilter()) if store.has_all_folders else []
+    faults: dict[str, BenchError] = {
+        run.run_id: StoreError(
+            run.artifacts_missing,
+            f"Bring the folder back from a copy, or: k8sbench store remove {run.run_id}",
+        )
+        for run in runs
+        if run.artifacts_missing
+    }
+    action = "See what is left of it with: k8sbench store reindex"
+    return faults | {run_id: StoreError(why, action) for run_id, why in store.unreadable.items()}
 
 
 def check_exists(where: str | None) -> None:

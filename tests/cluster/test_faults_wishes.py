@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,25 @@ def test_cancel_ends_a_job_though_the_disk_is_full(shell: Shell, disk: Path) -> 
         until(lambda: "full" not in shell.on_cluster(), "the end of the job")
     shell.run("cancel", "full")
     assert record_of(shell, "full") == CANCELLED
+
+
+def test_cancel_keeps_the_log_of_a_job_whose_record_is_damaged(shell: Shell) -> None:
+    """Its pods have the only copy; the record and the folder are of no use."""
+    logs = detached(shell, "damaged")
+    folder = shell.store / "runs" / "damaged"
+    (folder / "run.json").write_text("{")
+    with contextlib.closing(sqlite3.connect(shell.store / "k8sbench.db")) as db:
+        db.execute("UPDATE runs SET record = '{'")
+        db.commit()
+    assert "run damaged is damaged" in shell.run("list").err
+    err = shell.run("collect", "--all", code=1).err
+    assert "run damaged is damaged" in err
+    assert "Nothing needs collection" not in err
+    err = shell.run("cancel", "damaged", code=1).err
+    kept = Path(err.partition("what it printed until then is in ")[2].partition(".\n")[0])
+    lines = (kept / "logs" / "master-0.log").read_text().splitlines()
+    assert [line.partition(" ")[2] for line in lines] == logs.expected["master-0"]
+    assert "damaged" not in shell.on_cluster()
 
 
 def test_delete_finds_a_job_by_its_name_where_there_can_be_no_store(shell: Shell) -> None:
