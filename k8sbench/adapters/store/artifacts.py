@@ -139,6 +139,12 @@ class RunFolder:
         """Whether the run's files are here."""
         return (self.path / RUN_FILE).is_file()
 
+    @property
+    def holds_a_run(self) -> bool:
+        """Whether it is, or was, the folder of a run that had begun."""
+        names = (RUN_FILE, MEASUREMENT, LOGS)
+        return any((self.path / name).exists() for name in names)
+
     def write(self, name: str, data: bytes) -> None:
         """Write one file whole, or not at all; makes the folder that it names."""
         path = self.path / name
@@ -226,15 +232,14 @@ class RunFolder:
         history, problems = self.events()
         if not history or history[0].phase is not Phase.CREATED:
             history = (created(record.created_at), *history)
+        measurement, wishes = None, tuple[Wish, ...]()
         try:
             measurement = self.measurement()
         except StoreError as wrong:
-            measurement = None
             problems.append(str(wrong))
         try:
             wishes = self.wishes()
         except StoreError as wrong:
-            wishes = ()
             problems.append(str(wrong))
         run = Run(
             plan=record.plan,

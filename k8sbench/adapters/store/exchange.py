@@ -331,7 +331,8 @@ def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[
             for run_id in added:
                 (incoming / run_id).rename(runs / run_id)
                 moved.append(run_id)
-            return store.index_folders(db, [store.run_folder(run_id) for run_id in added])
+            folders = [store.run_folder(run_id) for run_id in added]
+            return store.index_folders(db, folders).renumbered
     except BaseException:
         for run_id in moved:
             (runs / run_id).rename(incoming / run_id)

@@ -108,47 +108,35 @@ def reindex(store: SqlStore) -> StoreReport:
     store.unreadable.clear()
     with alone(store) as db:
         folders = [store.run_folder(name) for name in sorted(artifacts.run_ids(store.root))]
-        findings += [
-            Finding(
-                id="repeat-taken",
-                severity="warn",
-                sentence=f"Another run has the repeat number of {run.run_id} in its case and"
-                f" set {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}.",
-            )
-            for run in store.index_folders(db, folders)
-        ]
-        for folder in folders:
-            findings += _of_folder(store, folder.path.name)
+        indexed = store.index_folders(db, folders)
+        in_folders = set(store.unreadable)
         runs = store.load(db, sa.select(RUNS).order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = db.scalar(sa.select(sa.func.count()).select_from(RUNS)) or 0
+    findings += [
+        Finding(
+            id="repeat-taken",
+            severity="warn",
+            sentence=f"Another run has the repeat number of {run.run_id} in its case and set"
+            f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}.",
+        )
+        for run in indexed.renumbered
+    ]
+    findings += [
+        _failure("damaged-run", problem, "Bring the file back from a copy, or remove the run.")
+        for problem in indexed.problems
+    ]
     if store.has_all_folders:  # a run of a PostgreSQL store has its files anywhere
         findings += [
             _failure("no-folder", run.artifacts_missing, "Its row is all that is left of it.")
             for run in runs
             if run.artifacts_missing
         ]
-    named = {folder.path.name for folder in folders if folder.is_there}
     findings += [
         _failure("damaged-row", sentence, "Neither its row nor a folder can be read.")
         for run_id, sentence in store.unreadable.items()
-        if run_id not in named
+        if run_id not in in_folders
     ]
     return StoreReport(store=store.where, runs=count, findings=tuple(findings))
-
-
-def _of_folder(store: SqlStore, run_id: str) -> list[Finding]:
-    """Say what cannot be read of a run's folder."""
-    folder = store.run_folder(run_id)
-    if not folder.is_there:
-        return []
-    try:
-        _, problems = folder.run()
-    except StoreError as damage:
-        problems = [damage.message]
-    return [
-        _failure("damaged-run", problem, "Bring the file back from a copy, or remove the run.")
-        for problem in problems
-    ]
 
 
 def _failure(id_: str, sentence: str, action: str) -> Finding:

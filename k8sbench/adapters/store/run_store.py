@@ -19,7 +19,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +47,15 @@ from k8sbench.ports import LogMark, RunFilter
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a SQLite store."""
 REINDEX = "See what is left of it with: k8sbench store reindex"
+
+
+class Indexed(msgspec.Struct):
+    """What was met while folders were indexed."""
+
+    renumbered: list[Run] = []
+    """Runs that were given another repeat number."""
+    problems: list[str] = []
+    """What cannot be read of the folders, a sentence each."""
 
 
 class SqlStore:
@@ -277,40 +286,42 @@ class SqlStore:
         with self.database.reading() as db:
             known = set(self._ids(db))
         folders = [self.run_folder(run_id) for run_id in sorted(run_ids) if run_id not in known]
-        if any(folder.is_there for folder in folders):
+        if any(folder.holds_a_run for folder in folders):
             with self.database.writing() as db:
                 self.index_folders(db, [one for one in folders if not self.has(db, one.path.name)])
 
-    def index_folders(self, db: sa.Connection, folders: list[RunFolder]) -> list[Run]:
-        """Write the rows of folders anew; returns the runs that were given another repeat number.
+    def index_folders(self, db: sa.Connection, folders: Iterable[RunFolder]) -> Indexed:
+        """Write the rows of folders anew.
 
         Where two runs claim one number, one that has a row keeps it, then the older one.
         """
-        runs: list[tuple[bool, Run]] = []
+        indexed, runs = Indexed(), list[tuple[bool, Run]]()
         for folder in folders:
             query = RUNS.c.run_id == folder.path.name
             row = next(iter(self.load(db, sa.select(RUNS).where(query), through=False)), None)
             try:
                 kept, problems = folder.run()
             except StoreError as damage:
-                if row is None and folder.is_there:
-                    self.unreadable[folder.path.name] = damage.message
+                if folder.holds_a_run and (folder.is_there or row is None):
+                    indexed.problems.append(damage.message)
+                    if row is None:
+                        self.unreadable[folder.path.name] = damage.message
                 continue
+            indexed.problems += problems
             run = kept if row is None else self._merged(row, kept, whole=not problems)
             runs.append((row is None, run))
             db.execute(sa.delete(RUNS).where(query))
         runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
-        renumbered = []
         for run in index.claimants_first([run for _, run in runs], _claim):
             new = msgspec.structs.replace(run, plan=self._numbered(db, run))
             if new != run:
-                renumbered.append(new)
+                indexed.renumbered.append(new)
             if self.database.writable:
                 # Another index must give it the same number.
                 self.run_folder(run.run_id).keep_repeat(new)
             index.insert(db, new, self._here())
             self.unreadable.pop(run.run_id, None)
-        return renumbered
+        return indexed
 
     def _numbered(self, db: sa.Connection, run: Run) -> RunPlan:
         set_name, key, repeat = _claim(run)

@@ -16,6 +16,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.metrics import prometheus_api
+from k8sbench.adapters.store import removal
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import collectors, logs, results, stores, taking_over
@@ -163,8 +164,7 @@ def test_one_that_stays_away_or_loses_the_run_ends_it(
     collector.is_away = False
 
     def lose() -> None:
-        with collector.store.database.writing() as db:
-            db.exec_driver_sql("DELETE FROM runs")
+        removal.remove(collector.store, "seg-1")
 
     with pytest.raises(NotFound, match="The collector has no such run: seg-1"):
         follow(monkeypatch, lose)

@@ -137,18 +137,22 @@ def test_folders_that_cannot_be_read_are_named(root: pathlib.Path, filled: list[
     (runs / "foreign").mkdir()
     (runs / "foreign" / "thesis.doc").write_text("")
     (runs / "file").write_text("")
+    (runs / "began").mkdir()
+    (runs / "began" / "events.jsonl").write_text("")
+    (runs / "half" / "logs").mkdir(parents=True)
     (runs / "bad-json").mkdir()
     (runs / "bad-json" / "run.json").write_text('{"plan": ')
     shutil.copytree(runs / "seg-1", runs / "copied")
     with open_store(str(root)) as store:
         report = reindexing.reindex(store)
         assert store.runs(RunFilter()) == filled
-        assert set(store.unreadable) == {"bad-json", "copied"}
+        assert set(store.unreadable) == {"bad-json", "copied", "half"}
     assert report.runs == 6
     named = [(finding.id, finding.severity, finding.sentence) for finding in report.findings]
-    assert [(id_, severity) for id_, severity, _ in named] == [("damaged-run", "fail")] * 2
+    assert [(id_, severity) for id_, severity, _ in named] == [("damaged-run", "fail")] * 3
     assert str(runs / "bad-json") in named[0][2]
     assert "belongs to run seg-1" in named[1][2]
+    assert "half holds no run.json" in named[2][2]
 
 
 def test_a_run_whose_folder_is_gone_or_damaged_is_kept_from_its_row(store: SqlStore) -> None:
