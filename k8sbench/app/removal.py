@@ -14,6 +14,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, StoreError, Unreachable, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
+from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -37,19 +38,23 @@ def remove(
     where: str | None,
     access: ClusterAccess,
     note: Note,
-    confirm: Callable[[Sequence[Run]], bool],
+    confirm: Callable[[Sequence[str]], bool],
     *,
     ask_clusters: bool = True,
-) -> list[Run]:
+) -> list[str]:
     """Remove runs, or those of whole sets, with all that is kept of them: all, or none.
 
-    Refuses runs that go on and runs that still have a job on a cluster.
+    Refuses runs that go on and runs that still have a job on a cluster. Of a damaged run, named by
+    its id, neither is known.
     """
     from k8sbench.adapters.store import removal
 
     stores.check_exists(where)
     with stores.to_write(where) as store, ExitStack() as stack:
-        runs = [store.run(run_id) for run_id in lookup.chosen(store, texts)]
+        store.runs(RunFilter())
+        damaged = [text for text in texts if text in store.unreadable]
+        readable = [text for text in texts if text not in damaged]
+        runs = [store.run(run_id) for run_id in lookup.chosen(store, readable)]
         on = [run for run in runs if not run.phase.final]
         if on:
             raise UsageError(
@@ -60,13 +65,16 @@ def remove(
             stack.enter_context(_claimed(store, run))
         if ask_clusters:
             _check_no_jobs(runs, access)
-        if not confirm(runs):
+        if not confirm([*damaged, *(run.run_id for run in runs)]):
             raise Interrupted("Nothing was removed.")
+        for run_id in damaged:
+            removal.remove(store, run_id)
+            note(f"If {run_id} has a job on a cluster: k8sbench delete {run_id}")
         for run in runs:
             removal.remove(store, run.run_id)
             if run.artifacts is None:
                 note(f"{run.artifacts_missing} That folder stays; delete it there.")
-    return runs
+    return [*damaged, *(run.run_id for run in runs)]
 
 
 def _named(runs: Sequence[Run]) -> str:

@@ -93,6 +93,8 @@ class SqlStore:
 
         Lower-case letters and digits, drawn when it was made.
         """
+        if self.absent:
+            return secrets.token_hex(8)
         if self.has_all_folders:
             path = self.root / IDENTITY_FILE
             with disk.locked(self.root), disk.translated(f"read {path}"):

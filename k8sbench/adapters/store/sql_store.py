@@ -37,8 +37,8 @@ def open_store(
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
-        has_runs = any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}"))
-        if has_runs or (root / database.DATABASE).exists():
+        runs = (root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")
+        if (root / database.DATABASE).exists() or any(runs):
             _keep_private(root)
         elif not create:
             return empty_store(str(root), root)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +16,6 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
-
-if TYPE_CHECKING:
-    from k8sbench.model.run import Run
 
 _format_option = format_option("table", "json")
 
@@ -133,14 +129,14 @@ def remove(
     Runs that have not ended, and runs that still have a job on a cluster, are refused.
     """
 
-    def confirm(runs: Sequence[Run]) -> bool:
+    def confirm(runs: Sequence[str]) -> bool:
         if yes:
             return True
         if not sys.stdin.isatty():
             raise UsageError(
                 f"{counted(len(runs), 'run')} would be removed for ever.", "Add --yes if so."
             )
-        output.note("\n".join(run.run_id for run in runs))
+        output.note("\n".join(runs))
         return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
     done = removal.remove(

@@ -13,6 +13,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.index_checks import damage
 
 
 @pytest.fixture
@@ -90,3 +91,13 @@ def test_a_store_that_was_copied_elsewhere_is_whole_there(
     shutil.copytree(root, tmp_path / "copy")
     shutil.rmtree(root)
     cli("store", "reindex", "--store", str(tmp_path / "copy"))
+
+
+def test_a_damaged_run_is_removed_by_its_id(root: pathlib.Path, cli: Cli) -> None:
+    with open_store() as store:
+        damage(store, "seg-1", "{")
+    (root / "runs" / "seg-1" / "run.json").write_text("{")
+    assert "k8sbench delete seg-1" in cli("store", "remove", "seg-1", "seg-2", "--yes").err
+    with open_store() as store:
+        assert (store.runs(RunFilter()), store.unreadable) == ([], {})
+    assert list((root / "runs").iterdir()) == []
