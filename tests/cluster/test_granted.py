@@ -181,8 +181,8 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     shell.run("logs", "left")
     logs.end()
     shell.finish("left")
-    shell.colleague().run("collect", "left", "--follow")
-    shell.run("collect", "--all")
+    shell.colleague().run("collect", "--adopt", "left", "--follow")
+    shell.run("collect", "--all", code=5)
     # Those that are not to go on, of the other kind, and one that waits in a queue.
     shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
     shell.run("cancel", "unwanted")
