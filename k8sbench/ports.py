@@ -39,16 +39,19 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogMark(msgspec.Struct, frozen=True):
-    """How far a replica's log has been archived: its latest stamp, and the lines from there on.
+    """How far a replica's log has been archived: its last lines, by which the place is found again.
 
-    Stamps are kept to the microsecond; several lines may bear the same, and of two threads that
-    print, a line may bear a slightly earlier one than the line before it.
+    Stamps are kept to the microsecond. Several lines may bear the same, and a line may bear an
+    earlier one than the line before it: two threads print, or the node's clock was set back.
     """
 
     at: float
-    """The latest stamp, Unix seconds."""
+    """The stamp of the last line, Unix seconds."""
     lines: int
-    """Lines of the archive from the first one with this stamp on."""
+    """Lines at the archive's end that bear this stamp, without another between them."""
+    texts: bytes = b""
+    """CRC-32 of the texts of the last lines, at most 64, four bytes each; the last one last.
+    Empty: not known, and the stamp alone counts."""
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):

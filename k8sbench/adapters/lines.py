@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import zlib
+
 LIMIT = 256 * 1024
 """Longest line that is kept, bytes. Beyond it a line is cut, and says so; a program that writes
 without ever ending a line must not fill the memory."""
+MARKED_BYTES = 64 * 4
+"""Digests of the last lines of a log that a mark has: programs repeat themselves, but hardly 64
+lines of theirs."""
+
+
+def digest(text: str) -> bytes:
+    """Return the four bytes by which a line of a log is known again; see ``LogMark.texts``."""
+    return zlib.crc32(text.encode("utf-8", "surrogateescape")).to_bytes(4, "big")
 
 
 class Lines:

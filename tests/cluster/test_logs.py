@@ -144,7 +144,7 @@ class Breaking:
         with self._lock:
             self.open += follows
             self.most_open = max(self.most_open, self.open)
-            limit = next(self._after) if follows else None
+            limit = next(self._after)
         return _Breaking(self, self.api.stream(path, silence_s=silence_s, **query), limit, follows)
 
     def closed(self, follows: bool) -> None:
@@ -281,7 +281,7 @@ def test_connections_that_break_anywhere_lose_and_double_nothing(
 ) -> None:
     """Amid a line, amid a stamp, amid a thousand lines of one time."""
     pods.run("a")
-    over = Breaking(api, 31, 45, 100_000, 20_000, quietly=quietly)
+    over = Breaking(api, 31, 45, 20_000, 30_000, 50_000, 100_000, quietly=quietly)
     streams = start(over)
     wanted = numbered(0, 3_000)
     pods.write("a", wanted[:2_000], datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC))
@@ -291,7 +291,7 @@ def test_connections_that_break_anywhere_lose_and_double_nothing(
     finish(streams, reported, "a")
     assert reported.lines["a"] == wanted
     assert reported.gaps == []
-    assert over.broken == 4
+    assert over.broken >= 4
 
 
 def test_another_process_goes_on_where_the_archive_ends(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.adapters.store import disk
 from k8sbench.ports import LogLine, LogMark
 
@@ -17,8 +18,6 @@ LOG_SUFFIX = ".log"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
 OPEN_LOGS = 256
 """Log files that are open at one time; as many logs are read at once, and some were just before."""
-DISORDER_SECONDS = 1.0
-"""By how much stamps of a log's lines may go back; see :class:`~k8sbench.ports.LogMark`."""
 
 
 class LogFiles:
@@ -142,20 +141,22 @@ class LogTail:
 def log_mark(path: Path, begin: int = 0) -> LogMark | None:
     """Return how far a log was archived from a byte on; None if no line of it was.
 
-    Read from the end, as far back as stamps may be out of order: a log may be large.
+    Read from the end, as far back as is needed: a log may be large.
     """
-    latest, lines, since = None, 0, 0
+    last, lines, is_run, texts = None, 0, True, b""
     with disk.translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
         for line in _lines_backwards(path, begin):
-            since += 1
-            at, _ = split_stamp(line)
+            at, text = split_stamp(line)
             if at is None:
                 continue
-            if latest is not None and abs(at - latest) > DISORDER_SECONDS:
+            last = at if last is None else last
+            is_run = is_run and at == last
+            lines += is_run
+            if len(texts) < MARKED_BYTES:
+                texts = digest(text.decode("utf-8", "surrogateescape")) + texts
+            elif not is_run:
                 break
-            if latest is None or at >= latest:
-                latest, lines = at, since
-    return None if latest is None else LogMark(latest, lines)
+    return None if last is None else LogMark(last, lines, texts)
 
 
 def _lines_backwards(path: Path, begin: int) -> Iterator[bytes]:

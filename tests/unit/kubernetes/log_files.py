@@ -15,7 +15,6 @@ def stamp(at: int, *, nanos: int = 0) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % 1_000_000:06d}{nanos:03d}Z"
 
 
-def served(lines: Iterable[tuple[int, str]], since: int = 0) -> bytes:
-    """Serve (microseconds, text) lines of a file from a Unix second on."""
-    kept = (f"{stamp(at)} {text}\n" for at, text in lines if at >= since * 1_000_000)
-    return "".join(kept).encode()
+def served(lines: Iterable[tuple[int, str]]) -> bytes:
+    """Serve (microseconds, text) lines of a file."""
+    return "".join(f"{stamp(at)} {text}\n" for at, text in lines).encode()

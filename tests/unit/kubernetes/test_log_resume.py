@@ -1,103 +1,165 @@
-"""A log that is followed again goes on where it ended: nothing lost, nothing twice."""
+"""A log that is read again goes on where it ended: nothing lost, nothing twice, nothing guessed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.resume import DISORDER, Mark, Resume, advanced
+from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
+from k8sbench.ports import LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
+SECOND = 1_000_000
 Lines = list[tuple[int, str]]
 
 
-def mark_of(lines: Lines) -> Mark | None:
-    mark = None
-    for at, _ in lines:
-        mark = advanced(mark, at)
-    return mark
+def mark_of(lines: Lines) -> LogMark | None:
+    resume = Resume(None)
+    resume.feed(Line(*line) for line in lines)
+    return resume.mark
 
 
-def go_on(mark: Mark | None, file: Lines) -> tuple[list[Line], Resume]:
+def go_on(mark: LogMark | None, file: Lines, again: Lines | None = None) -> tuple[Lines, Resume]:
+    """Read a file, and where the mark is not found the same file ``again``."""
     resume = Resume(mark, now=T0)
-    since = 0 if mark is None else mark.since
-    return resume.feed(LogText().feed(served(file, since))), resume
+    new = resume.feed(LogText().feed(served(file)))
+    if not resume.found:
+        resume = Resume(mark, now=T0, places=resume.places)
+        new = resume.feed(LogText().feed(served(again or file)))
+    return [(line.at or 0, line.text) for line in new], resume
+
+
+def numbered(count: int, *, step: int = SECOND, at: int = T0) -> Lines:
+    return [(at + number * step, f"step {number}") for number in range(count)]
+
+
+def set_back(seconds: int) -> Lines:
+    """Thirty lines, one a second; the node's clock is set back after twenty."""
+    return [*numbered(20), *[(at - seconds * SECOND, text) for at, text in numbered(30)[20:]]]
+
+
+FILES: dict[str, Lines] = {
+    "one line a second": numbered(100),
+    "all lines of one time": numbered(150, step=0),
+    "alike, of other times": [(T0 + number, ".") for number in range(150)],
+    "alike, of one time": [(T0, ".")] * 150,
+    "a progress bar between lines": [
+        (T0 + number // 50, "50%" if number % 50 else "epoch") for number in range(150)
+    ],
+    "two threads, out of order": [
+        (T0 + at, text) for at, text in zip((0, 5, 3, 5, 4, 9), "abcdef", strict=True)
+    ],
+    "clock back by 2 s": set_back(2),
+    "clock back by 30 s": set_back(30),
+    "clock back by 1 h": set_back(3600),
+    "clock set forward and back": [*numbered(5), *numbered(5, at=T0 + 10**10), *set_back(30)[5:]],
+}
+
+
+@pytest.mark.parametrize("file", FILES.values(), ids=FILES)
+def test_wherever_a_stream_breaks_the_rest_is_new(file: Lines) -> None:
+    for ended in range(1, len(file)):
+        new, resume = go_on(mark_of(file[:ended]), file)
+        assert new == file[ended:], ended
+        assert resume.mark == mark_of(file)
+
+
+@given(
+    steps=st.lists(st.sampled_from([-3600 * SECOND, 0, 0, 1, SECOND]), max_size=80),
+    texts=st.sampled_from([".", "ab", "0123456789"]),
+    ended=st.integers(1, 80),
+    back=st.integers(1, 80),
+)
+def test_whatever_the_stamps_do_the_last_lines_have_the_mark_at_its_place_or_not_at_all(
+    steps: list[int], texts: str, ended: int, back: int
+) -> None:
+    """Lines that are alike bear one stamp only where they follow one another."""
+    at, file = T0, [(T0, "first")]
+    for number, step in enumerate(steps):
+        at += step
+        file.append((at, texts[number % len(texts)]))
+    resume = Resume(mark_of(file[:ended]), near=True)
+    new = resume.feed(Line(*line) for line in file[-back:])
+    assert [tuple(line) for line in new] == (file[ended:] if resume.found else [])
+
+
+def shifted(seconds: int) -> Callable[[Lines], Lines]:
+    return lambda lines: [(at + seconds * SECOND, text) for at, text in lines]
+
+
+def test_lines_that_have_other_stamps_at_each_request_are_known_by_their_texts() -> None:
+    file = numbered(200)
+    for ended in (1, 3, 63, 64, 65, 199):
+        new, resume = go_on(mark_of(file[:ended]), shifted(5)(file), shifted(9)(file))
+        assert [text for _, text in new] == [text for _, text in file[ended:]]
+        assert not resume.is_unclear
+
+
+def test_of_places_that_are_alike_and_have_other_stamps_the_last_is_taken_and_that_is_said() -> (
+    None
+):
+    file = [(T0 + number, ".") for number in range(200)]
+    new, resume = go_on(mark_of(file[:100]), shifted(5)(file), shifted(9)(file))
+    assert (new, resume.found, resume.is_unclear) == ([], True, True)
+
+
+def test_texts_alone_say_nothing_where_a_line_keeps_its_stamp() -> None:
+    """A log that was rotated, of a program that prints the same again and again."""
+    file = [(T0 + number * SECOND, f"step {number % 70}") for number in range(700)]
+    for first in (200, 270, 350, 690):
+        new, resume = go_on(mark_of(file[:130]), file[first:])
+        assert (new, resume.found) == ([], False)
+
+
+@pytest.mark.parametrize("first", [20, 21, 25])
+@pytest.mark.parametrize("seconds", [0, 30, 3600])
+def test_a_file_that_begins_after_the_mark_does_not_have_it(first: int, seconds: int) -> None:
+    """Whether the node's clock was set back before that or not."""
+    new, resume = go_on(mark_of(set_back(seconds)[:20]), set_back(seconds)[first:])
+    assert (new, resume.found, resume.served) == ([], False, 30 - first)
+
+
+def test_a_file_that_begins_amid_the_marks_lines_is_gone_on_with() -> None:
+    file = numbered(100)
+    for first in (0, 30, 78, 79):
+        assert go_on(mark_of(file[:80]), file[first:])[0] == file[80:]
+
+
+def test_a_file_that_begins_amid_the_lines_of_the_marks_time_does_not_have_it() -> None:
+    """How many of them there were before is not known."""
+    file = [(T0, "."), (T0, "."), (T0, "."), (T0 + 10, "later")]
+    new, resume = go_on(mark_of(file[:3]), file[1:])
+    assert (new, resume.found) == ([], False)
+
+
+def test_a_log_without_lines_does_not_have_the_mark() -> None:
+    _, resume = go_on(mark_of(numbered(3)), [])
+    assert (resume.served, resume.found) == (0, False)
+
+
+def test_a_mark_without_texts_is_found_by_its_stamp() -> None:
+    file = numbered(100, step=0)
+    assert go_on(LogMark(T0 / SECOND, 40), file)[0] == file[40:]
 
 
 def test_without_a_mark_everything_is_new() -> None:
     new, resume = go_on(None, [(T0, "a"), (T0, "b")])
-    assert [line.text for line in new] == ["a", "b"]
-    assert resume.mark == Mark(T0, 2)
+    assert new == [(T0, "a"), (T0, "b")]
+    assert resume.mark == mark_of(new)
 
 
-def test_lines_of_one_time_are_distinguished_by_their_number() -> None:
-    file = [(T0, str(number)) for number in range(1000)]
-    new, _ = go_on(mark_of(file[:400]), file)
-    assert [line.text for line in new] == [str(number) for number in range(400, 1000)]
-
-
-def test_two_threads_may_stamp_out_of_order() -> None:
-    """stdout's and stderr's lines: the time is taken before the line is written."""
-    file = [(T0, "a"), (T0 + 5, "b"), (T0 + 3, "c"), (T0 + 5, "d"), (T0 + 4, "e"), (T0 + 9, "f")]
-    for ended in range(1, len(file)):
-        new, _ = go_on(mark_of(file[:ended]), file)
-        assert [line.text for line in new] == [text for _, text in file[ended:]]
-
-
-@given(
-    steps=st.lists(st.integers(-DISORDER // 3, DISORDER), max_size=40),
-    ended=st.integers(0, 40),
-)
-def test_wherever_a_stream_breaks_nothing_is_lost_or_doubled(steps: list[int], ended: int) -> None:
-    latest, file = T0, []
-    for number, step in enumerate(steps):
-        file.append((latest + step, str(number)))
-        latest = max(latest, latest + step)
-    new, resume = go_on(mark_of(file[:ended]), file)
-    assert [line.text for line in new] == [text for _, text in file[ended:]]
-    assert resume.mark == mark_of(file)
-    assert not resume.lost
-
-
-def test_a_log_that_begins_behind_the_mark_has_lost_it() -> None:
-    new, resume = go_on(Mark(T0, 1), [(T0 + 10, "later")])
-    assert (new, resume.lost, resume.found) == ([], True, False)
-
-
-def test_a_log_that_serves_nothing_has_neither_found_nor_lost_it() -> None:
-    _, resume = go_on(Mark(T0, 1), [])
-    assert (resume.lost, resume.found) == (False, False)
-
-
-def test_a_log_that_begins_amid_the_lines_of_the_marks_time_has_lost_it() -> None:
-    file = [(T0, "a"), (T0, "b"), (T0, "c"), (T0 + 10, "later")]
-    new, resume = go_on(mark_of(file[:3]), file[1:])
-    assert (new, resume.lost) == ([], True)
-
-
-def test_another_containers_log_is_all_new() -> None:
-    resume = Resume(Mark(T0, 3), anew=True)
-    assert resume.feed([Line(T0 + 5, "a"), Line(T0 + 5, "b")]) == [
-        Line(T0 + 5, "a"),
-        Line(T0 + 5, "b"),
-    ]
-    assert resume.mark == Mark(T0 + 5, 2)
-
-
-def test_the_rest_of_a_line_that_began_before_is_not_new() -> None:
-    """Of a line in parts those before sinceTime are left out, the stamp with them."""
-    resume = Resume(Mark(T0, 1))
-    text = f"of a long line\n{stamp(T0)} a\n{stamp(T0 + 1)} b\n".encode()
-    assert [line.text for line in resume.feed(LogText().feed(text))] == ["b"]
+def test_another_containers_log_is_all_new_and_its_mark_goes_on() -> None:
+    resume = Resume(mark_of([(T0, "of the first")]), anew=True)
+    assert len(resume.feed([Line(T0 + 5, "a"), Line(T0 + 5, "b")])) == 2
+    assert resume.mark == mark_of([(T0, "of the first"), (T0 + 5, "a"), (T0 + 5, "b")])
 
 
 def test_a_line_without_a_stamp_has_the_time_of_the_one_before() -> None:
-    resume = Resume(None, now=T0)
-    assert resume.feed([Line(T0, "a"), Line(None, "b")]) == [Line(T0, "a"), Line(T0, "b")]
-    assert resume.mark == Mark(T0, 2)
-
-
-def test_a_clock_that_was_set_back_is_followed() -> None:
-    file = [(T0, "a"), (T0 - 10 * DISORDER, "b"), (T0 - 10 * DISORDER + 1, "c")]
-    assert mark_of(file) == Mark(T0 - 10 * DISORDER + 1, 1)
+    text = f"{stamp(T0)} a\nb\n".encode()
+    resume = Resume(None, now=T0 - 1)
+    assert resume.feed(LogText().feed(text)) == [Line(T0, "a"), Line(T0, "b")]
+    assert Resume(None, now=T0 - 1).feed([Line(None, "b")]) == [Line(T0 - 1, "b")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -79,10 +78,11 @@ class Node:
                 if self.before is None:
                     raise ApiFault(400, "BadRequest", MISSING)
                 lines = self.before
+            near = int(query.get("tailLines", 0)) or len(lines)
             if isinstance(answer, int):
-                return Stream(self, [], 0, False, served(lines, _since(query))[:answer])
+                return Stream(self, [], 0, False, served(lines[-near:])[:answer])
             follows = "follow" in query and answer is None
-            return Stream(self, lines, _since(query), follows, answer or b"")
+            return Stream(self, lines, max(0, len(lines) - near), follows, answer or b"")
 
     def do(self, change: Callable[[Node], object]) -> None:
         with self.changed:
@@ -94,16 +94,10 @@ class Node:
             assert self.changed.wait_for(lambda: condition(self), SECONDS), self.asked
 
 
-def _since(query: dict[str, str]) -> int:
-    text = query.get("sinceTime", "1970-01-01T00:00:00Z")
-    return int(datetime.fromisoformat(text).timestamp())
-
-
 class Stream:
-    def __init__(self, node: Node, lines: Lines, since: int, follows: bool, last: bytes) -> None:
-        self._node, self._lines, self._since = node, lines, since
+    def __init__(self, node: Node, lines: Lines, begin: int, follows: bool, last: bytes) -> None:
+        self._node, self._lines, self._done = node, lines, begin
         self._follows, self._last, self._closed = follows, last, False
-        self._done = 0
 
     def chunks(self) -> Iterator[bytes]:
         over = False
@@ -115,7 +109,7 @@ class Stream:
                 breaks, self._node.breaks = self._node.breaks, False
             if breaks:
                 raise ApiFault(None, "", "reset")
-            yield served(new, self._since)
+            yield served(new)
         if self._last:
             yield self._last
 
@@ -184,6 +178,17 @@ class Pod:
     def until_lines(self, count: int) -> None:
         with self.reported:
             assert self.reported.wait_for(lambda: len(self.lines) >= count, SECONDS), self.events
+
+    def cut(self, new: Lines, *, rotated: bool = False) -> None:
+        """Break the stream while lines come, which may be in another file."""
+
+        def change(node: Node) -> None:
+            node.breaks = True
+            if rotated:
+                node.now = []
+            node.now += new
+
+        self.node.do(change)
 
     def end(
         self,
@@ -261,7 +266,7 @@ def test_a_log_that_exists_is_requested_until_it_can_be_read(
 
 def test_a_log_that_is_read_in_pieces_does_not_fail_for_as_long_as_it_goes_on(pod: Pod) -> None:
     first = fail(pod, FAILURES["broken"][0])
-    failure, piece = pod.node.answers[0], served(lines(0, 2), 0)
+    failure, piece = pod.node.answers[0], served(lines(0, 2))
 
     def go_on(node: Node) -> None:
         node.now, node.answers = lines(0, 5), [len(piece), *[failure] * 100_000]
@@ -391,3 +396,113 @@ def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     pod.node.do(lambda node: setattr(node, "answers", [f"{stamp(T0)} the last".encode()] * 1000))
     pod.end()
     assert pod.lines == ["the last"]
+
+
+SET_BACK = {"2 s": 2, "30 s": 30, "1 h": 3600}
+
+
+def set_back(seconds: int) -> Lines:
+    """Fifty lines, one a second; the node's clock is set back after half of them."""
+    return [*lines(0, 25), *[(at - seconds * 1_000_000, text) for at, text in lines(25, 50)]]
+
+
+@pytest.mark.parametrize("broken_at", [None, 10, 25, 26, 40])
+@pytest.mark.parametrize("seconds", SET_BACK.values(), ids=SET_BACK)
+def test_a_clock_that_is_set_back_loses_and_doubles_nothing(
+    pod: Pod, seconds: int, broken_at: int | None
+) -> None:
+    wanted = set_back(seconds)
+    pod.want()
+    for end in sorted({broken_at or 25, 25, 50}):
+        pod.node.do(lambda node, end=end: node.now.extend(wanted[len(node.now) : end]))  # type: ignore[misc]
+        pod.until_lines(end)
+        if end == broken_at:  # with the next lines
+            pod.node.do(lambda node: setattr(node, "breaks", True))
+    pod.end()
+    assert pod.lines == texts((0, 50))
+    assert pod.gaps == []
+
+
+@pytest.mark.parametrize("seconds", SET_BACK.values(), ids=SET_BACK)
+def test_a_log_that_is_rotated_while_it_cannot_be_read_has_a_gap_whatever_the_clock(
+    pod: Pod, seconds: int
+) -> None:
+    wanted = set_back(seconds)
+    pod.node.now = wanted[:20]
+    pod.want()
+    pod.until_lines(20)
+    pod.cut(wanted[30:40], rotated=True)
+    pod.until_lines(30)
+    pod.node.do(lambda node: node.now.extend(wanted[40:]))
+    pod.until_lines(40)
+    pod.end()
+    assert pod.lines == texts((0, 20), (30, 50))
+    assert [(gap.after, gap.before) for gap in pod.gaps] == [
+        (wanted[19][0] / 1_000_000, wanted[30][0] / 1_000_000)
+    ]
+    assert "rotation" in pod.gaps[0].why
+
+
+def test_what_a_kubelet_cuts_short_is_not_taken_for_a_log_that_was_rotated(pod: Pod) -> None:
+    """As it does when it stops: an answer that ends before the mark, and says nothing of it."""
+    pod.node.now = lines(0, 30)
+    pod.want()
+    pod.until_lines(30)
+    line = len(served(lines(0, 1)))
+
+    def stop(node: Node) -> None:
+        node.breaks = True
+        node.now.extend(lines(30, 40))
+        node.answers = [5 * line, 10 * line, FAILURES["kubelet away"][0]]
+
+    pod.node.do(stop)
+    pod.until_lines(40)
+    pod.end()
+    assert pod.lines == texts((0, 40))
+    assert pod.gaps == []
+
+
+def test_a_long_log_is_requested_from_its_last_lines_on(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "NEAR_LINES", 10)
+    pod.node.now = lines(0, 100)
+    pod.want()
+    pod.until_lines(100)
+    pod.cut(lines(100, 105))
+    pod.until_lines(105)
+    assert all("tailLines" in asked for asked in pod.node.asked[1:])
+    pod.cut(lines(105, 150))
+    pod.until_lines(150)
+    pod.end()
+    assert pod.lines == texts((0, 150))
+    assert pod.gaps == []
+    assert sum("tailLines" not in asked for asked in pod.node.asked) == 2
+    assert not any("sinceTime" in asked for asked in pod.node.asked)
+
+
+class RestampingNode(Node):
+    """Gives the lines of its log other times at each request."""
+
+    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
+        with self.changed:
+            by = 1 + len(self.asked)
+            self.now[:] = [(at + by, text) for at, text in self.now]
+        return super().stream(path, silence_s=silence_s, **query)
+
+
+def test_a_log_that_has_other_stamps_at_each_request_is_read_whole(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PLACE_SECONDS", 0.0)
+    pod.node = node = RestampingNode()
+    pod.streams = LogStreams(node, "ns", pod.take, when_drained=pod.drained)
+    node.now = lines(0, 30)
+    pod.want()
+    pod.until_lines(30)
+    for first in (30, 60, 90):
+        pod.cut(lines(first, first + 30))
+        pod.until_lines(first + 30)
+    pod.end()
+    assert pod.lines == texts((0, 120))
+    assert pod.gaps == []

@@ -9,7 +9,9 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.resume import DISORDER, Mark, advanced
+from k8sbench.adapters.kubernetes.logs.resume import Resume
+from k8sbench.adapters.kubernetes.logs.text import Line
+from k8sbench.adapters.lines import digest
 from k8sbench.adapters.store import run_logs
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
@@ -23,6 +25,10 @@ def archive(store: SqlStore, replica: str, *lines: tuple[float, str]) -> pathlib
         writer.write(LogLine(replica=replica, at=at, text=text))
     writer.close()
     return store.folder("seg-1") / "logs" / f"{replica}.log"
+
+
+def mark(at: float, lines: int, *texts: str) -> LogMark:
+    return LogMark(at, lines, b"".join(map(digest, texts)))
 
 
 def recorded(store: SqlStore) -> SqlStore:
@@ -39,15 +45,15 @@ def test_each_replica_has_its_mark(sqlite_store: SqlStore) -> None:
     archive(store, "master-0", (1.0, "a"), (2.5, "b"), (2.5, "c"))
     archive(store, "worker-0", (7.000001, "a"))
     assert store.log_marks("seg-1") == {
-        "master-0": LogMark(2.5, 2),
-        "worker-0": LogMark(7.000001, 1),
+        "master-0": mark(2.5, 2, "a", "b", "c"),
+        "worker-0": mark(7.000001, 1, "a"),
     }
 
 
-def test_lines_that_are_slightly_out_of_order_are_counted(sqlite_store: SqlStore) -> None:
+def test_a_mark_is_of_the_last_line_whatever_the_clock_was_set_to(sqlite_store: SqlStore) -> None:
     store = recorded(sqlite_store)
-    archive(store, "master-0", (1.0, "a"), (1.3, "b"), (1.2, "c"), (1.3, "d"), (1.1, "e"))
-    assert store.log_marks("seg-1") == {"master-0": LogMark(1.3, 4)}
+    archive(store, "master-0", (9000.0, "a"), (1.2, "b"), (1.3, "c"), (1.2, "d"), (1.2, "e"))
+    assert store.log_marks("seg-1") == {"master-0": mark(1.2, 2, *"abcde")}
 
 
 def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> None:
@@ -56,10 +62,10 @@ def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> Non
     whole = path.read_bytes()
     with path.open("ab") as file:
         file.write(b"1970-01-01T00:00:02.000000Z tor")
-    assert store.log_marks("seg-1") == {"master-0": LogMark(1.0, 1)}
+    assert store.log_marks("seg-1") == {"master-0": mark(1.0, 1, "a")}
     archive(store, "master-0", (2.0, "torn"))
     assert path.read_bytes() == whole + b"1970-01-01T00:00:02.000000Z torn\n"
-    assert store.log_marks("seg-1") == {"master-0": LogMark(2.0, 1)}
+    assert store.log_marks("seg-1") == {"master-0": mark(2.0, 1, "a", "torn")}
 
 
 def test_a_file_of_nothing_but_half_a_line_has_no_mark(sqlite_store: SqlStore) -> None:
@@ -74,7 +80,7 @@ def test_a_file_of_nothing_but_half_a_line_has_no_mark(sqlite_store: SqlStore) -
 def test_long_lines_do_not_matter(sqlite_store: SqlStore) -> None:
     store = recorded(sqlite_store)
     archive(store, "master-0", (1.0, "a" * 200_000), (1.0, "b" * 65_536), (1.0, ""))
-    assert store.log_marks("seg-1") == {"master-0": LogMark(1.0, 3)}
+    assert store.log_marks("seg-1") == {"master-0": mark(1.0, 3, "a" * 200_000, "b" * 65_536, "")}
 
 
 def test_of_a_large_file_the_end_is_read(
@@ -84,22 +90,27 @@ def test_of_a_large_file_the_end_is_read(
     path = tmp_path / "master-0.log"
     with path.open("wb") as file:
         file.seek(1 << 30)
-        file.write(b"\n" + run_logs.stamp(1.0) + b" a\n" + run_logs.stamp(9.0) + b" b\n")
-    assert run_logs.log_mark(path) == LogMark(9.0, 1)
+        file.write(b"\n")
+        file.writelines(run_logs.stamp(float(number)) + b" a\n" for number in range(100))
+    assert run_logs.log_mark(path) == mark(99.0, 1, *"a" * 64)
 
 
-@given(steps=st.lists(st.integers(-DISORDER // 2, DISORDER) | st.just(0), max_size=50))
-def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int]) -> None:
-    latest, mark = round(NOW) * DISORDER, None
+@given(
+    steps=st.lists(st.sampled_from([-3_600_000_000, -1, 0, 0, 1, 1_000_000]), max_size=100),
+    texts=st.sampled_from([".", "ab\udcff", "0123456789"]),
+)
+def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts: str) -> None:
+    at, resume = round(NOW) * 1_000_000, Resume(None)
     with tempfile.TemporaryDirectory() as folder:
         writer = LogWriter(pathlib.Path(folder))
-        for step in steps:
-            at, latest = latest + step, max(latest, latest + step)
-            mark = advanced(mark, at)
-            writer.write(LogLine(replica="master-0", at=at / 1_000_000, text="x"))
+        for number, step in enumerate(steps):
+            at += step
+            text = texts[number % len(texts)]
+            resume.feed([Line(at, text)])
+            writer.write(LogLine(replica="master-0", at=at / 1_000_000, text=text))
         writer.close()
         found = run_logs.log_mark(pathlib.Path(folder, "logs", "master-0.log"))
-    assert (found and Mark.of(found)) == mark
+    assert found == resume.mark
 
 
 def test_marks_are_of_the_present_attempt_alone(sqlite_store: SqlStore) -> None:
@@ -111,7 +122,8 @@ def test_marks_are_of_the_present_attempt_alone(sqlite_store: SqlStore) -> None:
         assert store.log_marks("seg-1") == {}
         archive.write(LogLine(replica="master-0", at=2.0, text="of the second"))
         archive.write(LogLine(replica="worker-0", at=1.0, text="of the second"))
-    marks = {"master-0": LogMark(2.0, 1), "worker-0": LogMark(1.0, 1)}
+    text = "of the second"
+    marks = {"master-0": mark(2.0, 1, text), "worker-0": mark(1.0, 1, text)}
     assert store.log_marks("seg-1") == marks
 
 
@@ -127,4 +139,4 @@ def test_half_a_line_is_not_where_an_attempt_begins(
     store.begin_attempt("seg-1")
     with contextlib.closing(store.archive("seg-1")) as archive:
         archive.write(LogLine(replica="master-0", at=3.0, text="of the second"))
-    assert store.log_marks("seg-1") == {"master-0": LogMark(3.0, 1)}
+    assert store.log_marks("seg-1") == {"master-0": mark(3.0, 1, "of the second")}

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from k8sbench.adapters.kubernetes.logs import order
-from k8sbench.adapters.kubernetes.logs.resume import Mark
 from k8sbench.ports import LogMark
 
 
@@ -46,7 +45,7 @@ class Log:
         """Set when something has changed, so that another request may help."""
         self.held = threading.Lock()
         """Held while lines are handed over; guards what follows. ``want`` never takes it."""
-        self.mark = None if mark is None else Mark.of(mark)
+        self.mark = mark
         self.stream: Served | None = None
         self.turn = 0
         """Incremented when another thread reads it from now on."""
@@ -72,5 +71,5 @@ class Log:
         """Requests that failed since then; answers since the last failure."""
         self.whole_at: float | None = None
         """When it was first read to its end after its container ended, monotonic seconds."""
-        self.looked_at: Mark | None = None
+        self.looked_at: LogMark | None = None
         """The mark when a fetch last found less than the stream has read."""

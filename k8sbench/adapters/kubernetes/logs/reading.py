@@ -1,4 +1,4 @@
-"""One request for a log: what is new in it is handed over, and how it ended is returned.
+"""Requests for a log: what is new in it is handed over, and how it ended is returned.
 
 Lines that the node no longer has are reported as a :class:`~k8sbench.model.sample.LogGap` before
 the next line that is there.
@@ -11,14 +11,13 @@ import enum
 import re
 import threading
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.log import Log, Served
-from k8sbench.adapters.kubernetes.logs.resume import Resume
+from k8sbench.adapters.kubernetes.logs.resume import Place, Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine
@@ -27,9 +26,14 @@ NOTE_SECONDS = 5.0
 """A log that cannot be read for so long is reported to the user."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch: nothing is lost by another request."""
+NEAR_LINES = 1000
+"""Lines at a log's end that are requested to find the mark among them, before the whole log is."""
+PLACE_SECONDS = 5.0
+"""For a stream to come to the mark, which is among the first lines that it serves."""
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
+_ALIKE = "Its node gave its lines other times at each request, and several of its parts are alike."
 _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 """How the API server begins a message about a kubelet that it cannot reach."""
 _NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
@@ -48,8 +52,8 @@ class End(enum.Enum):
     """How one request for a log ended."""
 
     COMPLETE = "read to its end, from the mark on"
-    EMPTY = "read to its end, without the mark and anything after it"
-    LOST = "lines after the mark, but not the mark's own: nothing was taken"
+    EMPTY = "it has no lines, and not the mark's therefore"
+    LOST = "it has lines, but not the mark's: nothing was taken"
     BROKEN = "broken, or rejected: it may succeed later"
     UNAVAILABLE = "the node has no such log"
     WAITING = "its container has not started"
@@ -108,33 +112,73 @@ class LogReader:
         log.is_new = log.mark is not None
         return End.COMPLETE
 
-    def read(self, log: Log, *, follow: bool = False, previous: bool = False) -> End:
-        """Request a log once, and hand over what is new in it.
+    def read(self, log: Log, *, previous: bool = False) -> End:
+        """Request a log as it is now, and hand over what is new in it; the caller holds it.
 
-        Following, it takes ``log.held`` for each piece; otherwise the caller holds it.
+        LOST counts when the whole log was served twice without the mark: a kubelet that stops cuts
+        an answer short without a word.
         """
-        with log.held if follow else contextlib.nullcontext():
-            unread = log.mark is None and log.restarts and not log.looked_back
-            if follow and unread and self.look_back(log) is End.BROKEN:
-                return End.BROKEN
-            began, turn, text = log.mark, log.turn, LogText()
-            resume = Resume(log.mark, anew=log.is_new, now=int(time.time() * 1_000_000))
+        if not (previous or log.mark is None or log.is_new):
+            end = self._request(log, self._resume(log, near=True), near=True)
+            if end is not End.LOST:
+                return end
+        first = self._resume(log)
+        end = self._request(log, first, previous=previous)
+        if end is not End.LOST:
+            return end
+        return self._request(log, self._resume(log, first.places), previous=previous)
+
+    def follow(self, log: Log) -> End:
+        """Read a log to its end, and what is printed from then on as it comes.
+
+        Takes ``log.held`` for each piece.
+        """
+        with log.held:
+            end = End.COMPLETE
+            if log.mark is None:
+                if log.restarts and not log.looked_back:
+                    end = self.look_back(log)
+            elif not log.is_new:
+                end = self.read(log)
+                if end is End.LOST:
+                    end = self.look_back(log)
+            if end is not End.COMPLETE:
+                return end
+            resume, turn = self._resume(log, near=True), log.turn
+        return self._request(log, resume, near=not resume.found, followed_in=turn)
+
+    def _resume(self, log: Log, places: Sequence[Place] = (), *, near: bool = False) -> Resume:
+        now = int(time.time() * 1_000_000)
+        return Resume(log.mark, anew=log.is_new, now=now, places=places, near=near)
+
+    def _request(
+        self,
+        log: Log,
+        resume: Resume,
+        *,
+        near: bool = False,
+        previous: bool = False,
+        followed_in: int | None = None,
+    ) -> End:
+        """Request a log once: the last lines of it, if ``near``, and without end, if followed."""
+        turn, began, text = followed_in, log.mark, LogText()
+        follow = turn is not None
         try:
-            served = self._ask(log, follow=follow, previous=previous)
+            served = self._ask(log, near=near, follow=follow, previous=previous)
         except ApiFault as fault:
             return self._refused(log, fault)
         if follow:
             log.stream, log.is_in_place, log.failing_since = served, resume.found, None
+        placed_by = time.monotonic() + PLACE_SECONDS
         try:
-            for chunk in () if follow and self._is_released(log, turn) else served.chunks():
-                new = resume.feed(text.feed(chunk))
+            for chunk in () if self._is_released(log, turn) else served.chunks():
+                if follow and not resume.found and time.monotonic() > placed_by:
+                    return End.LOST
                 with log.held if follow else contextlib.nullcontext():
                     if follow and log.turn != turn:
                         return End.TAKEN
+                    self._take(log, resume, text.feed(chunk), alone=not follow)
                     log.is_in_place = resume.found if follow else log.is_in_place
-                    self._hand_over(log, resume, new, alone=not follow)
-                if resume.lost:
-                    return End.LOST
         except ApiFault as fault:
             log.is_intact = log.is_intact and not follow
             return self._refused(log, fault)
@@ -142,7 +186,7 @@ class LogReader:
             if follow:
                 log.stream = None
             served.close()
-        if follow and self._is_released(log, turn):
+        if self._is_released(log, turn):
             return End.TAKEN
         rest = text.end()
         if text.error is not None:
@@ -153,16 +197,16 @@ class LogReader:
             return self._failed(log, log.why, None, is_node_s_word=True)
         if follow:
             log.is_intact = log.is_intact or resume.found
-        elif previous or log.mark == began:
+        elif previous or (log.is_over and log.mark == began):
             # The container has ended, and so has its last line; this, too, only after two answers.
-            self._hand_over(log, resume, resume.feed(rest), alone=resume.found)
-        return End.COMPLETE if resume.found else End.LOST if resume.lost else End.EMPTY
+            self._take(log, resume, rest, alone=resume.found)
+        return End.COMPLETE if resume.found else End.LOST if resume.served else End.EMPTY
 
-    def _is_released(self, log: Log, turn: int) -> bool:
-        """Whether a stream was closed here, or another thread reads its log."""
-        return log.turn != turn or log.is_displaced or self.is_closed
+    def _is_released(self, log: Log, turn: int | None) -> bool:
+        """Whether a stream was closed here, or another thread reads its log; None: no stream."""
+        return turn is not None and (log.turn != turn or log.is_displaced or self.is_closed)
 
-    def _ask(self, log: Log, *, follow: bool, previous: bool) -> Served:
+    def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> Served:
         if log.is_gone:
             raise ApiFault(404, "NotFound", "its pod is gone")
         query = {"container": log.container, "timestamps": "true"}
@@ -170,9 +214,8 @@ class LogReader:
             query["follow"] = "true"
         if previous:
             query["previous"] = "true"
-        if log.mark is not None and not log.is_new:
-            since = datetime.fromtimestamp(log.mark.since, UTC)
-            query["sinceTime"] = since.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if near:
+            query["tailLines"] = str(NEAR_LINES)
         path = kinds.path("Pod", self._namespace, log.pod, "log")
         silence = SILENT_SECONDS if follow else SLOW_SECONDS
         return self._api.stream(path, silence_s=silence, **query)
@@ -213,8 +256,12 @@ class LogReader:
                 self._sink(JobEvent(run_id=log.run_id, note=note))
         return End.BROKEN
 
-    def _hand_over(self, log: Log, resume: Resume, new: list[Line], *, alone: bool) -> None:
-        """Hand lines over; with ``alone`` no other thread reads this log from now on."""
+    def _take(self, log: Log, resume: Resume, lines: list[Line], *, alone: bool) -> None:
+        """Hand over what is new; with ``alone`` no other thread reads this log from now on."""
+        was_found = resume.found
+        new = resume.feed(lines)
+        if resume.is_unclear and not was_found:
+            log.gap = _ALIKE
         if alone and (new or resume.found):
             log.turn += 1
         if not new:
@@ -233,7 +280,7 @@ class LogReader:
         log.gap = None
         gap = LogGap(
             replica=log.replica,
-            after=None if log.mark is None else log.mark.at / 1_000_000,
+            after=None if log.mark is None else log.mark.at,
             before=None if before is None else before / 1_000_000,
             why=why,
         )

@@ -1,99 +1,105 @@
 """Resumes a log where its archive ends: no line is lost, none comes twice.
 
-``sinceTime`` has whole seconds only, so earlier lines are served again and must be separated
-from the new ones. Stamps are not enough: many lines may bear one (to the microsecond), and
-stdout's and stderr's are stamped by two threads, so that a line may bear a slightly earlier stamp
-than the one before it. A :class:`Mark` therefore is the *latest* stamp and how many lines there
-are from the first that bears it; those lines are skipped by counting.
+The place is found by content, never by the order of stamps: a node's clock may be set back, and
+``sinceTime`` would then leave out what is printed from there on, in an open stream too. What a node
+has written into a log does not change, stamps included; so the archive's last line is the one that
+has its text and its stamp, and the archive's lines before it. Lines of one stamp (to the
+microsecond) are counted, since they may be alike.
+
+Where no line has that stamp but a place has the texts (:attr:`Resume.places`), the node may give
+other stamps at each request. It does if the line at that place has another stamp when it is
+requested again; only then the texts alone decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from k8sbench.adapters.kubernetes.logs.text import Line
+from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.ports import LogMark
 
-DISORDER = 1_000_000
-"""Microseconds by which stamps may go back: a thread may pause between taking the time and writing.
-Further back, the node's clock was set, and what comes counts as later."""
 
+class Place(NamedTuple):
+    """A line that was served and may be the archive's last one."""
 
-class Mark(NamedTuple):
-    """How far a log was read."""
-
+    number: int
+    """Lines served up to it, itself included."""
     at: int
-    """Its latest stamp, Unix microseconds."""
-    lines: int
-    """Lines from the first one with this stamp on."""
-
-    @classmethod
-    def of(cls, mark: LogMark) -> Mark:
-        """Make it of the archive's mark."""
-        return cls(round(mark.at * 1_000_000), mark.lines)
-
-    @property
-    def since(self) -> int:
-        """Unix second from which lines must be served to find the mark again."""
-        return (self.at - DISORDER) // 1_000_000
-
-
-def advanced(mark: Mark | None, at: int) -> Mark:
-    """Return the mark after one more line."""
-    if mark is None or at > mark.at or at < mark.at - DISORDER:
-        return Mark(at, 1)
-    return Mark(mark.at, mark.lines + 1)
+    """Its stamp, Unix microseconds."""
 
 
 class Resume:
     """Finds the lines that are new among those that are served.
 
     ``anew``: what is served begins after the mark, with another container or after a gap; all of
-    it is new.
+    it is new. ``places``: where the request before this one served the texts of the mark, though
+    not its stamp. ``near``: what is served may begin amid lines of one time.
     """
 
-    def __init__(self, mark: Mark | None, *, anew: bool = False, now: int = 0) -> None:
-        self.mark = mark
+    def __init__(
+        self,
+        mark: LogMark | None,
+        *,
+        anew: bool = False,
+        now: int = 0,
+        places: Sequence[Place] = (),
+        near: bool = False,
+    ) -> None:
         self.found = mark is None or anew
         """Whether the mark was found, so that what is served goes on where the archive ends."""
-        self.lost = False
-        """Whether lines were served that come after the mark, and the mark's own was not."""
-        self._skipped = 0
-        """Lines skipped since the first with the mark's stamp."""
-        self._earlier = False
-        """Whether lines before the mark were served: the log reaches back beyond it."""
-        self._at = None if mark is None else mark.at
-        self._now = now
+        self.served = 0
+        """Lines that were served."""
+        self.is_unclear = False
+        """Whether the mark was found by texts that several places have."""
+        self.places: list[Place] = []
+        """Where the texts of the mark end, whatever the stamps."""
+        self._mark, self._places, self._now, self._near = mark, places, now, near
+        self._is_advanced = False
+        self._at: int | None = None
+        """Stamp of the last line."""
+        self._run = 0
+        """Lines up to the last one that bear its stamp, without another between them."""
+        self._texts = mark.texts if mark is not None and anew else b""
+        """Digests of the last lines; once the mark is found, of the archive's."""
+
+    @property
+    def mark(self) -> LogMark | None:
+        """How far the log was read."""
+        if not self._is_advanced or self._at is None:
+            return self._mark
+        return LogMark(self._at / 1_000_000, self._run, self._texts)
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
-        """Return those that are new, each with a stamp; nothing once the mark is lost."""
+        """Return those that are new, each with a stamp."""
         new: list[Line] = []
         for line in lines:
-            if self.lost or not (self.found or self._reached(line)):
-                continue
-            if line.at is None:
-                # That of the line before it; at the very beginning there is none.
-                line = Line(self._now if self._at is None else self._at, line.text)  # noqa: PLW2901
-            new.append(line)
-            self._at = at = line.at
-            assert at is not None
-            self.mark = advanced(self.mark, at)
+            # Without a stamp: that of the line before it; at the very beginning there is none.
+            at = line.at or (self._now if self._at is None else self._at)
+            self._run = self._run + 1 if at == self._at else 1
+            self._texts = (self._texts + digest(line.text))[-MARKED_BYTES:]
+            self._at = at
+            self.served += 1
+            if self.found:
+                new.append(Line(at, line.text))
+                self._is_advanced = True
+            elif self._mark is not None:
+                self._look(self._mark, at)
         return new
 
-    def _reached(self, line: Line) -> bool:
-        """Look for the mark; return whether this line is the first after it."""
-        assert self.mark is not None
-        if line.at is None and not self._skipped:
-            return False  # the rest of a line that began before what is served
-        if not self._skipped and line.at is not None and line.at < self.mark.at:
-            self._earlier = True
-            return False
-        if line.at is not None and line.at > self.mark.at:
-            # None of the archive's lines is served any more; but where what is served reaches back
-            # beyond the mark nothing is missing.
-            self.found, self.lost = self._earlier, not self._earlier
-            return self.found
-        self._skipped += 1
-        self.found = self._skipped == self.mark.lines
-        return False
+    def _look(self, mark: LogMark, at: int) -> None:
+        """Look whether the archive ends with the line that was served last."""
+        # Fewer were served where the log begins amid them, or archived.
+        if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
+            return
+        marked_at = round(mark.at * 1_000_000)
+        if (at, self._run) == (marked_at, mark.lines):
+            self.found = not (self._near and self._run == self.served)
+        elif self._places and self._places[-1].number == self.served:
+            self.found = self._places[-1].at != at
+            self.is_unclear = self.found and len(self._places) > 1
+        elif mark.texts:
+            self.places.append(Place(self.served, at))
+        if self.found:
+            self._at, self._run, self._texts = marked_at, mark.lines, mark.texts

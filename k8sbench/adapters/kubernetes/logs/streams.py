@@ -240,19 +240,12 @@ class LogStreams:
         return not (self._is_closed or log.is_over or log.is_displaced)
 
     def _follow(self, log: Log) -> None:
-        delay, is_anew = SOONEST, False
+        delay = SOONEST
         while self._goes_on(log):
             log.wake.clear()
             before = log.mark
-            end = self._reader.read(log, follow=True)
-            if end is End.LOST:
-                with log.held:
-                    end = self._reader.look_back(log)
-                if end is End.COMPLETE:
-                    is_anew = True
-                    continue
-            goes_on = log.mark != before and not is_anew
-            delay, is_anew = SOONEST if goes_on else min(2 * delay, LATEST), False
+            end = self._reader.follow(log)
+            delay = SOONEST if log.mark != before else min(2 * delay, LATEST)
             if end in {End.COMPLETE, End.EMPTY}:
                 delay = max(delay, ENDED_BY_ITSELF)
             if self._goes_on(log):
@@ -356,7 +349,7 @@ class LogStreams:
             # It was connected until after the end, and silent: nothing more was printed.
             log.is_intact = log.is_intact or log.is_in_place
         if end is End.LOST and log.whole_at is not None:
-            # Nothing is rotated away after the end: the times differ. It is not read once more.
+            # Nothing is rotated away after the end. It is not read once more.
             log.gap = _UNSETTLED
         elif end is End.LOST or (end is End.EMPTY and not log.is_intact):
             if self._reader.look_back(log) is End.BROKEN:
@@ -389,7 +382,7 @@ class LogStreams:
         return _jittered(max(pause, len(self._due) / FETCHES_PER_SECOND))
 
 
-_UNSETTLED = "At each request the cluster served other lines, or other times of them."
+_UNSETTLED = "At each request the cluster served other lines."
 _DELETED = "Its pod was deleted before its log was read to the end."
 
 

@@ -3,9 +3,8 @@
 With ``timestamps=true`` the kubelet (cri-client, ``logs.go``) begins each line with the time
 at which the container's runtime read it, to the nanosecond and in the node's own zone. A line
 longer than 16 KiB is stored in parts there and served in one piece, under the first part's stamp.
-Three things come without a stamp:
+Two things come without a stamp:
 
-- the rest of a long line whose beginning lies before ``sinceTime``;
 - what follows a part of a long line, if the other of stdout and stderr wrote in between: it is
   served as if it were that line's end, and cannot be separated;
 - the kubelet's own errors, which it writes into a log that it has begun to serve. They are the
