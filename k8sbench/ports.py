@@ -203,8 +203,12 @@ class Cluster(Protocol):
 class LogArchive(Protocol):
     """The log files of one run, one per replica, in the run's folder."""
 
-    def write(self, first: LogLine, *more: LogLine) -> None:
-        """Append lines of one replica with their time stamps."""
+    def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
+        """Append lines of one replica with their time stamps.
+
+        Of a log that has become too long the middle is left out later, when what is returned may be
+        on record; it takes the place of an earlier gap with the same beginning and reason.
+        """
 
     def close(self) -> None:
         """Flush and close the files; idempotent."""

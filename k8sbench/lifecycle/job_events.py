@@ -49,13 +49,17 @@ def _take_lines(
 ) -> None:
     assert followed.archive is not None
     lines = [event.line for event in events if event.line is not None]
-    followed.archive.write(*lines)
+    gap = followed.archive.write(*lines)
     followed.read_until[replica] = lines[-1].at
     if not followed.view.is_read:
         followed.see_what_is_read()
         active.changed[followed.run_id] = None
     for event in () if followed.view.is_unwanted else events:
         active.reporter.on_event(followed.run, event)
+    if gap is not None:
+        begin = gap.replica, gap.after, gap.why
+        followed.gaps = [one for one in followed.gaps if (one.replica, one.after, one.why) != begin]
+        _take_event(active, followed, JobEvent(run_id=followed.run_id, gap=gap))
 
 
 def _take_event(active: ActiveRuns, followed: FollowedRun, event: JobEvent) -> None:

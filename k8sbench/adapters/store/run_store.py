@@ -367,7 +367,8 @@ class SqlStore:
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
         check = partial(self.claims.check, run_id)
-        return LogWriter(self.folder(run_id), check, self._log_files)
+        folder = RunFolder(self.folder(run_id))
+        return LogWriter(folder.path, check, self._log_files, folder.shorten_log)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica, of the run's present attempt."""

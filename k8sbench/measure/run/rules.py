@@ -229,8 +229,8 @@ INCOMPLETE_LOG = IntegrityRule(
     "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if the "
     "missing lines matter.",
 )
-"""The cluster no longer had a part of the logs when it was asked for. Rejects where the gap is in
-rank 0's log and may hold lines of the window."""
+"""The cluster no longer had a part of the logs when it was asked for, or a log was too long to be
+kept whole. Rejects where the gap is in rank 0's log and may hold lines of the window."""
 LOADER_STALL = IntegrityRule(
     "loader-stall",
     "warn",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from k8sbench.adapters.store import run_logs
 from k8sbench.cli import exit_codes
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.artifacts import kept_gaps
@@ -193,6 +194,25 @@ def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -
     kept = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     submit(store, kept, run_id="kept", keep=True)
     assert kept.removed == []
+
+
+def test_what_is_left_out_of_a_log_that_grows_without_end_is_one_gap(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("MOST", 2_000), ("FIRST", 1_000), ("LAST", 500)):
+        monkeypatch.setattr(run_logs, f"{name}_BYTES", size)
+    printed = [line(f"step {number:6}") for number in range(1_000)]
+    reporter = Silent()
+    cluster = FakeCluster(*printed, at(Phase.SUCCEEDED), outlives=True)
+    (run,) = submit(store, cluster, reporter=reporter)
+    (gap,) = kept_gaps(store, run.run_id)
+    assert gap.why == run_logs.LEFT_OUT
+    assert run.measurement is not None
+    assert run.measurement.records == 1  # the fake measures nothing but gaps
+    assert cluster.removed == []
+    (log,) = store.log_files(run.run_id)
+    assert log.stat().st_size <= 2_000
+    assert log.read_text().splitlines()[-1].endswith("step    999")
 
 
 def test_gaps_in_logs_are_kept_and_reach_the_measurement(store: Store) -> None:
