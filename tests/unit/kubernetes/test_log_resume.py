@@ -129,11 +129,13 @@ def test_a_file_that_begins_amid_the_marks_lines_is_gone_on_with() -> None:
         assert go_on(mark_of(file[:80]), file[first:])[0] == file[80:]
 
 
-def test_a_file_that_begins_amid_the_lines_of_the_marks_time_does_not_have_it() -> None:
-    """How many of them there were before is not known."""
+def test_a_file_that_begins_amid_lines_of_one_time_has_the_mark_if_it_can_be_told() -> None:
+    """Where they are alike: how many of them there were before is not known."""
     file = [(T0, "."), (T0, "."), (T0, "."), (T0 + 10, "later")]
     new, resume = go_on(mark_of(file[:3]), file[1:])
     assert (new, resume.found) == ([], False)
+    file[2] = (T0, ":")
+    assert go_on(mark_of(file[:3]), file[1:])[0] == file[3:]
 
 
 def test_a_log_without_lines_does_not_have_the_mark() -> None:

@@ -55,7 +55,6 @@ class Node:
     """Serves one pod's log; a stream ends when the container has, or is cut."""
 
     def __init__(self) -> None:
-        self.now: Lines = []
         self.before: Lines | None = None
         self.runs = True
         self.breaks = False
@@ -64,7 +63,18 @@ class Node:
         """What is answered first, one request each: a refusal, a text at the log's end, or so
         many bytes of it."""
         self.asked: list[dict[str, str]] = []
+        self.files: list[Lines] = [[]]
+        """Those of the present container; streams go on from one in the next."""
         self.changed = threading.Condition()
+
+    @property
+    def now(self) -> Lines:
+        """The newest file."""
+        return self.files[-1]
+
+    @now.setter
+    def now(self, lines: Lines) -> None:
+        self.files = [lines]
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
         with self.changed:
@@ -83,6 +93,14 @@ class Node:
                 return Stream(self, [], 0, False, served(lines[-near:])[:answer])
             follows = "follow" in query and answer is None
             return Stream(self, lines, max(0, len(lines) - near), follows, answer or b"")
+
+    def rotate(self) -> None:
+        """Begin the next file, with the node held."""
+        self.files.append([])
+
+    def restart(self) -> None:
+        """Begin the next container, with the node held."""
+        self.before, self.now = self.now, []
 
     def do(self, change: Callable[[Node], object]) -> None:
         with self.changed:
@@ -114,12 +132,19 @@ class Stream:
             yield self._last
 
     def _has_news(self) -> bool:
+        files = self._node.files
+        place = next((i for i, file in enumerate(files) if file is self._lines), len(files))
+        while self._follows and self._done == len(self._lines) and place + 1 < len(files):
+            place, self._done = place + 1, 0
+            self._lines = files[place]
         return self._done < len(self._lines) or self._is_over()
 
     def _is_over(self) -> bool:
         """Whether the container has ended, or was started again, or nobody listens."""
-        goes_on = self._node.runs and self._lines is self._node.now
-        return not (self._follows and goes_on) or self._closed
+        files = self._node.files
+        ended = self._lines is files[-1] and not self._node.runs
+        is_there = any(file is self._lines for file in files)
+        return not self._follows or self._closed or ended or not is_there
 
     def close(self) -> None:
         self._node.do(lambda _: setattr(self, "_closed", True))
@@ -185,8 +210,8 @@ class Pod:
         def change(node: Node) -> None:
             node.breaks = True
             if rotated:
-                node.now = []
-            node.now += new
+                node.rotate()
+            node.now.extend(new)
 
         self.node.do(change)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from k8sbench.adapters.kubernetes.logs import order
+from k8sbench.adapters.kubernetes.logs.text import Line
 from k8sbench.ports import LogMark
 
 
@@ -49,8 +50,8 @@ class Log:
         self.stream: Served | None = None
         self.turn = 0
         """Incremented when another thread reads it from now on."""
-        self.last_uid = ""
-        """The pod of the last line."""
+        self.last = "", 0
+        """The container of the last line that was read here: its pod's uid, and its restarts."""
         self.is_in_place = False
         """Whether its stream goes on from the mark."""
         self.is_intact = False
@@ -61,10 +62,10 @@ class Log:
         """Whether the log of the previous container was requested."""
         self.gap: str | None = None
         """Why lines are missing before the next one."""
-        self.why = ""
-        """The last fault."""
-        self.is_node_s_word = False
-        """Whether the node itself said so, and not a server on the way to it."""
+        self.rest: list[Line] = []
+        """What the last answer ended with, without a line end."""
+        self.why, self.is_node_s_word = "", False
+        """The last fault; whether the node itself said so, and not a server on the way to it."""
         self.failing_since: float | None = None
         """When the first request failed since which nothing new was read, monotonic seconds."""
         self.failures, self.tries = 0, 0

@@ -52,7 +52,7 @@ class End(enum.Enum):
     """How one request for a log ended."""
 
     COMPLETE = "read to its end, from the mark on"
-    EMPTY = "it has no lines, and not the mark's therefore"
+    EMPTY = "it has no lines, or a previous container's that do not come after the mark"
     LOST = "it has lines, but not the mark's: nothing was taken"
     BROKEN = "broken, or rejected: it may succeed later"
     UNAVAILABLE = "the node has no such log"
@@ -96,21 +96,29 @@ class LogReader:
         first = log.mark is None
         if first and log.restarts > 1:
             log.gap = _RESTARTED
-        end = self.read(log, previous=True)
+        end = self._read_previous(log)
         if end is End.LOST:
             log.gap, log.is_new = _RESTARTED, True
-            end = self.read(log, previous=True)
+            end = self._read_previous(log)
         if end is End.BROKEN:
             return end
         log.looked_back = True
         if end is End.EMPTY:
             log.gap = None if log.is_intact else ROTATED
-        elif end is not End.COMPLETE and log.last_uid not in {"", log.uid}:
+        elif end is not End.COMPLETE and log.last[0] not in {"", log.uid}:
             log.gap = None if log.is_intact else _REPLACED
         elif end is not End.COMPLETE:
             log.gap = log.gap or (_RESTARTED if first else ROTATED)
         log.is_new = log.mark is not None
         return End.COMPLETE
+
+    def _read_previous(self, log: Log) -> End:
+        """Read what the previous container printed, until an answer has nothing new."""
+        end, is_first, before = End.COMPLETE, True, log.mark
+        while end is End.COMPLETE and (is_first or log.mark != before or log.rest):
+            is_first, before = False, log.mark
+            end = self.read(log, previous=True)
+        return end
 
     def read(self, log: Log, *, previous: bool = False) -> End:
         """Request a log as it is now, and hand over what is new in it; the caller holds it.
@@ -139,10 +147,13 @@ class LogReader:
                 if log.restarts and not log.looked_back:
                     end = self.look_back(log)
             elif not log.is_new:
-                end = self.read(log)
+                before, end = log.mark, self.read(log)
+                if end is End.COMPLETE and log.mark != before:
+                    end = self.read(log)  # the answer may have been cut short
                 if end is End.LOST:
                     end = self.look_back(log)
             if end is not End.COMPLETE:
+                log.is_intact = log.is_intact and end is not End.BROKEN
                 return end
             resume, turn = self._resume(log, near=True), log.turn
         return self._request(log, resume, near=not resume.found, followed_in=turn)
@@ -161,7 +172,8 @@ class LogReader:
         followed_in: int | None = None,
     ) -> End:
         """Request a log once: the last lines of it, if ``near``, and without end, if followed."""
-        turn, began, text = followed_in, log.mark, LogText()
+        turn, text = followed_in, LogText()
+        container = log.uid, log.restarts - previous
         follow = turn is not None
         try:
             served = self._ask(log, near=near, follow=follow, previous=previous)
@@ -177,7 +189,7 @@ class LogReader:
                 with log.held if follow else contextlib.nullcontext():
                     if follow and log.turn != turn:
                         return End.TAKEN
-                    self._take(log, resume, text.feed(chunk), alone=not follow)
+                    self._take(log, resume, text.feed(chunk), container, alone=not follow)
                     log.is_in_place = resume.found if follow else log.is_in_place
         except ApiFault as fault:
             log.is_intact = log.is_intact and not follow
@@ -196,11 +208,18 @@ class LogReader:
                 return End.UNAVAILABLE
             return self._failed(log, log.why, None, is_node_s_word=True)
         if follow:
-            log.is_intact = log.is_intact or resume.found
-        elif previous or (log.is_over and log.mark == began):
+            log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
+        elif previous or log.is_over:
             # The container has ended, and so has its last line; this, too, only after two answers.
-            self._take(log, resume, rest, alone=resume.found)
-        return End.COMPLETE if resume.found else End.LOST if resume.served else End.EMPTY
+            is_new = resume.found
+            if not is_new or rest == log.rest:
+                self._take(log, resume, rest, container, alone=True)
+            log.rest = rest if is_new else []
+        if resume.found:
+            return End.COMPLETE
+        # What the previous container has printed may be archived: before the last line's container.
+        is_after = log.last != (log.uid, log.restarts) and resume.is_later
+        return End.LOST if resume.served and (is_after or not previous) else End.EMPTY
 
     def _is_released(self, log: Log, turn: int | None) -> bool:
         """Whether a stream was closed here, or another thread reads its log; None: no stream."""
@@ -256,7 +275,15 @@ class LogReader:
                 self._sink(JobEvent(run_id=log.run_id, note=note))
         return End.BROKEN
 
-    def _take(self, log: Log, resume: Resume, lines: list[Line], *, alone: bool) -> None:
+    def _take(
+        self,
+        log: Log,
+        resume: Resume,
+        lines: list[Line],
+        container: tuple[str, int],
+        *,
+        alone: bool,
+    ) -> None:
         """Hand over what is new; with ``alone`` no other thread reads this log from now on."""
         was_found = resume.found
         new = resume.feed(lines)
@@ -273,7 +300,7 @@ class LogReader:
             assert at is not None
             handed = LogLine(replica=log.replica, at=at / 1_000_000, text=line)
             self._sink(JobEvent(run_id=log.run_id, line=handed))
-        log.mark, log.is_new, log.last_uid = resume.mark, False, log.uid
+        log.mark, log.is_new, log.last = resume.mark, False, container
 
     def gap(self, log: Log, before: int | None, why: str) -> None:
         """Report that lines are missing before a time, Unix microseconds; None: to the end."""

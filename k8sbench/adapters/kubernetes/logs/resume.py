@@ -53,6 +53,8 @@ class Resume:
         """Lines that were served."""
         self.is_unclear = False
         """Whether the mark was found by texts that several places have."""
+        self.is_later = False
+        """Whether the first line that was served is later than the mark, by its stamp."""
         self.places: list[Place] = []
         """Where the texts of the mark end, whatever the stamps."""
         self._mark, self._places, self._now, self._near = mark, places, now, near
@@ -90,12 +92,14 @@ class Resume:
 
     def _look(self, mark: LogMark, at: int) -> None:
         """Look whether the archive ends with the line that was served last."""
+        marked_at = round(mark.at * 1_000_000)
+        if self.served == 1:
+            self.is_later = at > marked_at
         # Fewer were served where the log begins amid them, or archived.
         if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
             return
-        marked_at = round(mark.at * 1_000_000)
-        if (at, self._run) == (marked_at, mark.lines):
-            self.found = not (self._near and self._run == self.served)
+        if at == marked_at and self._is_counted(mark):
+            self.found = True
         elif self._places and self._places[-1].number == self.served:
             self.found = self._places[-1].at != at
             self.is_unclear = self.found and len(self._places) > 1
@@ -103,3 +107,16 @@ class Resume:
             self.places.append(Place(self.served, at))
         if self.found:
             self._at, self._run, self._texts = marked_at, mark.lines, mark.texts
+
+    def _is_counted(self, mark: LogMark) -> bool:
+        """Whether as many lines of one time were served as are archived.
+
+        Where the first of them may not have been served, the last one must be like none of them.
+        """
+        if self._run < self.served:
+            return self._run == mark.lines
+        size = len(digest(""))
+        run = mark.texts[-size * mark.lines :]
+        texts = [run[place : place + size] for place in range(0, len(run), size)]
+        is_single = self._run <= mark.lines and texts.count(run[-size:]) == 1
+        return is_single or (self._run == mark.lines and not self._near)

@@ -126,6 +126,8 @@ class LogStreams:
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True
+            # Of what the container before this one has printed its stream says nothing.
+            log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
             urgency = order.urgency(rank, failing=failing, lost_at=lost_at)
@@ -332,7 +334,7 @@ class LogStreams:
         # A kubelet that stops cuts an answer short without an error: only an answer that comes
         # twice counts.
         unsure = log.tries == 1 and (log.mark is None or log.failing_since is not None)
-        if end is End.COMPLETE and (log.mark != before or unsure):
+        if end is End.COMPLETE and (log.mark != before or unsure or log.rest):
             log.whole_at = log.whole_at or time.monotonic()
             return 0.0
         if end is End.EMPTY and log.tries < EMPTY_FETCHES:
