@@ -478,13 +478,60 @@ def test_what_a_kubelet_cuts_short_is_not_taken_for_a_log_that_was_rotated(pod: 
     def stop(node: Node) -> None:
         node.breaks = True
         node.now.extend(lines(30, 40))
-        node.answers = [5 * line, 10 * line, FAILURES["kubelet away"][0]]
+        node.answers = [5 * line, 10 * line]
 
     pod.node.do(stop)
     pod.until_lines(40)
     pod.end()
     assert pod.lines == texts((0, 40))
     assert pod.gaps == []
+
+
+def test_what_a_kubelet_cuts_short_of_the_container_before_is_requested_again(pod: Pod) -> None:
+    line = len(served(lines(0, 1)))
+    pod.node.before, pod.node.now, pod.restarts = lines(0, 9), lines(9, 12), 1
+    pod.node.answers = [3 * line + 35]
+    pod.want()
+    pod.until_lines(12)
+    pod.end()
+    assert pod.lines == texts((0, 12))
+    assert pod.gaps == []
+
+
+def test_the_container_before_is_not_read_again_when_a_log_is_rotated(pod: Pod) -> None:
+    pod.node.now = lines(0, 5)
+    pod.want()
+    pod.until_lines(5)
+    pod.restarts = 1
+    pod.want()
+    pod.node.do(Node.restart)
+    pod.node.do(lambda node: node.now.extend(lines(5, 10)))
+    pod.until_lines(10)
+    pod.cut(lines(20, 22), rotated=True)
+    pod.until_lines(12)
+    pod.end()
+    assert pod.lines == texts((0, 10), (20, 22))
+    assert len(pod.gaps) == 1
+
+
+def test_a_container_between_two_restarts_is_read(pod: Pod) -> None:
+    """The one after it has printed nothing, and the stream of the one before it was whole."""
+    pod.node.now = lines(0, 5)
+    pod.want()
+    pod.until_lines(5)
+
+    def restart_twice(node: Node) -> None:
+        node.restart()
+        node.now.extend(lines(5, 8))
+        node.restart()
+
+    pod.node.do(restart_twice)
+    pod.node.until(lambda node: len(node.asked) > 1)
+    pod.restarts = 2
+    pod.want()
+    pod.end()
+    assert pod.lines == texts((0, 8))
+    assert "restarted" in pod.gaps[0].why
 
 
 def test_a_long_log_is_requested_from_its_last_lines_on(

@@ -222,15 +222,15 @@ def test_what_is_left_out_is_on_record_before_it_goes(sqlite_store: SqlStore) ->
     assert kept(sqlite_store)[249:251] == [gap.after, gap.before] == [249, 477]
 
 
-@pytest.mark.parametrize("begin", [100, 300, 690])
+@pytest.mark.parametrize(("begin", "end"), [(100, 700), (300, 700), (490, 520), (690, 700)])
 @pytest.mark.usefixtures("small")
 def test_the_marks_of_an_attempt_stay_its_own_when_lines_before_it_are_left_out(
-    sqlite_store: SqlStore, begin: int
+    sqlite_store: SqlStore, begin: int, end: int
 ) -> None:
     sqlite_store.record(plan(), at=NOW, owner=OWNER)
     grown(sqlite_store, 0, begin)
     sqlite_store.begin_attempt("seg-1")
     assert sqlite_store.log_marks("seg-1") == {}
-    grown(sqlite_store, begin, 700)
+    grown(sqlite_store, begin, end)
     mark = sqlite_store.log_marks("seg-1")["master-0"]
-    assert (mark.at, mark.lines, len(mark.texts)) == (699, 1, 4 * min(700 - begin, 64))
+    assert (mark.at, mark.lines, len(mark.texts)) == (end - 1, 1, 4 * min(end - begin, 64))
