@@ -206,8 +206,8 @@ class LogArchive(Protocol):
     def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
         """Append lines of one replica with their time stamps.
 
-        Of a log that has become too long the middle is left out later, when what is returned may be
-        on record; it takes the place of an earlier gap with the same beginning and reason.
+        Returns a gap where the log has become too long: its middle is left out with the next call,
+        so that the gap can be recorded first. It replaces one of the same beginning and reason.
         """
 
     def close(self) -> None:
