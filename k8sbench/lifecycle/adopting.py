@@ -72,8 +72,16 @@ def recorded(run_id: str, context: RunContext) -> Run:
 
 
 def _job(run_id: str, context: RunContext) -> FoundJob | None:
+    """Return the job of a run; None where there is none, or not the one that is on record."""
+    run = context.store.run(run_id) if run_id in context.store.ids() else None
     jobs = context.cluster.jobs([run_id])
-    return next((job for job in jobs if job.run_id == run_id), None)
+    return next((job for job in jobs if job.run_id == run_id and _is_of(job, run)), None)
+
+
+def _is_of(job: FoundJob, run: Run | None) -> bool:
+    """Whether a job of the name is a run's, as far as that is on record."""
+    known = None if run is None else run.job_uid
+    return run is None or known in {None, job.uid} or job.attempt > run.attempt
 
 
 def why_left(job: FoundJob) -> str | None:
@@ -99,20 +107,24 @@ def take_what_is_left(
     for job in foreign_jobs.without_doctors(jobs):
         run_id, whose = job.run_id, job.ownership
         is_own = whose.is_ours and whose.owner is not None
+        run = context.store.run(run_id) if run_id in known else None
+        if not _is_of(job, run):
+            note(f"{run_id} on the cluster is not the run's job (uid {job.uid}): it is left alone.")
+            continue
         try:
             if is_own and ownership.has_expired(whose.receipt, job.seen_at):
                 context.cluster.remove(run_id, force=True)
                 note(f"{run_id} is deleted from the cluster: its receipt was there for long.")
                 continue
-            if run_id not in known:
+            if run is None:
                 _ = job.plan  # one that cannot be read is named
             why = None if is_own else why_left(job)
             if adopts and why is not None and context.cluster.adopt(run_id, whose):
                 note(f"{run_id} is adopted: {why}.")
                 is_own = True
-                if run_id in known and not collecting.needs_collection(context.store.run(run_id)):
+                if run is not None and not collecting.needs_collection(run):
                     context.store.wish(run_id, requests.left_over(context.clock()))
-            if is_own and run_id not in known and whose.receipt is None:
+            if is_own and run is None and whose.receipt is None:
                 collecting.recorded(job, context, renumber=renumber)
         except UsageError as error:
             note(f"warning: left out: {error}")

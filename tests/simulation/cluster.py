@@ -66,6 +66,8 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     """When it was adopted last, Unix seconds."""
     receipt: Receipt | None = None
     wish: Wish | None = None
+    is_copy: bool = False
+    """Whether somebody else has created it anew."""
 
     @property
     def run_id(self) -> str:
@@ -107,6 +109,13 @@ class Namespace:
     def remove(self, job: Job) -> None:
         del self.jobs[job.run_id]
         self.gone[job.run_id, job.attempt] = job
+        is_known = any(
+            disk.rows[job.run_id].job_uid == str(job.uid)
+            for disk in self.disks
+            if job.run_id in disk.rows
+        )
+        if is_known and self.world.happens("copied"):
+            self.world.spawn(lambda: self._copy(job), self.world.dice.random() * 30.0)
         self.world.note(f"job {job.run_id} (attempt {job.attempt}) is gone")
 
     def new(self, plan: RunPlan, attempt: int, owner: JobOwner) -> Job:
@@ -160,6 +169,11 @@ class Namespace:
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created, ends at {ends:.0f}")
         return job
+
+    def _copy(self, job: Job) -> None:
+        if self.job(job.run_id) is None:
+            copy = self.new(job.plan, job.attempt, job.owner)
+            copy.is_copy, copy.lost = True, set()
 
     # -- what must hold -------------------------------------------------------------------------
 
@@ -290,7 +304,16 @@ class SimulatedCluster:
         is_ours = job.owner.store == self._disk.name
         return Ownership(owner=job.owner, is_ours=is_ours, receipt=job.receipt, wish=job.wish)
 
+    def _check_copy(self, job: Job) -> None:
+        run = self._disk.rows.get(job.run_id)
+        known = None if run is None else run.job_uid
+        if job.is_copy and known not in {None, str(job.uid)}:
+            raise Violation(
+                f"{self._disk.name}: a copy of {job.run_id} is taken for the run's job."
+            )
+
     def _check_ours(self, job: Job) -> None:
+        self._check_copy(job)
         if not self._whose(job).is_ours:
             raise OwnedElsewhere(f"Job {job.run_id} is {job.owner.host}'s.")
 
@@ -433,6 +456,8 @@ class SimulatedCluster:
     def adopt(self, run_id: str, known: Ownership) -> bool:
         self._ask("adopt")
         job = self._namespace.job(run_id)
+        if job is not None:
+            self._check_copy(job)
         if job is None or (job.owner, job.receipt) != (known.owner, known.receipt):
             return False
         job.owner, job.wish = self._owner(has_adopted=True), None
@@ -453,6 +478,7 @@ class SimulatedCluster:
         job = self._namespace.job(run_id)
         if job is None or (uid is not None and uid != str(job.uid)):
             return None
+        self._check_copy(job)
         if not self._whose(job).is_ours:
             return f"It is {job.owner.host}'s."
         if job.owner.has_adopted and not force and job.is_over(self._world.now):

@@ -52,6 +52,7 @@ FAULTS = Faults(
     full=0.002,
     jump=0.001,
     asleep=0.002,
+    copied=0.05,
 )
 
 
@@ -244,7 +245,7 @@ class Schedule:
 
     def _left(self) -> list[Job]:
         jobs = self.namespace.jobs.values()
-        return [job for job in jobs if job.gone_at is None and job.receipt is None]
+        return [job for job in jobs if not (job.gone_at or job.receipt or job.is_copy)]
 
     def _is_known(self, job: Job) -> bool:
         """Whether the store that owns a job has it on record: who adopts it does that next."""

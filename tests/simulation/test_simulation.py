@@ -23,6 +23,7 @@ from k8sbench.lifecycle.states import State
 from k8sbench.lifecycle.views import JobView
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
+from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from tests.simulation.schedules import play
@@ -34,6 +35,7 @@ STEPS = 150
 """The median of the schedules has at least so many."""
 TIMES = 50
 """Every fault happens at least so often."""
+NOTHING = Collected(digest=None, throughput=None, unit=None, verdict=None)
 MOST = 10_000
 """Schedules within which a fault of the program must be found."""
 
@@ -139,6 +141,21 @@ def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(requests, "delete", forgets)
 
 
+def take_over_a_copy(patch: pytest.MonkeyPatch) -> None:
+    delete = requests.delete
+
+    def by_name_alone(context: RunContext, run_id: str) -> Any:
+        run, why = delete(context, run_id)
+        context.cluster.remove(run_id, lambda: NOTHING)
+        return run, why
+
+    patch.setattr(requests, "delete", by_name_alone)
+
+
+def act_on_what_another_store_has_adopted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_events, "_take_ownership", lambda *_: None)
+
+
 @pytest.mark.parametrize(
     "breaks",
     [
@@ -151,6 +168,8 @@ def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
         create_before_it_is_recorded,
         forget_what_is_left,
         resume_what_is_being_submitted,
+        take_over_a_copy,
+        act_on_what_another_store_has_adopted,
     ],
     ids=lambda breaks: breaks.__name__,
 )
@@ -162,6 +181,6 @@ def test_a_fault_of_the_program_is_found(breaks: Breaks, monkeypatch: pytest.Mon
 def _fails(seed: int) -> bool:
     try:
         play(seed)
-    except Violation:
+    except (Violation, KeyError):  # a row that is looked for is not there
         return True
     return False

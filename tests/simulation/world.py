@@ -65,6 +65,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The job is queued again while it runs."""
     expires: float = 0.0
     """The job goes by itself soon after its end."""
+    copied: float = 0.0
+    """Somebody creates a job that is gone again, with all that was written on it."""
     asleep: float = 0.0
     """A laptop is closed for a while."""
     full: float = 0.0
