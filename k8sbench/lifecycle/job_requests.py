@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.lifecycle import decide, requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Until
 from k8sbench.lifecycle.followed import FollowedRun
@@ -281,17 +282,24 @@ def _take_uncollected(
         _begin_attempt(active, followed)
     elif end is not None and whose.is_ours:
         followed.see(job=Ended(end))
-    elif job is not None and job.ownership.is_ours:
-        # Another process of this store has adopted it.
+    elif job is not None and (job.ownership.is_ours or job.attempt > followed.run.attempt):
+        # Another process of this store has adopted it, or its owner has begun the next attempt.
         followed.archive = active.context.store.archive(run_id)
         followed.see(job=Unwatched(), ownership=job.ownership)
-    elif end is not None and is_known and job is None:
+    elif end is not None and is_known and job is None and not _may_restart(active, followed, end):
         cause, action = f"{whose.holder} has collected it.", f"See k8sbench status {run_id} there."
         followed.see(job=Ended(collected_by(end, cause, action)))
     elif end is not None and job is not None and (receipt := job.ownership.receipt) is not None:
         followed.see(job=Ended(collected_by(end, receipt.sentence, receipt.action)))
     else:
         _wait_for_owner(active, followed)
+
+
+def _may_restart(active: ActiveRuns, followed: FollowedRun, end: Transition) -> bool:
+    """Whether the owner of a job that is gone may be about to create the next attempt."""
+    run, since = followed.run, followed.asked_since
+    is_recent = since is None or active.context.clock() < since + OWNER_SECONDS
+    return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
 
 
 def _wait_for_owner(active: ActiveRuns, followed: FollowedRun) -> None:
