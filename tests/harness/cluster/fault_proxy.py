@@ -63,7 +63,8 @@ class Fault:
 
     def meets(self, request: Request) -> bool:
         """Whether it is for this request, which then counts."""
-        if self._is_over.is_set() or self._wanted.method not in {"", request.method}:
+        methods = self._wanted.method.split("|")
+        if self._is_over.is_set() or not {"", request.method} & set(methods):
             return False
         if re.search(self._wanted.path, request.path) is None:
             return False
@@ -91,9 +92,9 @@ class Fault:
 class FaultProxy:
     """Forwards requests to the API server of a kubeconfig, but for those that faults are for.
 
-    Faults are for requests of a method (any, if empty) whose path and query a regular expression is
-    found in; the first that was added and fits is taken. ``skip`` lets so many of them through
-    before it begins, ``times`` is how many it is for.
+    Faults are for requests of a method (any, if empty; ``POST|PATCH``: of one of these) whose path
+    and query a regular expression is found in; the first that was added and fits is taken.
+    ``skip`` lets so many of them through before it begins, ``times`` is how many it is for.
     """
 
     def __init__(self, kubeconfig: Path) -> None:

@@ -1,0 +1,93 @@
+"""A process that is killed between any two of its writes: what another one makes of that."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cluster import fault_proxy
+from tests.harness.cluster.fault_proxy import FaultProxy
+from tests.harness.cluster.shell import CASE, Shell, until
+
+MOST = 8
+"""More writes than any of these commands makes."""
+
+
+@pytest.fixture
+def proxy(own_shell: Shell) -> Iterator[FaultProxy]:
+    """Put a proxy between the users of the namespace and the API server."""
+    with fault_proxy.before(Path(own_shell.environment["KUBECONFIG"])) as (proxy, path):
+        own_shell.environment["KUBECONFIG"] = str(path)
+        yield proxy
+
+
+def killed(shell: Shell, proxy: FaultProxy, writes: int, *words: str) -> bool:
+    """Kill a command as it is about to make one more write; False: it makes no more, and ends."""
+    path, method = r"/(pytorchjobs|configmaps)\b", "POST|PATCH|DELETE"
+    with proxy.drop(path, method=method, skip=writes) as lost, shell.started(*words) as process:
+        until(lambda: lost.hits or process.process.poll() is not None, "a write, or the end")
+        process.kill()
+        return lost.hits > 0
+
+
+def check_collected(shell: Shell, run_id: str, lines: list[str]) -> None:
+    status = shell.json("status", run_id)
+    assert (status["phase"], status["measurement"]["verdict"]) == ("Succeeded", "valid")
+    assert shell.archived(run_id) == lines
+
+
+@pytest.mark.timeout(300)
+def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
+    own_shell: Shell, proxy: FaultProxy
+) -> None:
+    for writes in itertools.count():
+        run_id = f"run-{writes}"
+        logs = own_shell.logs(run_id)
+        logs.begin()
+        logs.end()
+        words = ("submit", *CASE, f"--run-id={run_id}")
+        is_killed = killed(own_shell, proxy, writes, *words)
+        own_shell.run(*words)
+        own_shell.run("collect", "--all")  # what is left of a run that was over
+        check_collected(own_shell, run_id, logs.expected["master-0"])
+        assert own_shell.on_cluster() == []
+        if not is_killed:
+            break
+        assert writes < MOST
+    # The trainers and the job were created, and the job deleted.
+    assert writes >= 2
+    assert len(own_shell.json("list")) == writes + 1
+
+
+@pytest.mark.timeout(300)
+def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_receipt(
+    own_shell: Shell, proxy: FaultProxy
+) -> None:
+    shell, colleague = own_shell, own_shell.colleague()
+    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
+    for writes in itertools.count():
+        run_id = f"run-{writes}"
+        logs = shell.logs(run_id)
+        logs.begin()
+        logs.end()
+        shell.submit(run_id, "--detach")
+        shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
+        words = ("collect", "--adopt", run_id)
+        is_killed = killed(colleague, proxy, writes, *words)
+        colleague.run(*words)
+        check_collected(colleague, run_id, logs.expected["master-0"])
+        said = shell.namespace.get("pytorchjob", run_id)["metadata"]["annotations"]
+        receipt = json.loads(said["k8sbench.io/receipt"])
+        assert receipt["store"] == colleague.json("store", "info")["identity"]
+        assert receipt["verdict"] == "valid"
+        if not is_killed:
+            break
+        assert writes < MOST
+    assert writes >= 2
+    # Collected once, each of them is left alone by everybody else.
+    third = colleague.colleague()
+    assert third.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
