@@ -71,7 +71,8 @@ def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
         here = store.baselines()
     names = {baseline.name for baseline in here}
-    there = [baseline for baseline in asked.baselines(note) if baseline.name not in names]
+    theirs = asked.answer(note, without=lambda: "the baselines of a collector") or []
+    there = [baseline for baseline in theirs if baseline.name not in names]
     return [
         *(_info(baseline, "here") for baseline in here),
         *(_info(baseline, collectors.SOURCE) for baseline in there),

@@ -1,6 +1,6 @@
 """The collector of a namespace, as the commands read it beside the store of this machine.
 
-It has two seconds for its answer, once the rest is printed. One that cannot be reached is a note,
+It has two seconds for its answer, once the rest is read. One that cannot be reached is a note,
 and what this machine has is all; ``--store cluster`` insists on it.
 """
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""For its answer, when everything else is printed."""
+"""For its answer, when everything else is read."""
 INSIST_SECONDS = 10.0
-"""The same where nothing else is printed."""
+"""The same where nothing else is shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
 SOURCE = "collector"
@@ -70,11 +70,6 @@ class CollectorRequest(Generic[T]):
         self._answer: Future[T | None] | None = None
         if insist or connections.configured(access):
             self._answer = in_thread(lambda: self._ask(access), "collector")
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether there is a cluster that is asked."""
-        return self._answer is not None
 
     def _ask(self, access: ClusterAccess) -> T | None:
         with opened(access, self._seconds) as collector:
@@ -133,40 +128,14 @@ def _understood() -> Iterator[None]:
         ) from error
 
 
-class CollectorRunRequest:
-    """One run that a collector is asked for."""
-
-    def __init__(self, access: ClusterAccess, text: str, *, insist: bool) -> None:
-        self._insist, self._text = insist, text
-        self._asked = CollectorRequest(access, self._read, insist=insist)
-
-    def _read(self, there: CollectorProxy) -> RunStatus | None:
-        answer = there.read(f"runs/{self._text}", {})
-        return None if answer is None else _RUN.decode(answer)
-
-    def run(self, note: Callable[[str], None]) -> Run | None:
-        """Return the run, which it may not have."""
-        answer = self._asked.answer(note)
-        if answer is not None:
-            return as_run(answer)
-        if self._insist:
-            raise NotFound(f"The collector has no such run: {self._text}.")
-        return None
-
-
 class CollectorRunsRequest:
     """The runs that match a filter, which a collector is asked for: the newest first, by pages."""
 
-    def __init__(self, access: ClusterAccess, wanted: RunFilter, *, insist: bool) -> None:
+    def __init__(self, access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> None:
         self._wanted, self._insist = wanted, insist
         self._pages: list[list[RunStatus]] = []
         self._is_enough = False
         self._asked = CollectorRequest(access, self._read, insist=insist)
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether there is a cluster that is asked."""
-        return self._asked.is_under_way
 
     def runs(self, note: Callable[[str], None]) -> list[Run]:
         """Return the runs, oldest first; notes from when on there are more that did not come."""
@@ -212,40 +181,31 @@ def _oldest(page: Sequence[RunStatus]) -> float:
     return min(status.created_at for status in page)
 
 
-def runs(access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> CollectorRunsRequest:
-    """Ask for the runs that match."""
-    return CollectorRunsRequest(access, wanted, insist=insist)
+def run(
+    access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
+) -> Run | None:
+    """Return the run of an id, or of a unique beginning of one; None: there is none.
+
+    With ``insist`` that raises :class:`NotFound`.
+    """
+
+    def read(there: CollectorProxy) -> RunStatus | None:
+        answer = there.read(f"runs/{text}", {})
+        return None if answer is None else _RUN.decode(answer)
+
+    status = CollectorRequest(access, read, insist=insist).answer(note)
+    if status is None and insist:
+        raise NotFound(f"The collector has no such run: {text}.")
+    return None if status is None else as_run(status)
 
 
-def run(access: ClusterAccess, text: str, *, insist: bool = False) -> CollectorRunRequest:
-    """Ask for the run of an id, or of a unique beginning of one."""
-    return CollectorRunRequest(access, text, insist=insist)
-
-
-class CollectorBaselinesRequest:
-    """The baselines that a collector is asked for."""
-
-    def __init__(self, access: ClusterAccess, *, insist: bool) -> None:
-        self._asked = CollectorRequest(
-            access,
-            lambda there: _BASELINES.decode(there.read("baselines", {}) or b"[]"),
-            insist=insist,
-        )
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether there is a cluster that is asked."""
-        return self._asked.is_under_way
-
-    def baselines(self, note: Callable[[str], None]) -> list[Baseline]:
-        """Return them; none of a collector that knows no such."""
-        answer = self._asked.answer(note, without=lambda: "the baselines of a collector")
-        return answer or []
-
-
-def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorBaselinesRequest:
-    """Ask for the baselines."""
-    return CollectorBaselinesRequest(access, insist=insist)
+def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorRequest[list[Baseline]]:
+    """Ask for the baselines; none of a collector that knows no such."""
+    return CollectorRequest(
+        access,
+        lambda there: _BASELINES.decode(there.read("baselines", {}) or b"[]"),
+        insist=insist,
+    )
 
 
 class Copies:

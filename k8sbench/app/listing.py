@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,32 +28,23 @@ def list_runs(
     where: str | None,
     access: ClusterAccess,
     note: Note,
-    early: Callable[[list[ListedRun]], None] | None = None,
 ) -> list[ListedRun]:
     """Return the runs that match, oldest first, with those of a collector.
 
-    Of a named namespace only its runs, and the foreign jobs there besides. ``early`` takes what is
-    known without a cluster, if that is any; then only what the collector adds is returned.
+    Of a named namespace only its runs, and the foreign jobs there besides.
     """
     if where == stores.CLUSTER:
-        listed = collectors.runs(access, wanted, insist=True).runs(note)
+        listed = collectors.CollectorRunsRequest(access, wanted, insist=True).runs(note)
         return [records.listed(run) for run in listed]
-    collected = collectors.runs(access, wanted)
+    collected = collectors.CollectorRunsRequest(access, wanted)
     with stores.to_read(where, note) as store:
         # Of one namespace the newest are known only when its jobs are, too.
         asked = msgspec.structs.replace(wanted, limit=None) if access.named else wanted
         runs = records.listing(store, asked, alive=context.alive(), now=context.now())
-        if access.named:
-            rows = _of_namespace(store, runs, asked, access, note)
-        else:
-            rows = _rows(runs, {}, note)
+        rows = _of_namespace(store, runs, asked, access, note) if access.named else []
         for run in runs if store.has_all_folders else ():
             if run.artifacts_missing is not None:
                 note(f"warning: run {run.run_id} is damaged: {run.artifacts_missing}")
-        is_known = access.named or not any(stores.is_alone(store, run) for run in runs)
-        at_once = early if collected.is_under_way and is_known and rows else None
-        if at_once is not None:
-            at_once(_newest(rows, wanted))
         both, added = collectors.merged(runs, collected.runs(note))
         if not access.named:
             # Of a run that the collector has its job is no news.
@@ -61,16 +52,15 @@ def list_runs(
             _note_wishes(store, still, note)
             rows = _rows(still, _on_clusters(store, still, note), note)
         rows += _damaged(store, wanted)
-        more = [records.listed(run) for run in both if run.run_id in added]
-        if at_once is not None:
-            return more
-        rows = [row for row in rows if row.run_id not in added] + more
+        rows = [row for row in rows if row.run_id not in added]
+        rows += [records.listed(run) for run in both if run.run_id in added]
         if not rows and not access.named:
             if wanted.set_name is not None:
                 known = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
                 records.check_set(wanted.set_name, known)
             stores.note_no_match(store, note)
-    return _newest(sorted(rows, key=lambda row: row.created_at), wanted)
+    rows.sort(key=lambda row: row.created_at)
+    return rows if wanted.limit is None else rows[-wanted.limit :]
 
 
 def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:
@@ -81,10 +71,6 @@ def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:
         records.damaged(run_id, why, store.last_written_at(run_id) or context.now())
         for run_id, why in store.unreadable.items()
     ]
-
-
-def _newest(rows: list[ListedRun], wanted: RunFilter) -> list[ListedRun]:
-    return rows if wanted.limit is None else rows[-wanted.limit :]
 
 
 def _of_namespace(

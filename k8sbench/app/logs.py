@@ -64,7 +64,7 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
     ``follow`` they are archived, too, and the run is closed at its end.
     """
     if options.store == stores.CLUSTER:
-        status = collectors.run(options.access, options.run, insist=True).run(sink.note)
+        status = collectors.run(options.access, options.run, sink.note, insist=True)
         assert status is not None
         _Reader(status, options, sink).from_collector()
         return
@@ -73,7 +73,7 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
         try:
             run, recorded = lookup.look_up(store, options.run, options.access)
         except NotFound:
-            status = collectors.run(options.access, options.run).run(sink.note)
+            status = collectors.run(options.access, options.run, sink.note)
             if status is None:
                 raise
             _Reader(status, options, sink).from_collector()
@@ -81,7 +81,7 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
         reader = _Reader(run, options, sink)
         if collectors.may_know_more(run) and stores.is_alone_or_lost(store, run):
             there = connections.access_to(run.location, options.access)
-            status = collectors.run(there, run.run_id).run(sink.note)
+            status = collectors.run(there, run.run_id, sink.note)
             if status is not None and collectors.knows_more(status, run):
                 reader.from_collector()
                 return
@@ -158,7 +158,7 @@ class _Reader:
         tails: dict[Path, LogTail] = {}
 
         def state() -> Run:
-            status = collectors.run(there, self.run.run_id, insist=True).run(self.note)
+            status = collectors.run(there, self.run.run_id, self.note, insist=True)
             assert status is not None
             return status
 

@@ -56,17 +56,14 @@ def results(
     accept: Collection[str] = (),
     published: bool = False,
     access: ClusterAccess = HERE,
-    early: Callable[[Report], None] | None = None,
 ) -> Report:
     """Make the rows that are wanted of all runs of a store; notes what it has where none match.
 
-    Those of a collector come with them, or, where there are ``early`` rows, after them: then only
-    the rows are returned in which it has a part. With the collector's store for ``where`` there
-    are no others.
+    Those of a collector come with them; with its store for ``where`` there are no others.
     """
     check_accepted(accept)
     insist = where == stores.CLUSTER
-    asked = collectors.runs(
+    asked = collectors.CollectorRunsRequest(
         access,
         # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
         RunFilter(benchmark=wanted.benchmark, framework=wanted.framework),
@@ -74,31 +71,17 @@ def results(
     )
     with stores.without_any() if insist else stores.to_read(where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        runs, _ = collectors.merged(ours, asked.runs(note))
+        ids = [run.run_id for run in runs]
+        sets = {run.plan.set_name for run in runs}
+        for text in wanted.runs:
+            if text in sets and text not in ids:
+                raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
+        named = tuple(records.resolve(ids, text) for text in wanted.runs)
+        chosen = msgspec.structs.replace(wanted, runs=named)
         find = catalog.finder(note)
-
-        def made(runs: Sequence[Run]) -> Report:
-            ids = [run.run_id for run in runs]
-            sets = {run.plan.set_name for run in runs}
-            for text in wanted.runs:
-                if text in sets and text not in ids:
-                    raise UsageError(
-                        f"{text!r} is a set, not a run.", f"Name it with --set {text}."
-                    )
-            named = tuple(records.resolve(ids, text) for text in wanted.runs)
-            chosen = msgspec.structs.replace(wanted, runs=named)
-            return reporting.report(runs, chosen, accept=accept, published=published, find=find)
-
-        shown: Report | None = None
-        if early is not None and asked.is_under_way:
-            with contextlib.suppress(NotFound):  # the collector may have it
-                shown = made(ours)
-        if early is not None and shown is not None and shown.results:
-            early(shown)
-        both, added = collectors.merged(ours, asked.runs(note))
-        report = made(both)
-        if shown is not None and shown.results:
-            report = reporting.of_runs(report, added)
-        elif not report.results:
+        report = reporting.report(runs, chosen, accept=accept, published=published, find=find)
+        if not report.results:
             stores.note_no_match(store, note, benchmark=wanted.benchmark)
     return report
 
@@ -144,7 +127,7 @@ def gpu_histories(
                         )
     for member in theirs:
         try:
-            run = collectors.run(access, member.run_id, insist=True).run(note)
+            run = collectors.run(access, member.run_id, note, insist=True)
             with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
                 collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
                 histories.append(None if run is None else _history(run, Path(folder)))

@@ -43,14 +43,14 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
     """Read the runs and baselines of a store, and of the collector."""
     insist = scope.where == stores.CLUSTER
-    asked = collectors.runs(scope.access, RunFilter(), insist=insist)
+    asked = collectors.CollectorRunsRequest(scope.access, RunFilter(), insist=insist)
     others = collectors.baselines(scope.access, insist=insist)
     with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         here = store.baselines()
     runs, _ = collectors.merged(ours, asked.runs(note))
     # What hinders it was noted with the runs.
-    there = others.baselines(lambda _: None)
+    there = others.answer(lambda _: None) or []
     return made_of(runs, [*there, *here], accept=scope.accept)
 
 

@@ -20,19 +20,19 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     A run that is not closed here may be so at a collector, which then is what is returned.
     """
     if where == stores.CLUSTER:
-        status_there = collectors.run(access, text, insist=True).run(note)
+        status_there = collectors.run(access, text, note, insist=True)
         assert status_there is not None
         return records.status_elsewhere(status_there)
     with stores.to_read(where, note) as store:
         try:
             run, recorded = lookup.look_up(store, text, access)
         except NotFound:
-            if (status_there := collectors.run(access, text).run(note)) is None:
+            if (status_there := collectors.run(access, text, note)) is None:
                 raise
             return records.status_elsewhere(status_there)
         if collectors.may_know_more(run):
             there = connections.access_to(run.location, access)
-            status_there = collectors.run(there, run.run_id).run(note)
+            status_there = collectors.run(there, run.run_id, note)
             if status_there is not None and collectors.knows_more(status_there, run):
                 return records.status_elsewhere(status_there)
         reported = _look(run, access, note)

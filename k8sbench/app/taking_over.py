@@ -20,7 +20,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     if not connections.configured(there):
         return None
     try:
-        theirs = collectors.run(there, run.run_id).run(lambda _: None)
+        theirs = collectors.run(there, run.run_id, lambda _: None)
         if theirs is None or not theirs.phase.final or records.is_unmeasured(theirs):
             return None
         collectors.Copies(there, run.run_id, folder).take("logs", "gpu")

@@ -63,16 +63,6 @@ def report(
     return _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
 
 
-def of_runs(whole: Report, run_ids: Collection[str]) -> Report:
-    """Return the rows of a report in which some runs have a part."""
-    rows = [
-        row
-        for row in whole.results
-        if any(member.run_id in run_ids for member in row.group.members)
-    ]
-    return msgspec.structs.replace(whole, results=tuple(rows), parities=(), older=0)
-
-
 def report_of_runs(
     runs: Sequence[Run],
     run_ids: Collection[str],

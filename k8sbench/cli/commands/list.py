@@ -72,21 +72,11 @@ def command(
     Oldest first, each with its throughput, or the reason why it has none. A run whose process was
     killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
     -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
-    other people have submitted. The runs of a collector in the namespace follow within two seconds,
-    with their source; --store cluster lists only those, and fails without a collector.
+    other people have submitted. The runs of a collector in the namespace are among them where it
+    answers within two seconds; --store cluster lists only those, and fails without a collector.
     """
-    shown = False
-
-    def early(rows: list[ListedRun]) -> None:
-        nonlocal shown
-        _print(rows, output_format, time.time())
-        shown = True
-
-    at_once = early if formats.FORMATS[output_format].for_people else None
-    rows = listing.list_runs(RunFilter(**wanted), where, access, output.note, at_once)
-    if rows or not shown:
-        output.write("\n" if shown else "")
-        _print(rows, output_format, time.time())
+    rows = listing.list_runs(RunFilter(**wanted), where, access, output.note)
+    _print(rows, output_format, time.time())
 
 
 def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:

@@ -65,7 +65,7 @@ def command(
 
     One row per case: the median of its valid runs in the latest set; with RUN (ids, or unique
     beginnings of them) the rows of these runs. A missing figure is –, and a footnote says why. The
-    runs of a collector in the namespace follow within two seconds, with their source; --store
+    runs of a collector in the namespace are among them where it answers within two seconds; --store
     cluster prints only those, and fails without a collector.
     """
     picture_format = None if plot is None else plot_file.format_of(plot)
@@ -74,13 +74,6 @@ def command(
             f"--lang is for formats that people read, not for {output_format}.",
             "Leave it out, or choose table, wide, markdown or html.",
         )
-    is_whole = plot is not None or output_format == "html"
-    shown: list[Report] = []
-
-    def early(report: Report) -> None:
-        rows.write_report(report, output_format, lang=lang)
-        shown.append(report)
-
     report = results.results(
         Wanted(**wanted),
         where,
@@ -88,16 +81,13 @@ def command(
         accept=accept,
         published=published,
         access=access,
-        early=early if formats.FORMATS[output_format].for_people and not is_whole else None,
     )
     if output_format == "html":
         named = wanted["runs"]
         made = results.page(report, named, where, output.note, access=access, lang=lang)
         output.write(made)
-    elif report.results or not shown:
-        output.write("\n" if shown else "")
+    else:
         rows.write_report(report, output_format, lang=lang)
-    report = shown[0] if shown else report
     if report.older and formats.FORMATS[output_format].for_people:
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")

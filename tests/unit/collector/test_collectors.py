@@ -16,8 +16,7 @@ from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collectors, listing, results, stores
 from k8sbench.lifecycle import records
-from k8sbench.lifecycle.records import ListedRun
-from k8sbench.lifecycle.reporting import Report, Wanted
+from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
@@ -115,21 +114,8 @@ def store(tmp_path: Path) -> str:
     return place
 
 
-def test_local_rows_come_at_once_and_the_collectors_after_them(proxy: Proxy, store: str) -> None:
-    proxy.answers.clear()
-    shown: list[Report] = []
-
-    def early(report: Report) -> None:
-        shown.append(report)
-        proxy.answers.set()
-
-    report = results.results(Wanted(every=True), store, lambda _: None, access=HERE, early=early)
-    ids = [[member.run_id for row in one.results for member in row.group.members] for one in shown]
-    assert ids == [["b"]]
-    members = {
-        member.run_id: member.source for row in report.results for member in row.group.members
-    }
-    assert members == {"a": "collector", "z": "collector"}
+@pytest.mark.usefixtures("proxy")
+def test_the_rows_of_a_collector_are_among_those_of_the_store(store: str) -> None:
     whole = results.results(Wanted(every=True), store, lambda _: None, access=HERE)
     members = {
         member.run_id: member.source for row in whole.results for member in row.group.members
@@ -163,12 +149,12 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
     noted: list[str] = []
     report = results.results(Wanted(), store, noted.append, access=HERE)
     assert len(report.results) == 1
-    assert collectors.baselines(HERE).baselines(noted.append) == []
-    assert collectors.run(HERE, "a").run(noted.append) is None
+    assert collectors.baselines(HERE).answer(noted.append) is None
+    assert collectors.run(HERE, "a", noted.append) is None
     assert all("not one that this version of k8sbench reads" in text for text in noted)
     assert len(noted) == 3
     with pytest.raises(Unreachable, match="not one that this version"):
-        collectors.run(HERE, "a", insist=True).run(noted.append)
+        collectors.run(HERE, "a", noted.append, insist=True)
     with pytest.raises(Unreachable, match="not one that this version"):
         collectors.Copies(HERE, "a", tmp_path).take("logs")
 
@@ -185,12 +171,10 @@ def test_nothing_is_asked_where_no_cluster_is_configured(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    asked = collectors.runs(ClusterAccess(), RunFilter())
-    assert not asked.is_under_way
+    asked = collectors.CollectorRunsRequest(ClusterAccess(), RunFilter())
     assert asked.runs(lambda _: None) == []
-    early: list[list[ListedRun]] = []
-    rows = listing.list_runs(RunFilter(), store, ClusterAccess(), lambda _: None, early.append)
-    assert ([row.run_id for row in rows], early) == (["b"], [])
+    rows = listing.list_runs(RunFilter(), store, ClusterAccess(), lambda _: None)
+    assert [row.run_id for row in rows] == ["b"]
 
 
 def test_the_collectors_store_is_no_place_to_write_to() -> None:
@@ -220,7 +204,9 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(
     noted: list[str] = []
     for insist in (False, True):
         proxy.asked.clear()
-        found = collectors.runs(HERE, RunFilter(limit=limit), insist=insist).runs(noted.append)
+        found = collectors.CollectorRunsRequest(HERE, RunFilter(limit=limit), insist=insist).runs(
+            noted.append
+        )
         assert [one.run_id for one in found] == (many if limit is None else many[-limit:])
         assert [query["limit"] for query in proxy.asked] == asked
     assert not noted
@@ -232,7 +218,7 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     monkeypatch.setattr(collectors, "SECONDS", 0.2)
     proxy.breaks_at = 2
     noted: list[str] = []
-    asked = collectors.runs(HERE, RunFilter())
+    asked = collectors.CollectorRunsRequest(HERE, RunFilter())
     assert proxy.broken.wait(20)
     found = asked.runs(noted.append)
     assert [one.run_id for one in found] == many[-10:]
@@ -250,7 +236,7 @@ def test_who_insists_is_given_all_or_an_error(
     monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.5)
     proxy.breaks_at = 3
     with pytest.raises(Unreachable, match="The collector cannot be read: It has not answered"):
-        collectors.runs(HERE, RunFilter(), insist=True).runs(lambda _: None)
+        collectors.CollectorRunsRequest(HERE, RunFilter(), insist=True).runs(lambda _: None)
     proxy.answers.set()
 
 
