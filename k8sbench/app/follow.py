@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, lookup, metric_sources, results, stores
 from k8sbench.app.results import Rows
-from k8sbench.lifecycle import collecting, watching
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Reporter, Stop
-from k8sbench.lifecycle.gathering import Gathering, is_attended, is_owed
+from k8sbench.lifecycle.gathering import Gathering, is_owed
 from k8sbench.model.errors import Interrupted, StoreError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
+
+LOOK_SECONDS = 0.5
+"""Between two looks at the record of a run that another process follows."""
 
 
 def watch(
@@ -40,12 +44,9 @@ def watch(
         def closed(runs: Sequence[Run], gathering: Gathering) -> None:
             gathering.to_the_end(stop, lambda seconds: show(rows(runs), seconds))
 
-        def owed(run: Run) -> None:
-            show(rows([run]), None)
-
         run = lookup.run_of(store, text, access)
         run = follow(
-            *(store, run, access, reporter, stop, closed, owed),
+            *(store, run, access, reporter, stop, closed),
             keep=keep,
             wait=wait,
             prometheus=prometheus,
@@ -60,7 +61,6 @@ def follow(
     reporter: Reporter,
     stop: Stop,
     closed: Callable[[Sequence[Run], Gathering], None] = lambda *_: None,
-    owed: Callable[[Run], None] = lambda _: None,
     *,
     keep: bool = False,
     wait: bool = False,
@@ -69,15 +69,13 @@ def follow(
     """Follow a run until it is closed, or watch its record while another process follows it.
 
     One whose logs cannot be read now is left alone, and not final. The deletion of its job, where
-    that is owed, is tried once. ``closed`` is called with a run that this process has closed, and
-    ``owed`` with one whose GPU metrics another process fetches, which are then waited for. Asked to
-    stop before that it raises :class:`Interrupted`; the run goes on.
+    that is owed, is tried once. ``closed`` is called with a run that this process has closed.
+    Asked to stop before that it raises :class:`Interrupted`; the run goes on.
     """
     owes = bool(run.wishes)
-    closed_at = run.history[-1].at if watching.is_closed(run) else None
     is_ours = False
     with stop:
-        while (owes or not watching.is_closed(run)) and stop.cause is None:
+        while (owes or not run.is_closed) and stop.cause is None:
             owes = is_ours = False
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
                 with (
@@ -112,22 +110,13 @@ def follow(
                 run = gathering.completed.get(run.run_id, run)
             else:
                 reporter.planned(run)
-                run = watching.watch_record(
-                    store,
-                    run,
-                    reporter,
-                    stop,
-                    refreshed=lambda run_id: context.find(store, run_id),
-                    sleep=time.sleep,
-                )
-        until = (closed_at or time.time()) + watching.GPU_METRICS_SECONDS
-        if is_owed(run) and not is_ours and time.time() < until:
-            if is_attended(store, run.run_id):
-                owed(run)
-            run = watching.watch_gpu_metrics(
-                store, run, stop, left=lambda: until - time.time(), sleep=time.sleep
-            )
-    if stop.cause is not None and not watching.is_closed(run):
+                run = _watch_record(store, run, reporter, stop)
+    if is_owed(run) and not is_ours:
+        reporter.note(
+            f"The GPU metrics of {run.run_id} are not recorded yet."
+            f" See them later with: k8sbench results {run.run_id}"
+        )
+    if stop.cause is not None and not run.is_closed:
         raise Interrupted(
             f"{stop.cause}: {run.run_id} goes on; it is {run.phase}.",
             f"Come back with: k8sbench watch {run.run_id}",
@@ -135,3 +124,22 @@ def follow(
     if stop.cause is not None:
         reporter.note(f"{stop.cause}")
     return run
+
+
+def _watch_record(store: SqlStore, run: Run, reporter: Reporter, stop: Stop) -> Run:
+    """Report a run's further changes of state by the record, which another process keeps up.
+
+    Returns the run when it is closed, when no process follows it any more, or at a stop.
+    """
+    reported = len(run.history)
+    while True:
+        for transition in run.history[reported:]:
+            reporter.on_event(run, JobEvent(run_id=run.run_id, transition=transition))
+        reported = len(run.history)
+        if run.is_closed or stop.cause is not None:
+            return run
+        if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
+            return store.run(run.run_id)
+        time.sleep(LOOK_SECONDS)
+        # Of a local run that also shows when its process is gone.
+        run = context.find(store, run.run_id)

@@ -147,7 +147,7 @@ def prune(store: SqlStore, keep_s: float, *, dry_run: bool = False) -> PruneRepo
             run = store.run(run_id)
             if run.ended_at is None or run.ended_at > now - keep_s:
                 continue
-            if records.is_unmeasured(run):
+            if run.owes_measurement:
                 kept[run_id] = "It is not measured yet."
             elif run.wishes:
                 kept[run_id] = "What is left of its job is to be deleted."

@@ -284,9 +284,6 @@ def _run(
                 *(store, run, request.access, reporter, stop),
                 keep=request.keep,
                 wait=request.wait,
-                owed=lambda one: reporter.note(
-                    f"  GPU metrics of {one.run_id} follow; Ctrl-C leaves them out."
-                ),
             )
         elif outcome.state == "over-before":
             own_set = run.plan.set_name

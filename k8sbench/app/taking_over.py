@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from k8sbench.app import collectors, connections
-from k8sbench.lifecycle import records
 from k8sbench.model.errors import BenchError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -21,7 +20,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
         return None
     try:
         theirs = collectors.run(there, run.run_id, lambda _: None)
-        if theirs is None or not theirs.phase.final or records.is_unmeasured(theirs):
+        if theirs is None or not theirs.is_closed:
             return None
         collectors.Copies(there, run.run_id, folder).take("logs", "gpu")
     except (BenchError, OSError):

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from k8sbench.lifecycle import gathering as gpu_metrics
-from k8sbench.lifecycle import requests, watching
+from k8sbench.lifecycle import requests
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor, Rules, Until
 from k8sbench.lifecycle.gathering import Gathering
@@ -52,7 +52,7 @@ class CollectResult(msgspec.Struct, kw_only=True):
 
 def needs_collection(run: Run) -> bool:
     """Whether something of a run on a cluster is still to be fetched, measured or deleted."""
-    return run.plan.backend == "kubernetes" and (not watching.is_closed(run) or run.wishes != ())
+    return run.plan.backend == "kubernetes" and (not run.is_closed or run.wishes != ())
 
 
 def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> Run:

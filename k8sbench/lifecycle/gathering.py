@@ -92,15 +92,11 @@ class Gathering:
             follow(self._sources, run, nodes)
 
     def promised(self, run: Run, found: Measurement) -> Measurement:
-        """Say in a new measurement that its GPU metrics are still to come, if they are.
-
-        Before anyone can read that it is seen who fetches them (:func:`is_attended`).
-        """
+        """Say in a new measurement that its GPU metrics are still to come, if they are."""
         if not self._owes(run, found):
             return found
         way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
         missing = found.missing | {"gpu_metrics": f"{OWED}{way}"}
-        self._attend(run.run_id)
         return msgspec.structs.replace(found, missing=missing)
 
     def _owes(self, run: Run, found: Measurement | None) -> bool:
@@ -118,11 +114,9 @@ class Gathering:
         found = run.measurement
         if found is None or found.steady is None or not self._owes(run, found):
             return
-        self._attend(run.run_id)
         try:
             wanted = self._wanted(run, found.steady, nodes)
         except StoreError as wrong:  # its files may be on another machine
-            self._leave(run.run_id)
             self._reporter.note(f"warning: no GPU metrics of {run.run_id} are fetched: {wrong}")
             return
         self._owed[run.run_id] = _Owed(run=run, wanted=wanted)
@@ -146,7 +140,6 @@ class Gathering:
                 if isinstance(found, list):
                     del self._owed[run_id]
                     self._complete(one.run, one.wanted, found)
-                    self._leave(run_id)
                     continue
                 # The cluster's clock may be ahead of ours.
                 one.due = min(now, one.wanted.end) + found
@@ -155,20 +148,10 @@ class Gathering:
                 free -= 1
             elif one.work is not None and now >= one.began + GIVE_UP_SECONDS:
                 del self._owed[run_id]
-                self._leave(run_id)
                 self._reporter.note(
                     f"warning: the GPU metrics of {run_id} have not come in"
                     f" {times.duration(GIVE_UP_SECONDS)}: a source does not answer."
                 )
-
-    def _attend(self, run_id: str) -> None:
-        """Let other processes of the store see that this one fetches a run's metrics."""
-        with contextlib.suppress(StoreError):  # then they wait for as long as it may take
-            self._context.store.claims.claim(_fetch_of(run_id))
-
-    def _leave(self, run_id: str) -> None:
-        with contextlib.suppress(StoreError):
-            self._context.store.claims.release(_fetch_of(run_id))
 
     def _begin(self, one: _Owed, now: float) -> None:
         """Have a thread do what comes next for a run."""
@@ -198,8 +181,6 @@ class Gathering:
                 if self._owed:
                     self.wait(LOOK_SECONDS)
                     self._came.clear()
-        for run_id in self._owed:
-            self._leave(run_id)
         if self._owed:
             names = " ".join(self._owed)
             self._reporter.note(
@@ -232,22 +213,6 @@ def is_owed(run: Run) -> bool:
     """Whether GPU metrics of a run were to come, and no process has fetched them."""
     found = run.measurement
     return found is not None and found.missing.get("gpu_metrics", "").startswith(OWED)
-
-
-def is_attended(store: Store, run_id: str) -> bool:
-    """Whether another process of the store fetches a run's GPU metrics, or none can be seen."""
-    try:
-        alone = store.claims.claim(_fetch_of(run_id))
-    except StoreError:
-        return True
-    if alone:
-        store.claims.release(_fetch_of(run_id))
-    return not alone
-
-
-def _fetch_of(run_id: str) -> str:
-    """Name the claim on a run's GPU metrics: that on the run itself ends when it is closed."""
-    return f"{run_id} {SERIES}"
 
 
 def wanted_of(

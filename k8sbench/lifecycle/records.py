@@ -399,11 +399,6 @@ def _built(kind: type[T], sources: Sequence[object], **given: object) -> T:
     return kind(**values)
 
 
-def is_unmeasured(run: Run) -> bool:
-    """Whether a run has succeeded and still owes its measurement."""
-    return run.owes_measurement
-
-
 def started_at(run: Run) -> float | None:
     """When the run was first Running, Unix seconds."""
     return next((step.at for step in run.history if step.phase is Phase.RUNNING), None)

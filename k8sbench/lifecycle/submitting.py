@@ -185,7 +185,7 @@ def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
         of_case = found.get(key := case_key(run.plan), Repeats())
         if run.measurement is not None and run.measurement.verdict == "valid":
             of_case = msgspec.structs.replace(of_case, finished=(*of_case.finished, run))
-        elif not run.phase.final or records.is_unmeasured(run):
+        elif not run.is_closed:
             of_case = msgspec.structs.replace(of_case, open=(*of_case.open, run))
         found[key] = of_case
     return found
@@ -374,7 +374,7 @@ def _join(
             f"run {run_id} exists and is joined as it is: set {existing.plan.set_name},"
             f" --timeout {'none' if limit is None else times.duration(limit)}"
         )
-    elif records.is_unmeasured(existing):
+    elif existing.owes_measurement:
         is_ours = executor.take(existing)
         return Submitted(existing, "joined" if is_ours else "followed-elsewhere")
     elif not creation.may_be_submitted_again(existing):

@@ -168,6 +168,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         is_measured = self.measurement is not None or self.is_collected_elsewhere
         return self.phase is Phase.SUCCEEDED and not is_measured
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is to come of it."""
+        return self.phase.final and not self.owes_measurement
+
     def wish(self, kind: Literal["cancel", "delete", "adopt"]) -> Wish | None:
         """Return the wish of a kind that is not fulfilled yet."""
         return next((wish for wish in self.wishes if wish.kind == kind), None)

@@ -11,7 +11,6 @@ from k8sbench.app import sweeps
 from k8sbench.lifecycle import adopting, collecting, decide, set_claims, submitting
 from k8sbench.lifecycle.artifacts import GAPS
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
-from k8sbench.lifecycle.records import is_unmeasured
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.states import state_of
 from k8sbench.lifecycle.views import Record, View
@@ -145,7 +144,7 @@ class Schedule:
         def collected_elsewhere(run: Run, _: object) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
-            if theirs is None or not theirs.phase.final or is_unmeasured(theirs):
+            if theirs is None or not theirs.is_closed:
                 return None
             store.taken_over.add(run.run_id)
             return theirs

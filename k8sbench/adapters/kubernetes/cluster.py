@@ -121,7 +121,7 @@ class KubernetesCluster:
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
         """Is called, on any thread, with a sentence on a creation that takes long."""
-        self._noted: set[str] = set()
+        self._is_silence_noted = False
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
@@ -196,13 +196,18 @@ class KubernetesCluster:
             waits = self._waits or plan.run_id in self._waiting
             *_, job = ownership.owned(manifests, self._user, self.api.time(), waits=waits)
             name = mounted_by(job)
-            provide = None if name is None else partial(self._trainers.provide, name)
-            created = creating.create(self.api, plan, job, self._patience(), provide)
+            created = creating.create(
+                *(self.api, plan, job),
+                provide=partial(self._trainers.provide, name) if name else lambda: None,
+                seconds=self.create_s,
+                note=self._note_silence,
+                is_over=lambda: self._is_closed,
+            )
         except BaseException:
             self._drop(plan.run_id)
             raise
         followed.since = time.monotonic()
-        self._noted.clear()
+        self._is_silence_noted = False
         if created.existed:
             self._watches.list_again()
             self._has_new = True
@@ -214,13 +219,10 @@ class KubernetesCluster:
         if attempts.clear(self.api, run_id, attempt, self._user, lambda: self._is_closed):
             self._waiting.add(run_id)
 
-    def _patience(self) -> creating.Patience:
-        def note(text: str) -> None:
-            if text not in self._noted:  # several are created at once
-                self._noted.add(text)
-                self.note(text)
-
-        return creating.Patience(seconds=self.create_s, note=note, is_over=lambda: self._is_closed)
+    def _note_silence(self, text: str) -> None:
+        if not self._is_silence_noted:  # several are created at once
+            self._is_silence_noted = True
+            self.note(text)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""

@@ -43,17 +43,6 @@ lies and how it is written, explanations, for how long and how often a store fol
 known of the model, of which later versions know more."""
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How a creation goes on while the API server does not answer."""
-
-    seconds: float = RETRY_SECONDS
-    """How long it is repeated."""
-    note: Callable[[str], None] = lambda _: None
-    """Is called, on another thread, with a sentence on a creation that takes long."""
-    is_over: Callable[[], bool] = lambda: False
-    """Whether nobody waits for it any more."""
-
-
 class Created(NamedTuple):
     """A job that exists now."""
 
@@ -66,116 +55,85 @@ def create(
     api: Api,
     plan: RunPlan,
     manifest: Mapping[str, Any],
-    patience: Patience,
-    provide: Callable[[], None] | None = None,
+    *,
+    provide: Callable[[], None] = lambda: None,
+    seconds: float = RETRY_SECONDS,
+    note: Callable[[str], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Created:
-    """Create the job, or find it; ``provide`` has what it mounts exist, or raises.
+    """Create the job, or find it; it is tried for ``seconds`` while the API server does not answer.
 
+    ``provide`` has what it mounts exist, or raises. ``note`` is called, on another thread, with a
+    sentence on a creation that takes long. ``is_over`` says that nobody waits for it any more.
     Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
     certainly no job of ours.
     """
-    return _Creation(api, plan, patience).create(manifest, provide)
+    until = time.monotonic() + seconds
+    tried = f"creation of the job is tried for up to {times.duration(seconds)}."
+    alarm = threading.Timer(NOTE_SECONDS, note, [f"The API server does not answer; {tried}"])
+    alarm.daemon = True
+    alarm.start()
+    try:
+        return _create(api, plan, manifest, provide, lambda: is_over() or time.monotonic() > until)
+    finally:
+        alarm.cancel()
 
 
-class _Creation:
-    """The creation of one run's job."""
-
-    def __init__(self, api: Api, plan: RunPlan, patience: Patience) -> None:
-        self._api, self._plan, self._patience = api, plan, patience
-        self._began = time.monotonic()
-        self._trouble = "no answer yet"
-        """Why it is not created yet."""
-
-    def create(self, manifest: Mapping[str, Any], provide: Callable[[], None] | None) -> Created:
-        """Create the job when what it mounts exists."""
-        alarm = threading.Timer(NOTE_SECONDS, self._tell)
-        alarm.daemon = True
-        alarm.start()
+def _create(
+    api: Api,
+    plan: RunPlan,
+    manifest: Mapping[str, Any],
+    provide: Callable[[], None],
+    is_over: Callable[[], bool],
+) -> Created:
+    """Create what the job mounts, and the job, or find that it is ours already."""
+    began, attempts = time.monotonic(), 0
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    path = kinds.path(kind, api.place.namespace)
+    is_provided = is_unsure = False
+    while True:
+        attempts += 1
         try:
-            if provide is not None:
-                self._provide(provide)
-            return self._create(manifest)
-        finally:
-            alarm.cancel()
-
-    def _tell(self) -> None:
-        self._patience.note(
-            f"The API server does not answer ({self._trouble}); creation of the job is tried for up"
-            f" to {times.duration(self._patience.seconds)}."
-        )
-
-    def _provide(self, provide: Callable[[], None]) -> None:
-        """Have what the job mounts exist; what is there already stays as it is."""
-        attempts = 0
-        while True:
-            attempts += 1
-            try:
+            if not is_provided:
                 provide()
-            except ApiFault as fault:
-                if self._is_over() or not fault.passes:
-                    raise self._explained(fault, "ConfigMap with the trainers") from fault
-                self._trouble = fault.message
-            else:
-                return
-            self._pause(attempts)
-
-    def _create(self, manifest: Mapping[str, Any]) -> Created:
-        """Create the job, or find that it is ours already."""
-        api, path = self._api, kinds.path(manifest["kind"], self._api.place.namespace)
-        attempts, is_unsure = 0, False
-        while True:
-            attempts += 1
-            try:
-                return Created(api.create(path, manifest), existed=False)
-            except ApiFault as fault:
-                wrong = fault
-            exists = wrong.reason == "AlreadyExists"
-            is_unsure = is_unsure or _may_have_acted(wrong)
-            is_last = self._is_over() or not (exists or wrong.passes)
-            if exists or (is_unsure and is_last):
-                # It may be ours, created by a request whose answer was lost. That one may also be
-                # why a quota refuses the next.
-                found, unread = self._find(manifest)
-                if found is not None:
-                    return Created(found, existed=exists and attempts == 1)
-                if unread is not None:
-                    wrong, is_unsure = unread, is_unsure or unread.passes
-                    is_last = is_last or not unread.passes
-            if is_last and is_unsure:
-                seconds = times.duration(time.monotonic() - self._began)
-                why = f"the API server gave no clear answer within {seconds} ({wrong.message})."
-                raise creation.unknown_error(self._plan.run_id, why) from wrong
-            if is_last:
-                raise self._explained(wrong, f"{manifest['kind']} {manifest['metadata']['name']}")
-            self._trouble = wrong.message
-            self._pause(attempts)
-
-    def _pause(self, attempts: int) -> None:
-        self._api.pause(min(0.2 * 2.0**attempts, 5.0))
-
-    def _is_over(self) -> bool:
-        waited_s = time.monotonic() - self._began
-        return waited_s > self._patience.seconds or self._patience.is_over()
-
-    def _find(self, manifest: Mapping[str, Any]) -> tuple[KubeObject | None, ApiFault | None]:
-        """Look for an object; raises :class:`UsageError` where it is not as wanted."""
-        try:
-            found = self._api.get(_path(self._api, manifest), retry_s=FIND_SECONDS)
+                is_provided = True
+            return Created(api.create(path, manifest), existed=False)
         except ApiFault as fault:
-            return None, None if fault.status == 404 else fault
-        _check_ours(self._plan, manifest, found)
-        return found, None
+            error = fault
+        exists = is_provided and error.reason == "AlreadyExists"
+        is_unsure = is_unsure or (is_provided and _may_have_acted(error))
+        is_last = is_over() or not (exists or error.passes)
+        if exists or (is_unsure and is_last):
+            # It may be ours, created by a request whose answer was lost. That one may also be why a
+            # quota refuses the next.
+            try:
+                job = api.get(f"{path}/{name}", retry_s=FIND_SECONDS)
+                _check_ours(plan, manifest, job)
+                return Created(job, existed=not is_unsure)
+            except ApiFault as fault:
+                if fault.status != 404:
+                    error, is_unsure = fault, is_unsure or fault.passes
+                    is_last = is_last or not fault.passes
+        if is_last and is_unsure:
+            waited = times.duration(time.monotonic() - began)
+            why = f"the API server gave no clear answer within {waited} ({error.message})."
+            raise creation.unknown_error(plan.run_id, why) from error
+        if is_last:
+            what = f"{kind} {name}" if is_provided else "ConfigMap with the trainers"
+            raise _explained(api, error, what)
+        api.pause(min(0.2 * 2.0**attempts, 5.0))
 
-    def _explained(self, fault: ApiFault, name: str) -> BenchError:
-        error = self._api.explained(fault, f"{name} be created")
-        if error.cause_id != "quota-exceeded":
-            return error
-        where = {"namespace": self._api.place.namespace}
-        quota = admission.cause(fault.message, f"{name} is not created", where)
-        kind = UsageError if quota.severity == "fail" else NoRoom
-        error = kind(quota.sentence, quota.action or "")
-        error.cause_id, error.__cause__ = quota.id, fault
+
+def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
+    error = api.explained(fault, f"{name} be created")
+    if error.cause_id != "quota-exceeded":
         return error
+    where = {"namespace": api.place.namespace}
+    quota = admission.cause(fault.message, f"{name} is not created", where)
+    kind = UsageError if quota.severity == "fail" else NoRoom
+    error = kind(quota.sentence, quota.action or "")
+    error.cause_id, error.__cause__ = quota.id, fault
+    return error
 
 
 def _may_have_acted(fault: ApiFault) -> bool:
@@ -232,7 +190,3 @@ def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -
             f"The job {name} exists already and runs another plan (other: {', '.join(differing)}).",
             "Choose another --run-id, or ask for what it runs.",
         )
-
-
-def _path(api: Api, manifest: Mapping[str, Any]) -> str:
-    return kinds.path(manifest["kind"], api.place.namespace, manifest["metadata"]["name"])

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.lifecycle import collecting, gathering, serving, submitting, watching
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.lifecycle import collecting, gathering, serving, submitting
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
@@ -197,91 +197,6 @@ def test_a_row_does_not_wait_for_a_source_to_say_when(store: Store) -> None:
     bench.gathering.to_the_end(bench.stop, announce)
     assert bench.announced == [None]
     assert set(bench.gathering.completed) == {"seg-1"}
-
-
-class Held:
-    """The claims of a process, as another one that uses the store finds them."""
-
-    def __init__(self) -> None:
-        self.held: set[str] = set()
-        self.is_owner = True
-
-    def claim(self, run_id: str) -> bool:
-        if self.is_owner:
-            self.held.add(run_id)
-        return self.is_owner or run_id not in self.held
-
-    def release(self, run_id: str) -> None:
-        if self.is_owner:
-            self.held.discard(run_id)
-
-    def check(self, run_id: str, db: object = None) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-def test_who_watches_the_record_alone_waits_for_the_figures_while_they_are_fetched(
-    store: SqlStore,
-) -> None:
-    store.claims = held = Held()  # type: ignore[assignment]
-    bench = Bench(store, Source(250.0, settles_in=60.0))
-    (run,) = bench.submit()
-    looks = 0
-
-    def look(at: int = -1, then: Callable[[], object] = Held, stop: Stop | None = None) -> Run:
-        nonlocal looks
-        looks = 0
-
-        def sleep(_: float) -> None:
-            nonlocal looks
-            looks += 1
-            if looks == at:
-                held.is_owner = True
-                then()
-            held.is_owner = False
-
-        held.is_owner = False
-        return watching.watch_gpu_metrics(
-            store, run, stop or Stop(), left=lambda: 5 - looks, sleep=sleep
-        )
-
-    assert (look(), looks) == (run, 5)
-    stopped = Stop()
-    stopped("Ctrl-C")
-    assert (look(stop=stopped), looks) == (run, 0)
-    kept = set(held.held)
-    assert (look(at=2, then=held.held.clear), looks) == (run, 2), "who fetched them was killed"
-    assert (look(), looks) == (run, 0)
-    held.held |= kept
-    found = look(at=3, then=bench.finish)
-    assert looks == 3
-    assert found == bench.gathering.completed["seg-1"]
-    assert found.measurement is not None
-    assert found.measurement.gpu_metrics is not None
-    assert not held.held
-
-
-def test_who_fetches_them_is_seen_as_soon_as_they_are_owed_and_no_longer(store: SqlStore) -> None:
-    store.claims = held = Held()  # type: ignore[assignment]
-    bench = Bench(store, Source(250.0, settles_in=60.0))
-    seen: list[bool] = []
-    measured_before = store.measured
-
-    def measured(run_id: str, measurement: Measurement) -> Run:
-        held.is_owner = False
-        seen.append(gathering.is_attended(store, run_id))
-        held.is_owner = True
-        return measured_before(run_id, measurement)
-
-    store.measured = measured  # type: ignore[method-assign]
-    bench.submit()
-    assert seen == [True]
-    bench.stop("Ctrl-C")
-    bench.finish()
-    held.is_owner = False
-    assert not gathering.is_attended(store, "seg-1")
 
 
 def test_figures_that_are_there_at_once_are_not_announced(store: Store) -> None:
