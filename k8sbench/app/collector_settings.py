@@ -1,4 +1,4 @@
-"""What a collector is to do: from flags and the environment, and from a file that may change."""
+"""What a collector is to do: from flags, the environment and a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from k8sbench.model.errors import UsageError
 
 
 class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What changes while a collector runs."""
+    """What a collector is to do."""
 
     namespaces: tuple[str, ...] = ()
     """Names of namespaces; empty: the one that it runs in."""

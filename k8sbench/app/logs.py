@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from k8sbench.app import collectors, connections, context, lookup, stores
-from k8sbench.lifecycle import collecting
+from k8sbench.app import collectors, connections, context, follow, lookup, stores
 from k8sbench.lifecycle.context import Stop
-from k8sbench.model.errors import Interrupted, NotFound
+from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.limits import FILE_SECONDS, SERVER_SECONDS
 from k8sbench.model.plan import RunPlan
@@ -194,19 +193,9 @@ class _Reader:
         run = self.run
         if store.log_files(run.run_id):
             self.archived(store)
-        with (
-            connections.cluster_of(run, self._access, self.note, store=store) as cluster,
-            stop,
-        ):
-            here = context.run_context(store, cluster, location=run.location)
-            # Reading logs must not end a job that waits.
-            result = collecting.collect([run], here, self, stop, follow=True, wait=True)
-        if stop.cause is not None and result.going_on:
-            raise Interrupted(
-                f"{stop.cause}: {run.run_id} goes on.",
-                f"Come back with: k8sbench watch {run.run_id}",
-            )
-        self._note_end(store.run(run.run_id))
+        # Reading logs must not end a job that waits.
+        run = follow.follow(store, run, self._access, self, stop, wait=True)
+        self._note_end(run)
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""

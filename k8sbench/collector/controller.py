@@ -1,8 +1,8 @@
 """The collector's life: it waits for its Lease, collects, and begins again after each failure.
 
 Collecting has a thread of its own; the main thread sees to it that it ends when it should: at a
-stop, when the Lease is lost, and when the settings have changed. Nothing that it needs is in
-memory alone, so that any other process can go on where this one was killed.
+stop, and when the Lease is lost. Nothing that it needs is in memory alone, so that any other
+process can go on where this one was killed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from k8sbench.app.serve import Look
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model import times
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import BenchError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 
-SETTINGS_SECONDS = 5.0
-"""Between two looks at the file of settings."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Before it begins again after a failure; twice as long each time."""
 STEADY_SECONDS = 60.0
@@ -58,21 +56,19 @@ class Controller:
 
     def __init__(
         self,
-        load: Callable[[], CollectorSettings],
+        settings: CollectorSettings,
         lease: Leadership,
         reporter: Reporter,
         closed: Callable[[Run], None] = lambda _: None,
     ) -> None:
-        self._load, self._lease, self._reporter, self._closed = load, lease, reporter, closed
-        self.state = State(settings=load(), looked_at=time.monotonic())
-        self._load_at, self._said = time.monotonic() + SETTINGS_SECONDS, ""
+        self._lease, self._reporter, self._closed = lease, reporter, closed
+        self.state = State(settings=settings, looked_at=time.monotonic())
         self._pause = FIRST_PAUSE
 
     def run(self, stop: Stop) -> None:
         """Collect whenever the Lease is held, until the stop."""
         with stop:
             while stop.cause is None:
-                self._reload()
                 self.state.is_leader = self._lease.is_held
                 self.state.waits_for = "" if self.state.is_leader else self._lease.waits_for
                 if self.state.is_leader:
@@ -84,8 +80,8 @@ class Controller:
 
     def _collect(self, stop: Stop) -> None:
         """Collect until there is a reason to end; the thread has ended then."""
-        part, began, settings = Stop(), time.monotonic(), self.state.settings
-        work = threading.Thread(target=self._serve, args=(settings, part), name="collect")
+        part, began = Stop(), time.monotonic()
+        work = threading.Thread(target=self._serve, args=(part,), name="collect")
         work.start()
         while work.is_alive():
             if stop.cause is not None:
@@ -93,8 +89,6 @@ class Controller:
             elif not self._lease.is_held:
                 part("The Lease was lost")
                 self.state.is_leader = False
-            elif self._reload():
-                part("The settings have changed")
             work.join(LOOK_SECONDS)
         if part.cause is not None:
             self._reporter.note(f"{part.cause}: collecting ends.")
@@ -108,8 +102,9 @@ class Controller:
             time.sleep(LOOK_SECONDS)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
-    def _serve(self, settings: CollectorSettings, stop: Stop) -> None:
+    def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""
+        settings = self.state.settings
         places = [ClusterAccess(namespace=name) for name in settings.namespaces]
         options = CollectOptions(store=settings.store, prometheus=settings.prometheus)
         delete_at = 0.0
@@ -141,19 +136,3 @@ class Controller:
         except Exception as error:
             self.state.failure = f"{type(error).__name__}: {error}"
             self._reporter.note(f"warning: an internal error: {self.state.failure}")
-
-    def _reload(self) -> bool:
-        """Read the settings anew when it is time; says whether they have changed."""
-        if time.monotonic() < self._load_at:
-            return False
-        self._load_at = time.monotonic() + SETTINGS_SECONDS
-        try:
-            settings = self._load()
-        except UsageError as error:
-            if str(error) != self._said:
-                self._reporter.note(f"warning: the settings stay as they are: {error}")
-            self._said = str(error)
-            return False
-        self._said = ""
-        before, self.state.settings = self.state.settings, settings
-        return settings != before

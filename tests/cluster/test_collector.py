@@ -42,11 +42,6 @@ def test_a_run_is_collected_though_its_submitter_never_comes_back(
         first.end()
         own_shell.finish("first")
         is_collected(collector, "first", first)
-        # Its settings are read anew, and it goes on.
-        config.write_text("prometheus: none\nkeepLogsFor: soon\n")
-        running.until("keepLogsFor is not a length of time")
-        config.write_text("prometheus: none\nkeepLogsFor: 90d\n")
-        running.until("The settings have changed: collecting ends.")
         second = own_shell.printing("second")
         second.end()
         own_shell.finish("second")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
@@ -68,8 +67,7 @@ from k8sbench.model.errors import UsageError
     "--config",
     envvar="K8SBENCH_CONFIG",
     metavar="FILE",
-    help="YAML with namespaces, store, prometheus, baseline, keepLogsFor; read again when it "
-    "changes.",
+    help="YAML with namespaces, store, prometheus, baseline, keepLogsFor.",
 )
 def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
     """Collect every run of some namespaces, until SIGTERM.
@@ -88,12 +86,12 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
         ) from error
     from k8sbench.collector.controller import Controller
 
-    load = partial(collector_settings.load, config, given)
+    settings = collector_settings.load(config, given)
     stop, figures = SignalStop(), metrics.Metrics()
     with reporter.reporting(drawn=False) as progress:
         leading = Leadership(lease, progress.note)
         observed = metrics.Observed(progress, figures)
-        controller = Controller(load, leading, observed, figures.closed)
+        controller = Controller(settings, leading, observed, figures.closed)
         figures.state = controller.state
         app = http.application(controller.state, figures.registry)
         with stop, http.Server(listen, app) as server:

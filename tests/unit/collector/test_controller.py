@@ -16,7 +16,7 @@ from k8sbench.app.serve import Look
 from k8sbench.collector import controller
 from k8sbench.collector.controller import Controller
 from k8sbench.lifecycle.context import Stop
-from k8sbench.model.errors import InputError, StoreError
+from k8sbench.model.errors import StoreError
 from tests.unit.lifecycle.played import Silent
 
 SECONDS = 30.0
@@ -64,18 +64,14 @@ class Life:
     """A collector that runs in a thread."""
 
     def __init__(self, place: str) -> None:
-        self.settings = CollectorSettings(store=place)
-        self.wrong: InputError | None = None
         self.lease, self.stop, self.reporter = Lease(), Stop(), Silent()
         self.controller = Controller(
-            self.load, cast("Leadership", self.lease), self.reporter, lambda _: None
+            CollectorSettings(store=place),
+            cast("Leadership", self.lease),
+            self.reporter,
+            lambda _: None,
         )
         self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
-
-    def load(self) -> CollectorSettings:
-        if self.wrong is not None:
-            raise self.wrong
-        return self.settings
 
     def noted(self, text: str) -> bool:
         return any(text in note for note in self.reporter.reported)
@@ -84,7 +80,6 @@ class Life:
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(controller, "SETTINGS_SECONDS", 0.0)
     monkeypatch.setattr(controller, "FIRST_PAUSE", 0.01)
     life = Life(str(tmp_path / "store"))
     yield life
@@ -132,18 +127,3 @@ def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
     until(life, lambda: life.noted("The Lease was lost: collecting ends."))
     life.lease.is_held = True
     served.until(2)
-
-
-def test_new_settings_count_at_once_and_wrong_ones_never(
-    life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    served = Served(to_the_stop)
-    begin(life, served, monkeypatch)
-    served.until(1)
-    life.wrong = InputError("is empty.")
-    until(life, lambda: life.noted("warning: the settings stay as they are: is empty."))
-    assert served.began == 1
-    life.wrong, life.settings = None, CollectorSettings(store=str(tmp_path / "other"))
-    served.until(2)
-    assert life.controller.state.settings == life.settings
-    assert life.noted("The settings have changed: collecting ends.")
