@@ -17,6 +17,7 @@ import pytest
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.model.errors import UsageError
+from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from tests.harness.cluster import following, wire
 from tests.harness.cluster.following import Port
@@ -159,15 +160,17 @@ def test_two_who_submit_one_run_at_once_make_one_job(user: Path, namespace: Name
     assert len(namespace.get("pytorchjobs")) == 1
 
 
-def test_a_run_of_the_name_with_another_plan_is_not_joined(port: Port, user: Path) -> None:
+def test_a_job_of_the_name_that_another_record_has_asked_for_is_not_joined(
+    port: Port, user: Path
+) -> None:
     plan = port.submit(following.plan("1x1"), None)
+    *others, job = following.objects(plan)
+    job["metadata"]["annotations"][NONCE_ANNOTATION] = "another"
     with (
         following.opened(user) as other,
-        pytest.raises(UsageError, match=r"runs another plan \(other: batch_size\)"),
+        pytest.raises(UsageError, match="another k8sbench has asked for it"),
     ):
-        other.submit(
-            following.plan("1x1", run_id=plan.run_id, set_name=plan.set_name, batch_size=64)
-        )
+        other.cluster.create(plan, [*others, job], following.FOLDER)
 
 
 def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 import urllib3
 
 from k8sbench.adapters.kubernetes import kinds
@@ -20,7 +19,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import admission
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, UsageError
-from k8sbench.model.identity import NONCE_ANNOTATION, PLAN_ANNOTATION
+from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of, labels_of
 from k8sbench.model.plan import RunPlan
 
@@ -30,17 +29,6 @@ FIND_SECONDS = 5.0
 """For the request that looks for an object."""
 NOTE_SECONDS = 5.0
 """After which a creation without an answer is noted."""
-# Made once, here: msgspec crashes where two threads are the first to use a type.
-PLANS = msgspec.json.Decoder(RunPlan)
-NOT_THE_JOB = frozenset(
-    {
-        *("schema", "spec_source", "spec_digest", "image_reason", "timeout_s", "max_restarts"),
-        *("notes", "fingerprint"),
-    }
-)
-"""Fields of a plan that do not reach the job but for its annotation: where the benchmark's file
-lies and how it is written, explanations, for how long and how often a store follows it, and what is
-known of the model, of which later versions know more."""
 
 
 class Created(NamedTuple):
@@ -146,7 +134,7 @@ def _may_have_acted(fault: ApiFault) -> bool:
 
 
 def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -> None:
-    """Reject an object of someone else's, one that is being deleted, and a job of another plan.
+    """Reject an object of someone else's, one that is being deleted, and one of another record.
 
     Raises :class:`EarlierAttempt` for one of the attempt before.
     """
@@ -167,26 +155,13 @@ def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -
             f"The {kind} {name} of an earlier run of this name is being deleted.",
             "Wait for its end, or choose another --run-id.",
         )
-    nonces = [annotations_of(one).get(NONCE_ANNOTATION) for one in (manifest, found)]
-    if None not in nonces and nonces[0] != nonces[1]:
+    if _nonce(manifest) != _nonce(found):
         raise UsageError(
             f"The job {name} exists already, and another k8sbench has asked for it.",
             f"Follow it with: k8sbench watch {name}; or choose another --run-id.",
         )
-    try:
-        other = PLANS.decode(annotations_of(found).get(PLAN_ANNOTATION, ""))
-    except msgspec.MsgspecError:
-        raise UsageError(
-            f"The job {name} exists already, and its plan cannot be read.",
-            "Choose another --run-id.",
-        ) from None
-    differing = [
-        field
-        for field in plan.__struct_fields__
-        if field not in NOT_THE_JOB and getattr(plan, field) != getattr(other, field)
-    ]
-    if differing:
-        raise UsageError(
-            f"The job {name} exists already and runs another plan (other: {', '.join(differing)}).",
-            "Choose another --run-id, or ask for what it runs.",
-        )
+
+
+def _nonce(job: Mapping[str, Any]) -> str | None:
+    """Return what the record of a run and its attempt has in common with the job alone."""
+    return annotations_of(job).get(NONCE_ANNOTATION)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import creating, kinds, ownership
+from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import User
@@ -32,6 +32,8 @@ from k8sbench.ports import FoundJob
 
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
+# Made once, here: msgspec crashes where two threads are the first to use a type.
+_PLANS = msgspec.json.Decoder(RunPlan)
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
 """Of a job's metadata."""
 
@@ -137,7 +139,7 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
     if text is None:
         return None, f"it has no annotation {PLAN_ANNOTATION}"
     try:
-        plan = creating.PLANS.decode(text)
+        plan = _PLANS.decode(text)
         kind_of(plan)
     except (msgspec.MsgspecError, UnicodeError) as wrong:
         return None, f"its annotation {PLAN_ANNOTATION} holds none ({str(wrong).rstrip('.')})"

@@ -6,8 +6,6 @@ What a real API server does with lost answers, refusals and full quotas is in
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import urllib3
 
@@ -15,7 +13,7 @@ from k8sbench.adapters.kubernetes import creating
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import UsageError
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.identity import NONCE_ANNOTATION
 from tests.unit.render import plans
 
 
@@ -44,17 +42,13 @@ def test_a_request_may_have_been_carried_out_unless_the_server_says_otherwise(
     assert creating._may_have_acted(fault) is may_have_acted
 
 
-def check_ours(wanted: RunPlan, **changes: Any) -> None:
-    """Look for a job where there is that of another plan of the name."""
-    (*_, manifest), (*_, there) = map(
-        plans.rendered, (wanted, plans.plan("2x1", run_id=wanted.run_id, **changes))
-    )
-    creating._check_ours(wanted, manifest, dict(there))
-
-
-def test_the_same_benchmark_s_file_may_lie_anywhere() -> None:
-    wanted = plans.plan("2x1", run_id="mine", spec_source="/home/ann/mine.yaml")
-    check_ours(wanted, spec_source="/ci/bench/mine.yaml")
-    check_ours(wanted, spec_digest="e" * 64)
-    with pytest.raises(UsageError, match=r"runs another plan \(other: batch_size\)"):
-        check_ours(wanted, batch_size=7)
+@pytest.mark.parametrize("of_other", ["theirs", None])
+def test_a_job_that_another_record_has_asked_for_is_not_joined(of_other: str | None) -> None:
+    wanted = plans.plan("2x1", run_id="mine")
+    (*_, manifest), (*_, there) = plans.rendered(wanted), plans.rendered(wanted)
+    manifest["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
+    there["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
+    creating._check_ours(wanted, manifest, there)
+    there["metadata"]["annotations"][NONCE_ANNOTATION] = of_other
+    with pytest.raises(UsageError, match="another k8sbench has asked for it"):
+        creating._check_ours(wanted, manifest, there)
