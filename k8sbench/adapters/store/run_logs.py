@@ -29,50 +29,20 @@ LEFT_OUT = (
     " print less."
 )
 _PIECE_BYTES = 1 << 20
-OPEN_LOGS = 256
-"""Log files that are open at one time; as many logs are read at once, and some were just before."""
-
-
-class LogFiles:
-    """Log files that are open to be appended to, at most ``limit``: a process has 1,024 by default,
-    and a thousand runs have more logs. One thread writes.
-    """
-
-    def __init__(self, limit: int = OPEN_LOGS) -> None:
-        self._limit = limit
-        self._open: dict[Path, BinaryIO] = {}
-        """The one that was written last comes last."""
-
-    def get(self, path: Path, *, is_whole: bool) -> BinaryIO:
-        """Return a file, opened if need be; one that is not known to be whole is cut to lines."""
-        file = self._open.pop(path, None)
-        if file is None:
-            while len(self._open) >= self._limit:
-                self.close(next(iter(self._open)))
-            file = path.open("ab", buffering=0) if is_whole else disk.open_to_append(path)
-        self._open[path] = file
-        return file
-
-    def close(self, path: Path) -> None:
-        """Close a file; does nothing if it is not open."""
-        file = self._open.pop(path, None)
-        if file is not None:
-            with contextlib.suppress(OSError):
-                file.close()
 
 
 class LogWriter:
     """Writes a run's log lines, one file per replica.
 
     What is handed over is one write to the system, so a kill loses nothing of it. The first failure
-    is raised; the lines after it are dropped, so that one full disk is one error.
+    is raised; the lines after it are dropped, so that one full disk is one error. A file is open
+    for its write only: a thousand runs have more logs than a process may have open files.
     """
 
     def __init__(
         self,
         folder: Path,
         check: Callable[[], None] = lambda: None,
-        files: LogFiles | None = None,
         shortened: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         self._folder = folder / LOGS
@@ -82,7 +52,6 @@ class LogWriter:
         """Gets the replica of a log that is about to be shortened, where, and by how many bytes."""
         self._cuts: dict[str, tuple[int, int]] = {}
         """By replica: from where to where the log is to be left out, bytes."""
-        self._files = LogFiles() if files is None else files
         self._paths: dict[str, Path] = {}
         """By replica, of the logs that were written here."""
         self._failed = False
@@ -95,9 +64,9 @@ class LogWriter:
         try:
             if first.replica in self._cuts:
                 self._shorten(first.replica)
-            file = self._file(first.replica)
-            disk.write_all(file, b"".join(map(_stamped, (first, *more))))
-            is_long = os.fstat(file.fileno()).st_size > MOST_BYTES
+            with self._file(first.replica) as file:
+                disk.write_all(file, b"".join(map(_stamped, (first, *more))))
+                is_long = os.fstat(file.fileno()).st_size > MOST_BYTES
             return self._too_long(first.replica) if is_long else None
         except OSError as wrong:
             self._failed = True
@@ -106,12 +75,10 @@ class LogWriter:
             ) from wrong
 
     def close(self) -> None:
-        """Close the files; idempotent."""
+        """Shorten the logs that are still too long; idempotent."""
         for replica in list(self._cuts):
             with contextlib.suppress(OSError, StoreError):
                 self._shorten(replica)
-        while self._paths:
-            self._files.close(self._paths.popitem()[1])
 
     def _too_long(self, replica: str) -> LogGap:
         """Choose the lines of a log that are to be left out."""
@@ -132,16 +99,15 @@ class LogWriter:
             for first, last in ((0, begin), (end, len(data))):
                 for piece in range(first, last, _PIECE_BYTES):
                     file.write(data[piece : min(piece + _PIECE_BYTES, last)])
-        self._files.close(path)
 
     def _file(self, replica: str) -> BinaryIO:
         path = self._paths.get(replica)
         if path is not None:
-            return self._files.get(path, is_whole=True)
+            return path.open("ab", buffering=0)
         disk.make_folder(self._folder)
         path = self._folder / f"{replica}{LOG_SUFFIX}"
         # Half a line of a writer that was killed goes: no mark counts it, so it is read again.
-        file = self._files.get(path, is_whole=False)
+        file = disk.open_to_append(path)
         self._paths[replica] = path
         return file
 

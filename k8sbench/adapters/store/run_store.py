@@ -33,7 +33,7 @@ from k8sbench.adapters.store.baselines import BaselineFiles, BaselineRows
 from k8sbench.adapters.store.database import Database
 from k8sbench.adapters.store.index import IDENTITY, RUNS
 from k8sbench.adapters.store.outages import made_again
-from k8sbench.adapters.store.run_logs import LogFiles, LogWriter
+from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import creation
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
@@ -69,7 +69,6 @@ class SqlStore:
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
         """Run id → why neither its row nor its folder could be read, of those met so far."""
-        self._log_files = LogFiles()
         self._knows_folders = False
         self._behind = set[str]()
         """Runs whose folders were seen to know more than their rows."""
@@ -368,7 +367,7 @@ class SqlStore:
         """Open the run's log files for appending."""
         check = partial(self.claims.check, run_id)
         folder = RunFolder(self.folder(run_id))
-        return LogWriter(folder.path, check, self._log_files, folder.shorten_log)
+        return LogWriter(folder.path, check, folder.shorten_log)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica, of the run's present attempt."""

@@ -146,20 +146,13 @@ def test_times_never_go_back(tmp_path: pathlib.Path) -> None:
         assert [at for at, _ in tail.lines()] == [9.0, 9.0]
 
 
-def test_few_log_files_are_open_at_a_time_and_no_line_is_lost(tmp_path: pathlib.Path) -> None:
-    files = run_logs.LogFiles(limit=2)
-    writers = [LogWriter(tmp_path / f"run-{number}", files=files) for number in range(3)]
+def test_no_log_file_stays_open_between_writes(tmp_path: pathlib.Path) -> None:
+    writer = LogWriter(tmp_path)
     for text in ("one", "two"):
-        for writer in writers:
-            writer.write(LogLine(replica="master-0", at=1.0, text=text))
-            writer.write(LogLine(replica="worker-0", at=1.0, text=text))
-            assert open_files(tmp_path) <= 2
-    for writer in writers:
-        writer.close()
-    assert open_files(tmp_path) == 0
-    for path in tmp_path.glob("*/logs/*.log"):
-        assert [line[-3:] for line in path.read_text().splitlines()] == ["one", "two"]
-    assert len(list(tmp_path.glob("*/logs/*.log"))) == 6
+        writer.write(LogLine(replica="master-0", at=1.0, text=text))
+        assert open_files(tmp_path) == 0
+    path = tmp_path / "logs" / "master-0.log"
+    assert [line[-3:] for line in path.read_text().splitlines()] == ["one", "two"]
 
 
 def open_files(under: pathlib.Path) -> int:
