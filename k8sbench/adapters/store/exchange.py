@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import gzip
 import io
 import os
@@ -36,23 +35,21 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import ORIGIN, Origin, Run
 
 HEADER = "k8sbench-export.json"
-DIGESTS = "digests.json"
-"""The last file of an export of format 1, which is not needed to read it."""
-FORMATS = (1, 2)
+FORMAT = 2
+"""Of exports. The exports of k8sbench 0.2.0 have format 1."""
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
-_MEMBER = re.compile(r"runs/(?P<run_id>[a-z0-9-]+)/(?:(?:logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+_MEMBER = re.compile(
+    r"runs/(?P<run_id>[a-z0-9-]+)/(?P<name>((logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*)"
+)
 _LEFT_HERE = {artifacts.WISHES}
 """What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
 """Of a file that is read into memory whole: every one but logs and series."""
-MOST_FILES = 20_000
-"""Of one run: a log and some series for each replica, and a few more."""
 RESERVE = 64 << 20
 """Bytes of the disk that an import leaves free."""
 LEVEL = 6
 """Of the compression: 9 takes twice the time of 6 and saves 1 % of a log."""
-FEW = 5
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +57,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     """Version of the document."""
-    format: int = FORMATS[-1]
+    format: int = FORMAT
     """Of the export: a reader refuses one that it does not know."""
     store: str
     """Identity of the store that was exported from."""
@@ -184,34 +181,20 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
 def _unpack(incoming: Path, file: BinaryIO, shown: str) -> Header:
     """Unpack all runs into ``incoming``."""
     header: Header | None = None
-    counts: dict[str, int] = {}
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
         tarfile.open(fileobj=packed, mode="r|", tarinfo=_PlainInfo) as tar,
     ):
         for info in tar:
-            is_small = info.size <= MOST_BYTES
             if header is None:
-                content = tar.extractfile(info) if info.name == HEADER and is_small else None
-                header = _header(content, shown)
-                continue
-            if info.isdir() or (info.name == DIGESTS and header.format == 1):
-                continue
-            match = _MEMBER.fullmatch(info.name)
-            run_id = match["run_id"] if match else ""
-            _, _, name = info.name.split("/", 2) if match else ("", "", "")
-            counts[run_id] = counts.get(run_id, 0) + 1
-            is_large = "/" not in name and not is_small
-            if run_id not in header.runs or name in _LEFT_HERE or is_large:
-                raise _unexpected(info.name, shown)
-            target = incoming / run_id / name
-            if counts[run_id] > MOST_FILES or target.exists():
-                raise _unexpected(info.name, shown)
-            _extract(tar, info, name, incoming / run_id)
+                is_header = info.name == HEADER and info.size <= MOST_BYTES
+                header = _header(tar.extractfile(info) if is_header else None, shown)
+            elif not info.isdir():
+                _extract(tar, info, header, incoming, shown)
         # To the end, where the checksum is compared.
         while packed.read(1 << 20):
             pass
-    if header is None or set(counts) != set(header.runs):
+    if header is None or {path.name for path in incoming.iterdir()} != set(header.runs):
         raise _damaged(shown)
     return header
 
@@ -221,24 +204,36 @@ def _header(content: IO[bytes] | None, shown: str) -> Header:
         header = msgspec.json.decode(content.read() if content else b"", type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(shown) from error
-    if header.format not in FORMATS:
+    if header.format > FORMAT:
         raise InputError("A newer k8sbench wrote it.", "Upgrade k8sbench.", file=shown)
+    if header.format < FORMAT:
+        action = "Import it with k8sbench 0.2.0 into a new store, which this one can open."
+        raise InputError("k8sbench 0.2.0 wrote it.", action, file=shown)
     return header
 
 
-def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, name: str, folder: Path) -> None:
+def _extract(
+    tar: tarfile.TarFile, info: tarfile.TarInfo, header: Header, incoming: Path, shown: str
+) -> None:
+    match = _MEMBER.fullmatch(info.name)
+    if match is None or match["run_id"] not in header.runs or match["name"] in _LEFT_HERE:
+        raise _unexpected(info.name, shown)
+    folder = incoming / match["run_id"]
+    path = folder / match["name"]
+    if path.exists() or (path.parent == folder and info.size > MOST_BYTES):
+        raise _unexpected(info.name, shown)
     try:
-        disk.make_folder((folder / name).parent)
+        disk.make_folder(path.parent)
         free = shutil.disk_usage(folder).free
         if info.size + RESERVE > free:
             raise OSError(errno.ENOSPC, f"{info.size:,} bytes of {free:,}")
-        info = info.replace(name=name, mode=0o600, deep=False)
+        info = info.replace(name=match["name"], mode=0o600, deep=False)
         tar.extract(info, folder, filter="data", set_attrs=False)
-        (folder / name).chmod(0o600)
+        path.chmod(0o600)
     except gzip.BadGzipFile:
         raise
     except OSError as error:
-        raise disk.store_error(error, f"unpack {folder / name}") from error
+        raise disk.store_error(error, f"unpack {path}") from error
 
 
 @contextlib.contextmanager
@@ -250,21 +245,12 @@ def unpacking(root: Path) -> Iterator[Path]:
     incoming = root / INCOMING
     with disk.translated(f"unpack into {incoming}"):
         disk.make_folder(incoming)
-        lock = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise StoreError(
-                    f"Another import into {root} is going on.", "Try again when it is done."
-                ) from None
+        with disk.locked(incoming):
             _empty(incoming)  # of one that was killed
             try:
                 yield incoming
             finally:
                 _empty(incoming)
-        finally:
-            os.close(lock)
 
 
 def _empty(folder: Path) -> None:
@@ -274,7 +260,7 @@ def _empty(folder: Path) -> None:
 
 def _there(store: SqlStore, incoming: Path, header: Header, shown: str) -> list[str]:
     """Return which runs are here, with their files; another run of such a name is an error."""
-    there, others = list[str](), list[str]()
+    there = []
     for run_id in header.runs:
         run = _checked_run(RunFolder(incoming / run_id), shown)
         try:
@@ -282,17 +268,14 @@ def _there(store: SqlStore, incoming: Path, header: Header, shown: str) -> list[
         except NotFound:
             continue
         if not _is_same(here, run):
-            others.append(run_id)
-        elif here.artifacts is not None:
+            raise UsageError(
+                f"There is another run {run_id} in the store, or the same with other content."
+                " Nothing was imported.",
+                "Compare them in a store of its own (--store FOLDER), or remove the one that is"
+                f" here with: k8sbench store remove {run_id}",
+            )
+        if here.artifacts is not None:
             there.append(run_id)
-    if others:
-        more = f" and {len(others) - FEW} more" if len(others) > FEW else ""
-        raise UsageError(
-            f"There is another run of that name in the store, or the same with other content:"
-            f" {', '.join(others[:FEW])}{more}. Nothing was imported.",
-            "Compare them in a store of its own (--store FOLDER), or remove the one that is here"
-            f" with: k8sbench store remove {others[0]}",
-        )
     return there
 
 

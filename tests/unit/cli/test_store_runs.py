@@ -138,7 +138,7 @@ def test_another_run_of_the_name_is_named_and_exits_2(root: pathlib.Path, cli: C
     with open_store("other") as store:
         store.record(plan("two"), at=NOW, owner=None)
     err = cli("store", "import", "runs.tar.gz", "--store", "other", code=2).err
-    assert "other content: two. Nothing was imported." in err
+    assert "another run two in the store" in err
     assert "k8sbench store remove two" in err
     err = cli("store", "import", "missing.tar.gz", "--store", "other", code=2).err
     assert "missing.tar.gz: It cannot be read" in err

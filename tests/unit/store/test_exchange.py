@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -112,7 +114,7 @@ def test_a_run_of_that_name_with_other_content_is_named_and_nothing_is_imported(
     other = opens("sqlite")
     fill(other, "seg-2")
     before, rows = files(other), everything(other)
-    with pytest.raises(UsageError, match=r"other content: seg-2\. Nothing was imported") as caught:
+    with pytest.raises(UsageError, match=r"another run seg-2 .*Nothing was imported") as caught:
         imported(other, exported(filled))
     assert caught.value.exit_code == 2
     assert (files(other), everything(other)) == (before, rows)
@@ -284,14 +286,16 @@ def test_a_bit_that_was_changed_is_noticed(filled: SqlStore, opens: OpenKind, at
     assert files(other) == {}
 
 
-def test_an_export_of_the_format_before_is_read(filled: SqlStore, opens: OpenKind) -> None:
-    """It ends with the digests of its runs, which are not needed."""
+@pytest.mark.parametrize(("number", "action"), [(1, "with k8sbench 0.2.0"), (3, "Upgrade")])
+def test_an_export_of_another_format_says_which_program_reads_it(
+    filled: SqlStore, opens: OpenKind, number: int, action: str
+) -> None:
     (info, data), *runs = members(exported(filled))
-    header = json.dumps(json.loads(data) | {"format": 1}).encode()
+    header = json.dumps(json.loads(data) | {"format": number}).encode()
     info.size = len(header)
-    other = opens("sqlite")
-    imported(other, packed((info, header), *runs, member("digests.json", b'{"runs": {}}')))
-    assert everything(other) == everything(filled)
+    with pytest.raises(InputError, match="k8sbench") as caught:
+        imported(opens("sqlite"), packed((info, header), *runs))
+    assert action in str(caught.value.action)
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage " * 99, gzip.compress(b"\0" * (1 << 22))])
@@ -408,17 +412,12 @@ def test_an_import_that_is_killed_is_taken_up_again(
     assert list((other.root / "incoming").iterdir()) == []
 
 
-def test_one_import_at_a_time(filled: SqlStore, opens: OpenKind) -> None:
-    data, other = exported(filled), opens("sqlite")
-
-    class Nested(io.BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            imported(other, data)
-            return super().read(size)
-
-    with pytest.raises(StoreError, match="Another import"):
-        exchange.import_runs(other, Nested(data), "x")
-    assert everything(other) == []
+def test_one_import_at_a_time_unpacks_into_a_store(opens: OpenKind) -> None:
+    with exchange.unpacking(opens("sqlite").root) as incoming:
+        other = os.open(incoming, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
 
 
 @pytest.mark.parametrize("wrong", [OSError(28, "No space left on device"), KeyboardInterrupt()])
