@@ -12,7 +12,6 @@ import contextlib
 import datetime
 import difflib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -22,7 +21,7 @@ from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import ORIGIN, Location, Origin, Owner, Run, Wish
+from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import JobEvent, RunFilter, Store
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -173,9 +172,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
     """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
-    imported_from: Origin | None = None
-    """The store that first recorded it, if it was imported; None if it was not, or if its files are
-    not here."""
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
@@ -346,11 +342,9 @@ def status(
 ) -> RunStatus:
     """Collect everything that is known of a run, and its job's present state if it was read."""
     log_files: tuple[str, ...] = ()
-    origin: Origin | None = None
     if recorded:
         # They may be on another machine.
         with contextlib.suppress(StoreError):
-            origin = _origin(store.folder(run.run_id))
             log_files = tuple(str(path) for path in store.log_files(run.run_id))
     return _built(
         RunStatus,
@@ -361,17 +355,9 @@ def status(
         group=run.group_key.id,
         source=run.shown_source,
         log_files=log_files,
-        imported_from=origin,
         on_cluster=on_cluster,
         recorded=recorded,
     )
-
-
-def _origin(folder: Path) -> Origin | None:
-    try:
-        return msgspec.json.decode((folder / ORIGIN).read_bytes(), type=Origin)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
 
 
 def status_elsewhere(run: Run) -> RunStatus:

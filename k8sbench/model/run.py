@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model.identity import GroupKey, case_key, group_key
-from k8sbench.model.measurement import SCHEMA, Measurement
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.plan import RunPlan
 
@@ -60,19 +60,6 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 COLLECTED_ELSEWHERE = "collected-elsewhere"
 """Cause id of the end of a run whose job another store has adopted and collected."""
-ORIGIN = "source.json"
-"""Artifact of a run that was imported: its :class:`Origin`."""
-
-
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """``source.json`` in the folder of a run that was imported: where it was recorded."""
-
-    schema: int = SCHEMA
-    """Version of the document."""
-    store: str
-    """Identity of the store that recorded it."""
-    exported_at: float
-    """Unix seconds; of its first export, where there were several."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -30,8 +29,6 @@ POOL_SIZE = 5
 """Connections to PostgreSQL that a process keeps; as many more for a moment."""
 RECYCLE_SECONDS = 1800
 """After which a connection is made anew: what stands between may forget one that is old."""
-SIDE_FILES_SIZE = 1 << 16
-"""Bytes that SQLite takes at least for its write-ahead log and the index of that."""
 _WRITES = "k8sbench_writes"
 
 
@@ -259,8 +256,7 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             "Try again; if no other k8sbench runs, look who holds the file with: fuser -v "
             + shlex.quote(f"{folder}/{DATABASE}"),
         )
-    unwritable = _is(wrong, "SQLITE_IOERR", "SQLITE_CANTOPEN")
-    if _is(wrong, "SQLITE_FULL") or (unwritable and _is_full(folder)):
+    if _is(wrong, "SQLITE_FULL"):
         return NotWritable(
             f"The store {folder} cannot be written: the disk is full.",
             "Free some space and try again; what was recorded before is kept.",
@@ -272,19 +268,12 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             "Nothing is lost: every run has its folder. Make it anew with: k8sbench store reindex"
             f" --store {shlex.quote(folder)}",
         )
-    kind = NotWritable if unwritable else StoreError
+    kind = NotWritable if _is(wrong, "SQLITE_IOERR", "SQLITE_CANTOPEN") else StoreError
     return kind(
         f"The store {folder} cannot be opened or written: {wrong}.",
-        "Check the disk and the rights to the files, or name another place with --store.",
+        "Check the rights to the files and that the disk is not full, or name another place with"
+        " --store.",
     )
-
-
-def _is_full(folder: str) -> bool:
-    """Whether a disk has no room for the files that SQLite makes beside a database."""
-    try:
-        return shutil.disk_usage(folder).free < SIDE_FILES_SIZE
-    except OSError:
-        return False
 
 
 def _with_begin(engine: sa.Engine) -> sa.Engine:

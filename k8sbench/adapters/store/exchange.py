@@ -32,11 +32,11 @@ from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.run import ORIGIN, Origin, Run
+from k8sbench.model.run import Run
 
 HEADER = "k8sbench-export.json"
 FORMAT = 2
-"""Of exports. The exports of k8sbench 0.2.0 have format 1."""
+"""Of exports."""
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
 _MEMBER = re.compile(
@@ -163,11 +163,6 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
         store.index_orphans(header.runs)  # of an import that was killed
         there = _there(store, incoming, header, shown)
         added = [run_id for run_id in header.runs if run_id not in there]
-        origin = Origin(store=header.store, exported_at=header.exported_at)
-        for run_id in added:
-            path = incoming / run_id / ORIGIN
-            if not path.exists():
-                disk.write_whole(path, artifacts.encoded(origin) + b"\n")
         os.sync()
         renumbered = put_in_place(store, incoming, added)
     return Imported(
@@ -207,8 +202,8 @@ def _header(content: IO[bytes] | None, shown: str) -> Header:
     if header.format > FORMAT:
         raise InputError("A newer k8sbench wrote it.", "Upgrade k8sbench.", file=shown)
     if header.format < FORMAT:
-        action = "Import it with k8sbench 0.2.0 into a new store, which this one can open."
-        raise InputError("k8sbench 0.2.0 wrote it.", action, file=shown)
+        action = "Export it again, with this k8sbench."
+        raise InputError("An earlier k8sbench wrote it.", action, file=shown)
     return header
 
 

@@ -12,8 +12,8 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -22,12 +22,11 @@ from k8sbench.adapters.store import artifacts
 from k8sbench.adapters.store.artifacts import Wishes
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import FINAL, Phase, Transition
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import RunFilter
 
-_T = TypeVar("_T")
 Row = tuple[dict[str, Any], tuple[Wish, ...]]
 """A row of the table ``runs``, and the requests of its run."""
 LAYOUT = 10
@@ -221,21 +220,19 @@ def restore(db: sa.Connection, rows: Iterable[Row]) -> None:
 
     Runs that were two cases may now be repeats of one: the younger gets the next free number.
     """
-
-    def claim(row: Row) -> tuple[str, str, int]:
-        values, _ = row
-        return (values["set_name"], values["case_key"], values["repeat"])
-
-    for row, wishes in claimants_first(list(rows), claim):
-        case = (row["set_name"], row["case_key"])
-        if is_taken(db, *case, row["repeat"]):
-            row["repeat"] = free_repeat(db, *case)
-            with contextlib.suppress(ValueError, LookupError, TypeError):
-                record = json.loads(row["record"])
-                record["plan"]["repeat"] = row["repeat"]
-                row["record"] = json.dumps(record, ensure_ascii=False)
-        db.execute(sa.insert(RUNS).values(row))
-        keep_requests(db, row["run_id"], wishes)
+    later = []
+    for row, wishes in rows:
+        if is_taken(db, row["set_name"], row["case_key"], row["repeat"]):
+            later.append((row, wishes))
+        else:
+            _insert(db, row, wishes)
+    for row, wishes in later:
+        row["repeat"] = free_repeat(db, row["set_name"], row["case_key"])
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            record = json.loads(row["record"])
+            record["plan"]["repeat"] = row["repeat"]
+            row["record"] = json.dumps(record, ensure_ascii=False)
+        _insert(db, row, wishes)
 
 
 def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
@@ -277,8 +274,12 @@ def update(db: sa.Connection, run: Run) -> None:
 
 def insert(db: sa.Connection, run: Run, files_at: str | None) -> None:
     """Insert a run's rows."""
-    db.execute(sa.insert(RUNS).values(of_run(run, files_at)))
-    keep_requests(db, run.run_id, run.wishes)
+    _insert(db, of_run(run, files_at), run.wishes)
+
+
+def _insert(db: sa.Connection, row: dict[str, Any], wishes: Collection[Wish]) -> None:
+    db.execute(sa.insert(RUNS).values(row))
+    keep_requests(db, row["run_id"], wishes)
 
 
 def keep_requests(db: sa.Connection, run_id: str, wishes: Collection[Wish]) -> None:
@@ -310,15 +311,6 @@ def is_taken(db: sa.Connection, set_name: str, case_key: str, repeat: int) -> bo
     return repeat in set(db.scalars(_TAKEN_REPEATS, case))
 
 
-def claimants_first(items: Sequence[_T], claim: Callable[[_T], Hashable]) -> list[_T]:
-    """Sort those first that are the first with their claim; the others need another number."""
-    first: dict[Hashable, int] = {}
-    for place, item in enumerate(items):
-        first.setdefault(claim(item), place)
-    places = sorted(range(len(items)), key=lambda at: first[claim(items[at])] != at)
-    return [items[place] for place in places]
-
-
 def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
     """Find the first repeat number that no run of a case has in a set."""
     case = {"set_name": set_name, "case_key": case_key}
@@ -330,32 +322,27 @@ def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
 
 
 def filtered(wanted: RunFilter) -> sa.Select[Any]:
-    """Ask for the runs that a filter lets through."""
+    """Ask for the runs that a filter lets through, and others that :func:`matches` leaves out.
+
+    The row of a run that goes on may be behind its folder.
+    """
     query = sa.select(RUNS)
-    for column, value in (
-        (RUNS.c.benchmark, wanted.benchmark),
-        (RUNS.c.framework, wanted.framework),
-        (RUNS.c.set_name, wanted.set_name),
-    ):
-        if value is not None:
-            query = query.where(column == value)
+    for name in ("benchmark", "framework", "set_name"):
+        if (value := getattr(wanted, name)) is not None:
+            query = query.where(RUNS.c[name] == value)
     if wanted.since is not None:
         query = query.where(RUNS.c.created_at >= wanted.since)
     if wanted.until is not None:
         query = query.where(RUNS.c.created_at <= wanted.until)
-    is_open = sa.not_(RUNS.c.closed)
-    if wanted.phase is not None:
-        # The row of a run that goes on may be behind its folder: :func:`matches` decides then.
-        query = query.where(sa.or_(RUNS.c.phase == wanted.phase.value, is_open))
-    wished = RUNS.c.run_id.in_(sa.select(REQUESTS.c.run_id))
     if wanted.wished or wanted.unfinished:
-        query = query.where(sa.or_(is_open, wished))
+        wished = RUNS.c.run_id.in_(sa.select(REQUESTS.c.run_id))
+        query = query.where(sa.or_(sa.not_(RUNS.c.closed), wished))
     return query
 
 
 def matches(run: Run, wanted: RunFilter) -> bool:
     """Whether a filter lets a run through by what changes while it goes on."""
-    owing = run.phase not in FINAL or (run.phase is Phase.SUCCEEDED and run.measurement is None)
+    owing = not run.phase.final or run.owes_measurement
     return (
         (wanted.phase is None or run.phase is wanted.phase)
         and (not wanted.wished or run.wishes != ())

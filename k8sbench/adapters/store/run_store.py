@@ -14,9 +14,7 @@ rows of requests decide: any machine may record or fulfil one, also one without 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import platform
-import re
 import secrets
 import shutil
 from collections.abc import Collection, Iterable
@@ -36,7 +34,14 @@ from k8sbench.adapters.store.outages import made_again
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import creation
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
+from k8sbench.model.errors import (
+    FilesElsewhere,
+    NotFound,
+    RepeatTaken,
+    StoreError,
+    UsageError,
+    did_you_mean,
+)
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
@@ -313,23 +318,25 @@ class SqlStore:
             runs.append((row is None, run))
             db.execute(sa.delete(RUNS).where(query))
         runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
-        for run in index.claimants_first([run for _, run in runs], _claim):
-            new = msgspec.structs.replace(run, plan=self._numbered(db, run))
-            if new != run:
-                indexed.renumbered.append(new)
-            if self.database.writable:
-                # Another index must give it the same number.
-                self.run_folder(run.run_id).keep_repeat(new)
-            index.insert(db, new, self._here())
-            self.unreadable.pop(run.run_id, None)
+        later = []
+        for _, run in runs:
+            if index.is_taken(db, run.plan.set_name, run.case_key, run.plan.repeat):
+                later.append(run)
+            else:
+                self._index(db, run)
+        for run in later:
+            free = index.free_repeat(db, run.plan.set_name, run.case_key)
+            plan = msgspec.structs.replace(run.plan, repeat=free)
+            indexed.renumbered.append(msgspec.structs.replace(run, plan=plan))
+            self._index(db, indexed.renumbered[-1])
         return indexed
 
-    def _numbered(self, db: sa.Connection, run: Run) -> RunPlan:
-        set_name, key, repeat = _claim(run)
-        if not index.is_taken(db, set_name, key, repeat):
-            return run.plan
-        free = index.free_repeat(db, set_name, key)
-        return msgspec.structs.replace(run.plan, repeat=free)
+    def _index(self, db: sa.Connection, run: Run) -> None:
+        if self.database.writable:
+            # Another index must give it the same number.
+            self.run_folder(run.run_id).keep_repeat(run)
+        index.insert(db, run, self._here())
+        self.unreadable.pop(run.run_id, None)
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
@@ -429,18 +436,14 @@ class SqlStore:
     def insert(self, db: sa.Connection, run: Run) -> None:
         """Add a run's rows, or say which of its names is taken."""
         plan = run.plan
-        id_taken = UsageError(
-            f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
-        )
-        # Of a row that breaks both constraints a database names either.
         if self.has(db, plan.run_id):
-            raise id_taken
+            raise UsageError(
+                f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
+            )
         try:
             index.insert(db, run, self._here())
         except sa.exc.IntegrityError as wrong:
-            # PostgreSQL names the constraint, SQLite the columns.
-            if re.search(r"runs_pkey|runs\.run_id", str(wrong.orig)):
-                raise id_taken from wrong
+            # Or another machine recorded the id just now: with the next repeat the id is refused.
             raise RepeatTaken(
                 f"Set {plan.set_name} has repeat {plan.repeat} of {plan.benchmark} {plan.framework}"
                 f" {plan.case} {plan.precision} already.",
@@ -541,9 +544,8 @@ class SqlStore:
             return runs[0]
         if run_id in self.unreadable:
             raise StoreError(self.unreadable[run_id], REINDEX)
-        near = difflib.get_close_matches(run_id, self._ids(db), n=3, cutoff=0.5)
-        hint = f"Nearest: {', '.join(near)}." if near else "k8sbench list shows the runs."
-        raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", hint)
+        action = did_you_mean(run_id, self._ids(db)) + "k8sbench list shows the runs."
+        raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", action)
 
     def _ids(self, db: sa.Connection) -> list[str]:
         return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
@@ -555,11 +557,6 @@ class SqlStore:
     def _here(self) -> str:
         """Where this process keeps files: a hint for people, which nothing depends on."""
         return f"{platform.node()}:{self.root}"
-
-
-def _claim(run: Run) -> tuple[str, str, int]:
-    """What no two runs have in common."""
-    return (run.plan.set_name, run.case_key, run.plan.repeat)
 
 
 def _clean(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from k8sbench.adapters.store import (
@@ -11,13 +13,14 @@ from k8sbench.adapters.store import (
     database,
     disk,
     index,
-    places,
     reindexing,
 )
 from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
-from k8sbench.model.errors import StoreError
+from k8sbench.model.errors import StoreError, UsageError
 
 __all__ = ["SqlStore", "empty_store", "open_store"]
+
+STORE_VARIABLE = "K8SBENCH_STORE"
 
 
 def open_store(
@@ -29,9 +32,9 @@ def open_store(
     ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
     where a PostgreSQL store keeps the runs' folders; by default that same data folder.
     """
-    root = places.place(where)
+    root = _place(where)
     if isinstance(root, str):
-        folder = folder or places.default_folder()
+        folder = folder or _default_folder()
         _keep_private(folder)
         return _open_postgres(root, folder)
     with disk.translated(f"open the store {root}"):
@@ -47,6 +50,37 @@ def open_store(
                 disk.restrict(root)  # a folder that was made for it; any other is left as it is
             disk.make_folder(root / artifacts.RUNS)
         return reindexing.opened(root)
+
+
+def _place(where: str | None) -> Path | str:
+    """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
+    if where is None:
+        # From a file or a Secret it may come with a line end.
+        where = os.environ.get(STORE_VARIABLE, "").strip() or None
+    if where is None:
+        return _default_folder()
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
+        return where
+    if not where.strip() or "\0" in where:
+        raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
+    try:
+        return Path(where).expanduser().absolute()
+    except RuntimeError as wrong:  # no home for a ~
+        raise UsageError(f"{where!r} cannot name a store: {wrong}.", "Give a folder.") from wrong
+
+
+def _default_folder() -> Path:
+    """Return where a user's data lies by default."""
+    named = os.environ.get("XDG_DATA_HOME", "")
+    try:
+        # A relative one is to be ignored, says the XDG specification.
+        data = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
+    except RuntimeError as wrong:
+        raise StoreError(
+            "There is no home folder to keep the store in.",
+            f"Name a place with --store or {STORE_VARIABLE}.",
+        ) from wrong
+    return data / "k8sbench"
 
 
 def empty_store(shown: str, root: Path) -> SqlStore:

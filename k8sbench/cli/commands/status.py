@@ -76,7 +76,6 @@ def _print(status: RunStatus) -> None:
         *_gpus(status),
         ("Files", _files(status)),
         *([("Source", status.source)] if status.source != "here" else []),
-        *_origin(status),
     ]
     if status.owner is not None and status.owner_alive is None and not status.phase.final:
         who = f"pid {status.owner.pid} on {status.owner.host}"
@@ -105,14 +104,6 @@ def _print(status: RunStatus) -> None:
             for step in status.history
         ],
     )
-
-
-def _origin(status: RunStatus) -> list[tuple[str, str]]:
-    origin = status.imported_from
-    if origin is None:
-        return []
-    at = output.stamp(origin.exported_at)
-    return [("Imported", f"recorded by store {origin.store}, exported {at}")]
 
 
 def _replica_row(replica: ReplicaState) -> tuple[str | None, ...]:

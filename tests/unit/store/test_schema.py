@@ -31,7 +31,6 @@ from k8sbench.model.baseline import Baseline
 from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Origin
 from k8sbench.report.nodes import NodesDocument
 from tests import struct_docs
 from tests.tiers import ROOT
@@ -64,7 +63,6 @@ DOCUMENTS: dict[str, Any] = {
     "wishes.json": Wishes,
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
-    "source.json": Origin,
     "imported.json": ImportedLogs,
     "k8sbench-export.json": Header,
     "pruned.json": Pruned,
