@@ -17,68 +17,55 @@ FOLDER = "baselines"
 _SUFFIX = ".json"
 
 
-class BaselineFiles:
-    """Baselines of a SQLite store, as files by their names."""
-
-    def __init__(self, root: Path) -> None:
-        self._folder = root / FOLDER
-
-    def contents(self) -> dict[str, bytes]:
-        """Read all of them, by name."""
-        with disk.translated(f"read {self._folder}"):
-            paths = sorted(self._folder.glob(f"[!.]*{_SUFFIX}"))
-            return {path.name.removesuffix(_SUFFIX): path.read_bytes() for path in paths}
-
-    def put(self, new: Baseline, content: bytes) -> None:
-        """Write one, replacing another of its name."""
-        path = self._folder / f"{new.name}{_SUFFIX}"
-        with disk.translated(f"write {path}"):
-            disk.make_folder(self._folder)
-            disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
-
-    def remove(self, name: str) -> None:
-        """Remove one."""
-        with disk.translated(f"remove the baseline {name}"):
-            (self._folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
-
-
-class BaselineRows:
-    """Baselines of a PostgreSQL store, within a transaction."""
-
-    def __init__(self, db: sa.Connection) -> None:
-        self._db = db
-
-    def contents(self) -> dict[str, bytes]:
-        """Read all of them, by name."""
-        rows = self._db.execute(sa.select(BASELINES).order_by(BASELINES.c.name))
-        return {row.name: row.content.encode() for row in rows}
-
-    def put(self, new: Baseline, content: bytes) -> None:
-        """Write one, replacing another of its name."""
-        self.remove(new.name)
-        row = {"name": new.name, "saved_at": new.saved_at, "content": content.decode()}
-        self._db.execute(sa.insert(BASELINES).values(row))
-
-    def remove(self, name: str) -> None:
-        """Remove one."""
-        self._db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
-
-
-def save(kept: BaselineFiles | BaselineRows, new: Baseline, *, replace: bool) -> None:
+def save(root: Path, db: sa.Connection, new: Baseline, *, replace: bool) -> None:
     """Keep a baseline."""
     name, content = baseline.checked_name(new.name), artifacts.encoded(new)
-    known = kept.contents().get(name)
+    known = _contents(root, db).get(name)
     if known is not None and not replace and _read(name, known) != new:
         raise UsageError(
             f"There is a baseline {name!r} already.",
             "Choose another name, or replace it with --replace.",
         )
-    kept.put(new, content)
+    if db.dialect.name == "postgresql":
+        row = {"name": name, "saved_at": new.saved_at, "content": content.decode()}
+        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
+        db.execute(sa.insert(BASELINES).values(row))
+        return
+    path = _path(root, name)
+    with disk.translated(f"write {path}"):
+        disk.make_folder(path.parent)
+        disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
 
 
-def load(kept: BaselineFiles | BaselineRows) -> list[Baseline]:
+def load(root: Path, db: sa.Connection) -> list[Baseline]:
     """Read all baselines, by name."""
-    return [_read(name, content) for name, content in kept.contents().items()]
+    return [_read(name, content) for name, content in _contents(root, db).items()]
+
+
+def remove(root: Path, db: sa.Connection, name: str) -> None:
+    """Remove a baseline, also one that cannot be read; :class:`NotFound` where there is none."""
+    names = list(_contents(root, db))
+    if name not in names:
+        action = did_you_mean(name, names) + "k8sbench baseline list shows them."
+        raise NotFound(f"There is no baseline {name!r}.", action)
+    if db.dialect.name == "postgresql":
+        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
+        return
+    with disk.translated(f"remove the baseline {name}"):
+        _path(root, name).unlink(missing_ok=True)
+
+
+def _contents(root: Path, db: sa.Connection) -> dict[str, bytes]:
+    if db.dialect.name == "postgresql":
+        rows = db.execute(sa.select(BASELINES).order_by(BASELINES.c.name))
+        return {row.name: row.content.encode() for row in rows}
+    with disk.translated(f"read {root / FOLDER}"):
+        paths = sorted((root / FOLDER).glob(f"[!.]*{_SUFFIX}"))
+        return {path.name.removesuffix(_SUFFIX): path.read_bytes() for path in paths}
+
+
+def _path(root: Path, name: str) -> Path:
+    return root / FOLDER / f"{name}{_SUFFIX}"
 
 
 def _read(name: str, content: bytes) -> Baseline:
@@ -88,12 +75,3 @@ def _read(name: str, content: bytes) -> Baseline:
         action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
         raise StoreError(error.message, action) from error
     return msgspec.structs.replace(kept, name=name)
-
-
-def remove(kept: BaselineFiles | BaselineRows, name: str) -> None:
-    """Remove a baseline, also one that cannot be read; :class:`NotFound` where there is none."""
-    names = list(kept.contents())
-    if name not in names:
-        action = did_you_mean(name, names) + "k8sbench baseline list shows them."
-        raise NotFound(f"There is no baseline {name!r}.", action)
-    kept.remove(name)

@@ -19,10 +19,9 @@ import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts
-from k8sbench.adapters.store.artifacts import Wishes
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import RunFilter
@@ -159,59 +158,47 @@ def migrate(writing: sa.Engine) -> None:
 
 
 def rows_of_any_layout(db: sa.Connection) -> Iterator[Row]:
-    """Yield the rows of a database of this or an earlier layout, as this one has them.
+    """Yield the rows of a database of this layout, or of that of 0.2.0, as this one has them.
 
     What cannot be read of a row stays as text: its run is shown as damaged, and not lost.
     """
     here = set(sa.inspect(db).get_table_names())
     wishes = requests(db) if REQUESTS.name in here else {}
-    steps: dict[str, list[sa.RowMapping]] = {}
+    steps: dict[str, list[dict[str, Any]]] = {}
     if "transitions" in here:
         ordered = sa.text("SELECT * FROM transitions ORDER BY run_id, number")
         for step in db.execute(ordered).mappings():
-            steps.setdefault(step["run_id"], []).append(step)
+            steps.setdefault(step["run_id"], []).append(dict(step))
     for row in db.execute(sa.text("SELECT * FROM runs ORDER BY created_at, run_id")).mappings():
         run_id, files_at = row["run_id"], row.get("files_at")
         if "record" in row:
             yield dict(row), wishes.get(run_id, ())
             continue
         try:
-            run = _of_earlier_layout(row, steps.get(run_id, ()))
-            yield of_run(run, files_at), run.wishes
+            yield of_run(_of_earlier_layout(row, steps.get(run_id, ())), files_at), ()
         except (StoreError, ValueError):
             names = ("run_id", "set_name", "case_key", "repeat", "benchmark", "framework", "phase")
             values = {name: row[name] for name in (*names, "created_at")}
             yield values | {"closed": False, "files_at": files_at, "record": row["plan"]}, ()
 
 
-def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[sa.RowMapping]) -> Run:
-    history = [
-        Transition(
-            phase=Phase(step["phase"]),
-            at=step["at"],
-            cause=step["cause"],
-            cause_id=step["cause_id"],
-            action=step.get("action"),
-            unrecoverable=bool(step.get("unrecoverable", step.get("hopeless", False))),
-        )
-        for step in steps
-    ]
+def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[dict[str, Any]]) -> Run:
+    # SQLite has numbers for what is true or false.
+    history = tuple(msgspec.convert(step, Transition, strict=False) for step in steps)
 
     def value(column: str, kind: type[Any]) -> Any:
-        text, where = row.get(column), f"The row of run {row['run_id']}"
+        text, where = row[column], f"The row of run {row['run_id']}"
         return None if text is None else artifacts.decoded(text, kind, where)
 
-    wishes = value("wishes", Wishes)
     return Run(
         plan=value("plan", RunPlan),
         created_at=row["created_at"],
         owner=value("owner", Owner),
-        history=tuple(history) or (artifacts.created(row["created_at"]),),
+        history=history or (artifacts.created(row["created_at"]),),
         artifacts=None,
         measurement=value("measurement", Measurement),
         location=value("location", Location),
-        image_digest=row.get("image_digest"),
-        wishes=() if wishes is None else wishes.wishes,
+        image_digest=row["image_digest"],
     )
 
 

@@ -26,6 +26,12 @@ from k8sbench.model.measurement import SCHEMA
 
 _NEW = "k8sbench.db.new"
 OLD = "k8sbench.db.old"
+FAILURES = {
+    "damaged-run": "Bring the file back from a copy, or remove the run.",
+    "no-folder": "Its row is all that is left of it.",
+    "damaged-row": "Neither its row nor a folder can be read.",
+}
+"""What a reindex cannot mend, by the id of its finding, and what to do."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite writes beside a database."""
 
@@ -121,26 +127,18 @@ def reindex(store: SqlStore) -> StoreReport:
         )
         for run in indexed.renumbered
     ]
+    rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
+    # A run of a PostgreSQL store has its files anywhere.
+    missing = [run.artifacts_missing for run in runs if store.has_all_folders]
     findings += [
-        _failure("damaged-run", problem, "Bring the file back from a copy, or remove the run.")
-        for problem in indexed.problems
-    ]
-    if store.has_all_folders:  # a run of a PostgreSQL store has its files anywhere
-        findings += [
-            _failure("no-folder", run.artifacts_missing, "Its row is all that is left of it.")
-            for run in runs
-            if run.artifacts_missing
-        ]
-    findings += [
-        _failure("damaged-row", sentence, "Neither its row nor a folder can be read.")
-        for run_id, sentence in store.unreadable.items()
-        if run_id not in in_folders
+        Finding(id=id_, severity="fail", sentence=sentence, action=action)
+        for (id_, action), sentences in zip(
+            FAILURES.items(), (indexed.problems, missing, rows), strict=True
+        )
+        for sentence in sentences
+        if sentence is not None
     ]
     return StoreReport(store=store.where, runs=count, findings=tuple(findings))
-
-
-def _failure(id_: str, sentence: str, action: str) -> Finding:
-    return Finding(id=id_, severity="fail", sentence=sentence, action=action)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,6 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, baselines, claims, disk, index, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.baselines import BaselineFiles, BaselineRows
 from k8sbench.adapters.store.database import Database
 from k8sbench.adapters.store.index import IDENTITY, RUNS
 from k8sbench.adapters.store.outages import made_again
@@ -397,21 +396,18 @@ class SqlStore:
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Keep a baseline; one of its name is an error, unless it is to be replaced."""
         with self.database.writing() as db:
-            baselines.save(self._baselines(db), baseline, replace=replace)
+            baselines.save(self.root, db, baseline, replace=replace)
 
     @made_again
     def baselines(self) -> list[Baseline]:
         """All baselines, by name."""
         with self.database.reading() as db:
-            return baselines.load(self._baselines(db))
+            return baselines.load(self.root, db)
 
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, or raise :class:`NotFound`."""
         with self.database.writing() as db:
-            baselines.remove(self._baselines(db), name)
-
-    def _baselines(self, db: sa.Connection) -> BaselineFiles | BaselineRows:
-        return BaselineFiles(self.root) if self.has_all_folders else BaselineRows(db)
+            baselines.remove(self.root, db, name)
 
     def close(self) -> None:
         """Release all claims and close the database."""
