@@ -9,7 +9,6 @@ import contextlib
 import os
 import shlex
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A transaction that only reads."""
-        with self.translated(), self._connect(self.engine) as db, db.begin():
+        with self._transaction(self.engine) as db:
             yield db
 
     @contextlib.contextmanager
@@ -81,24 +80,14 @@ class Database:
         """A transaction that writes; on SQLite no other process writes meanwhile."""
         if self.read_only is not None:
             raise self.read_only
-        with self.translated(), self._connect(self.writing_engine) as db, db.begin():
+        with self._transaction(self.writing_engine) as db:
             yield db
 
-    def _connect(self, engine: sa.Engine) -> sa.Connection:
-        """Take a connection; a server that has answered before is waited for if it is away."""
-        pause, give_up_at = 0.05, time.monotonic() + outages.OUTAGE_SECONDS
-        while True:
-            try:
-                connection = engine.connect()
-            except sa.exc.DBAPIError as wrong:
-                is_away = self._was_reached and outages.passes(wrong)
-                if self.kind == "sqlite" or not is_away or time.monotonic() >= give_up_at:
-                    raise
-                outages.wait(pause)
-                pause = min(2 * pause, 2.0)
-            else:
-                self._was_reached = True
-                return connection
+    @contextlib.contextmanager
+    def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with self.translated(), engine.connect() as db, db.begin():
+            self._was_reached = True
+            yield db
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
@@ -108,7 +97,10 @@ class Database:
         except sa.exc.DBAPIError as wrong:
             if isinstance(wrong.orig, sqlite3.Error):
                 raise sqlite_error(wrong.orig, self.shown) from wrong
-            raise outages.explained(wrong, self.shown, self._secret) from wrong
+            explained = outages.explained(
+                wrong, self.shown, self._secret, was_reached=self._was_reached
+            )
+            raise explained from wrong
         except sa.exc.TimeoutError as wrong:  # more threads than connections, for half a minute
             raise StoreError(f"The store {self.shown} is too busy.", "Try again.") from wrong
 

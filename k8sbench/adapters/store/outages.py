@@ -1,8 +1,7 @@
 """What PostgreSQL's errors mean, and which of them pass by themselves.
 
-A server restarts, fails over, or is cut off for a while. A connection is therefore waited for once
-the server has answered (:class:`~k8sbench.adapters.store.database.Database`), and a change whose
-transaction was ended from outside is made again (:func:`made_again`).
+A server restarts, fails over, or is cut off for a while. What was asked of one that has answered
+before is therefore tried again for two minutes (:func:`made_again`).
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ R = TypeVar("R")
 
 OUTAGE_SECONDS = 120.0
 """How long a server that has answered before is waited for: longer than a restart or a failover."""
+PAUSE_SECONDS = 1.0
+"""Between two tries to reach it."""
 LOCK_SECONDS = 30.0
 """For another transaction to give a row or a table free."""
 STATEMENT_SECONDS = 60.0
@@ -41,10 +42,12 @@ _MEANINGS: dict[str, tuple[str, str]] = {
 
 
 class ConnectionLost(StoreError):
-    """The server ended a connection, or it broke: whether the transaction counts is not known."""
+    """A server that has answered before is away: whether the transaction counts is not known."""
 
 
-def explained(wrong: sa.exc.DBAPIError, shown: str, secret: str | None) -> StoreError:
+def explained(
+    wrong: sa.exc.DBAPIError, shown: str, secret: str | None, *, was_reached: bool
+) -> StoreError:
     """Say what an error of PostgreSQL means, never with the password."""
     state = getattr(wrong.orig, "sqlstate", None)
     # A server's refusal to connect comes after the names of all addresses that were tried.
@@ -59,8 +62,10 @@ def explained(wrong: sa.exc.DBAPIError, shown: str, secret: str | None) -> Store
         return ConnectionLost(
             f"The database {shown} ended the connection: {reason}.", "Check that it runs."
         )
-    if passes(wrong):
-        return StoreError(
+    # Of a failed connection the driver gives no code; the texts are in the server's language.
+    if isinstance(wrong, sa.exc.OperationalError) and state is None:
+        kind = ConnectionLost if was_reached else StoreError
+        return kind(
             f"The database {shown} cannot be reached, or refused the connection: {reason}.",
             "Check that it runs, and the URL's host, port, user and password.",
         )
@@ -70,31 +75,26 @@ def explained(wrong: sa.exc.DBAPIError, shown: str, secret: str | None) -> Store
     )
 
 
-def passes(wrong: sa.exc.DBAPIError) -> bool:
-    """Whether a connection that could not be made may be made later, to a server that was there.
-
-    Of a failed connection the driver gives no code; the texts are in the server's language.
-    """
-    is_refusal = isinstance(wrong, sa.exc.OperationalError)
-    return is_refusal and getattr(wrong.orig, "sqlstate", None) is None
-
-
 def wait(seconds: float) -> None:
     """Wait before the next try, not to the same moment as all others that wait."""
     time.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311
 
 
 def made_again(change: Callable[P, R]) -> Callable[P, R]:
-    """Repeat a change of a run, or a question, whose connection was lost, once.
+    """Repeat a change of a run, or a question, while a server that has answered before is away.
 
     Each change asks first what is on record, so one that counted the first time does nothing.
     """
 
     @functools.wraps(change)
     def change_or_repeat(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return change(*args, **kwargs)
-        except ConnectionLost:
-            return change(*args, **kwargs)
+        give_up_at = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                return change(*args, **kwargs)
+            except ConnectionLost:
+                if time.monotonic() >= give_up_at:
+                    raise
+            wait(PAUSE_SECONDS)
 
     return change_or_repeat

@@ -129,14 +129,14 @@ def reindex(store: SqlStore) -> StoreReport:
     ]
     rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
     # A run of a PostgreSQL store has its files anywhere.
-    missing = [run.artifacts_missing for run in runs if store.has_all_folders]
+    missing = [run.artifacts_missing or "" for run in runs if store.has_all_folders]
     findings += [
         Finding(id=id_, severity="fail", sentence=sentence, action=action)
         for (id_, action), sentences in zip(
             FAILURES.items(), (indexed.problems, missing, rows), strict=True
         )
         for sentence in sentences
-        if sentence is not None
+        if sentence
     ]
     return StoreReport(store=store.where, runs=count, findings=tuple(findings))
 

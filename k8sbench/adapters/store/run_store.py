@@ -107,11 +107,13 @@ class SqlStore:
         with self.database.reading() as db:
             return str(db.scalar(sa.select(IDENTITY.c.id)))
 
+    @made_again
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """The first repeat number that no run of this case has in this set."""
         with self.database.reading() as db:
             return index.free_repeat(db, set_name, case_key)
 
+    @made_again
     def record(
         self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None = None
     ) -> Run:
@@ -209,6 +211,7 @@ class SqlStore:
             index.keep_requests(db, run.run_id, run.wishes)
         return run
 
+    @made_again
     def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
         """Take a run up again that has ended because its job was not created."""
         with self.database.writing() as db:
@@ -404,6 +407,7 @@ class SqlStore:
         with self.database.reading() as db:
             return baselines.load(self.root, db)
 
+    @made_again
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, or raise :class:`NotFound`."""
         with self.database.writing() as db:
