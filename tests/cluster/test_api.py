@@ -16,7 +16,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from tests.harness.cluster import following, wire
+from tests.harness.cluster import wire
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -83,13 +83,6 @@ def test_who_changed_a_field_is_on_record(api: Api) -> None:
     assert [one["manager"] for one in made["metadata"]["managedFields"]] == ["k8sbench"]
 
 
-def test_a_dry_run_creates_nothing(api: Api) -> None:
-    api.create(maps(api), config_map("a"), dry_run=True)
-    with pytest.raises(ApiFault) as fault:
-        api.get(maps(api, "a"))
-    assert (fault.value.status, fault.value.reason) == (404, "NotFound")
-
-
 def test_a_long_list_is_asked_for_in_parts(admin: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_module, "PAGE", 2)
     wanted = {f"m{number}" for number in range(5)}
@@ -99,15 +92,6 @@ def test_a_long_list_is_asked_for_in_parts(admin: Api, monkeypatch: pytest.Monke
     assert {one["metadata"]["name"] for one in found} == wanted
     assert int(version) > 0
     assert admin.sender.requests["list configmaps"] == 3
-
-
-def test_changes_are_watched_from_a_list_on(admin: Api) -> None:
-    _, version = admin.list(maps(admin))
-    watch = admin.watch(maps(admin), fields=MINE, resource_version=version, timeout_s=60)
-    admin.create(maps(admin), config_map("a"))
-    event = next(iter(watch))
-    watch.close()
-    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
 
 
 def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> None:
@@ -120,22 +104,6 @@ def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> 
     thread.join(20)
     assert not thread.is_alive()
     assert found == []
-
-
-def test_the_server_ends_a_watch_in_time(admin: Api) -> None:
-    _, version = admin.list(maps(admin))
-    watch = admin.watch(maps(admin), fields=MINE, resource_version=version, timeout_s=1)
-    assert list(watch) == []
-
-
-def test_a_broken_connection_is_asked_again(user: Path) -> None:
-    with wire.between(user) as (line, path):
-        api = connect(kubeconfig=str(path))
-        for _ in range(4):
-            api.list(kinds.path("Pod", api.place.namespace))
-            line.cut()
-        api.list(kinds.path("Pod", api.place.namespace))
-        api.close()
 
 
 @pytest.mark.timeout(25, func_only=True)  # less than one answer is waited for otherwise
@@ -165,26 +133,6 @@ def test_what_a_webhook_refuses_is_reported_in_its_words(api: Api) -> None:
     assert isinstance(error, UsageError)
     assert error.cause_id == "admission-denied"
     assert "must have at least one container with name pytorch" in error.message
-
-
-def test_a_quota_that_is_full_is_named(api: Api, namespace: Namespace) -> None:
-    # Of a built-in kind: those of a young cluster's other kinds are counted half a minute later.
-    hard = {"count/configmaps": "0"}
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
-    namespace.create({**quota, "spec": {"hard": hard}})
-    errors: list[BenchError] = []
-
-    def is_full() -> bool:
-        # Until it is counted, and the API server has heard of that, nothing is refused for it.
-        try:
-            api.create(maps(api), config_map("a"), dry_run=True)
-        except ApiFault as fault:
-            errors.append(api.explained(fault, "ConfigMap a be created"))
-        return bool(errors) and errors[-1].cause_id == "quota-exceeded"
-
-    following.until(is_full)
-    assert isinstance(errors[-1], UsageError)
-    assert "exceeded quota: few" in errors[-1].message
 
 
 def test_a_pod_that_the_namespace_forbids_is_refused_with_the_rule(restricted: Namespace) -> None:

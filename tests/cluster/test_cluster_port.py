@@ -19,11 +19,10 @@ from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
-from tests.harness.cluster import following, wire
+from tests.harness.cluster import following
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
-from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.nodes import RUN_FOR
 
 
 @pytest.fixture
@@ -52,37 +51,6 @@ def test_a_job_is_followed_from_its_creation_to_its_end(port: Port, framework: s
     assert port.events[-1].transition == end
 
 
-def test_a_job_of_many_replicas_has_no_trouble(port: Port) -> None:
-    """From its tenth pod on, one event of the operator's stands for all of them."""
-    plan = port.submit(following.plan("12x1"))
-    assert port.end_of(plan).phase is Phase.SUCCEEDED
-    assert {one.cause_id for one in port.transitions(plan)} == {None}
-
-
-def test_every_line_of_every_replica_is_reported_before_the_end(port: Port) -> None:
-    plan = port.submit(following.plan("4x1"))
-    port.end_of(plan)
-    lines = port.lines(plan)
-    assert sorted(line.replica for line in lines) == [
-        "master-0",
-        "worker-0",
-        "worker-1",
-        "worker-2",
-    ]
-    assert all(line.text.startswith("a fake pod") for line in lines)
-
-
-def test_a_replica_that_fails_makes_the_run_fail_though_another_runs_on(user: Path) -> None:
-    with following.opened(user, end_s=1.0) as port:
-        plan = following.plan("2x1")
-        port.submit(plan, None, **{f"{RUN_FOR}.worker": "0s", f"{EXIT_CODE}.worker": "3"})
-        end = port.end_of(plan)
-    assert end.phase is Phase.FAILED
-    assert "worker-0" in end.cause
-    states = [one.replica for one in port.events if one.replica is not None]
-    assert [one.exit_code for one in states if one.replica == "worker-0"][-1] == 3
-
-
 def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succeeded(
     user: Path, namespace: Namespace
 ) -> None:
@@ -98,28 +66,6 @@ def test_a_worker_that_never_ends_does_not_hold_up_a_job_whose_master_has_succee
     assert end.phase is Phase.SUCCEEDED
     assert "worker-0 still ran" in end.cause
     assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
-
-
-@pytest.mark.parametrize("count", [1, 20])
-def test_the_number_of_watches_does_not_grow_with_the_jobs(port: Port, count: int) -> None:
-    for _ in range(count):
-        port.submit(following.plan("1x1", set_name="many", gpus_per_replica=1))
-        port.events += port.cluster.wait(0.0)
-    port.until(
-        lambda _: (
-            len([e for e in port.events if e.transition and e.transition.phase.final]) == count
-        )
-    )
-    asked = port.cluster.api.sender.requests
-
-    def watched() -> dict[str, int]:
-        return {what: asked[what] for what in list(asked) if what.startswith(("watch", "list"))}
-
-    kinds = ("pytorchjobs", "pods", "events")
-    once = {f"{verb} {kind}": 1 for verb in ("list", "watch") for kind in kinds}
-    # A job of no seconds may be over before all three watches have begun.
-    following.until(lambda: watched().keys() == once.keys())
-    assert watched() == once
 
 
 def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
@@ -183,36 +129,6 @@ def test_someone_else_s_job_of_the_name_is_neither_joined_nor_deleted(
     with pytest.raises(UsageError, match="is not k8sbench's"):
         port.submit(plan)
     port.cluster.remove(plan.run_id)
-    assert namespace.get("pytorchjob", plan.run_id)
-
-
-def test_a_job_whose_creation_was_not_answered_is_not_made_twice(
-    user: Path, namespace: Namespace
-) -> None:
-    plan = following.plan("1x1", trainers_by="image")
-    with wire.between(user) as (line, path), following.opened(path) as port:
-        assert port.cluster.api.no_answer() is None
-        with ThreadPoolExecutor() as pool:
-            with line.losing_answers():
-                creating = pool.submit(port.submit, plan)
-                namespace.wait("create", f"pytorchjob/{plan.run_id}")
-            creating.result()
-        uid = namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"]
-        assert port.end_of(plan).phase is Phase.SUCCEEDED
-        assert namespace.get("pytorchjob", plan.run_id)["metadata"]["uid"] == uid
-        assert port.cluster.api.sender.requests["create pytorchjobs"] > 1
-
-
-def test_a_job_is_created_though_the_api_server_is_killed_meanwhile(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path
-) -> None:
-    plan = following.plan("1x1")
-    with following.opened(user) as port, ThreadPoolExecutor() as pool:
-        asked = port.cluster.api.sender.requests
-        with own_cluster.without("kube-apiserver"):
-            creating = pool.submit(port.submit, plan)
-            following.until(lambda: asked["get configmaps"] > 1)
-        creating.result()
     assert namespace.get("pytorchjob", plan.run_id)
 
 
@@ -281,14 +197,6 @@ def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(
     assert namespace.get("pytorchjobs") == []
 
 
-def test_a_job_that_is_not_followed_can_be_cancelled(port: Port, user: Path) -> None:
-    plan = port.submit(following.plan("1x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    with following.opened(user) as other:
-        other.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
-    assert port.end_of(plan).phase is Phase.CANCELLED
-
-
 def test_a_cancellation_is_not_lost_when_the_cluster_is_let_go_at_once(
     user: Path, namespace: Namespace
 ) -> None:
@@ -315,27 +223,10 @@ def test_another_job_that_was_given_the_name_since_is_not_deleted(
     namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 
-def test_a_job_that_was_deleted_before_anyone_looked_is_lost(
-    port: Port, namespace: Namespace
-) -> None:
-    plan = port.submit(following.plan("1x1"), None)
-    namespace.kubectl("delete", f"pytorchjob/{plan.run_id}")
-    end = port.end_of(plan)
-    assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
-
-
 def test_a_job_that_is_gone_when_it_is_resumed_is_lost(port: Port) -> None:
     plan = port.resume(following.plan("1x1"))
     end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-gone")
-
-
-def test_deleting_is_idempotent(port: Port, namespace: Namespace) -> None:
-    plan = port.submit(following.plan("1x1"))
-    port.end_of(plan)
-    port.cluster.remove(plan.run_id)
-    port.cluster.remove(plan.run_id)
-    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 
 def test_a_job_whose_label_was_taken_off_is_followed_and_left_alone(
@@ -369,21 +260,6 @@ def test_a_job_that_is_let_go_goes_on_unreported(
 # -- others' jobs -----------------------------------------------------------------------------
 
 
-def test_a_job_can_be_resumed_by_someone_who_knows_nothing_but_the_cluster(
-    port: Port, user: Path, namespace: Namespace
-) -> None:
-    plan = port.submit(following.plan("2x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    namespace.wait("condition=Running", f"pytorchjob/{plan.run_id}")
-    with following.opened(user) as other:
-        (found,) = other.cluster.jobs()
-        assert (found.plan, found.phase) == (plan, Phase.RUNNING)
-        other.resume(found.plan)
-        namespace.finish(plan.run_id)
-        assert other.end_of(plan).phase is Phase.SUCCEEDED
-        assert {line.replica for line in other.lines(plan)} == {"master-0", "worker-0"}
-
-
 def test_of_jobs_that_are_asked_for_by_name_no_others_are_listed(port: Port) -> None:
     one, other = (port.submit(following.plan("1x1")) for _ in range(2))
     port.end_of(one)
@@ -409,24 +285,3 @@ def test_a_job_that_is_resumed_while_others_are_followed_is_seen_as_it_is(
     assert port.end_of(old).phase is Phase.SUCCEEDED
     namespace.finish(new.run_id)
     assert port.end_of(new).phase is Phase.SUCCEEDED
-
-
-def test_a_look_at_a_job_tells_its_state_and_its_replicas(port: Port) -> None:
-    plan = port.submit(following.plan("2x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    first, *others = port.cluster.look(following.run_of(plan))
-    assert first.transition is not None
-    assert first.transition.phase is Phase.RUNNING
-    reported = [one.replica for one in others if one.replica is not None]
-    assert [(one.replica, one.phase) for one in reported] == [
-        ("master-0", Phase.RUNNING),
-        ("worker-0", Phase.RUNNING),
-    ]
-    assert port.cluster.look(following.run_of(following.plan())) == ()
-
-
-def test_what_a_job_has_printed_can_be_read(port: Port) -> None:
-    plan = port.submit(following.plan("2x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    lines = list(port.cluster.printed(following.run_of(plan)))
-    assert [line.replica for line in lines] == ["master-0", "worker-0"]

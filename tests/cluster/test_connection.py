@@ -62,18 +62,9 @@ def refusal(path: Path, seconds: float = 5.0) -> Unreachable:
     return wrong.value
 
 
-def test_a_token(kubeconfig: Kubeconfig, token: str) -> None:
-    assert asked(kubeconfig({"token": token})) == 0
-
-
 def test_a_token_in_a_file(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{token}\n")
     assert asked(kubeconfig({"tokenFile": "token"})) == 0
-
-
-def test_a_client_certificate(namespace: Namespace) -> None:
-    # The administrator of the test cluster signs in so.
-    assert asked(namespace.cluster.kubeconfig, namespace=namespace.name) == 0
 
 
 def test_a_credential_plugin(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
@@ -140,22 +131,6 @@ def test_a_server_that_does_not_answer(own_cluster: OwnCluster, user: Path) -> N
         wrong = refusal(user, seconds=0.5)
     assert wrong.cause_id == "api-unreachable"
     assert "it did not answer in time" in wrong.message
-
-
-def test_a_server_of_another_authority(kubeconfig: Kubeconfig) -> None:
-    path = kubeconfig({})
-    config = json.loads(path.read_text())
-    config["clusters"][0]["cluster"].pop("certificate-authority-data")
-    path.write_text(json.dumps(config))
-    wrong = refusal(path)
-    assert (wrong.exit_code, wrong.cause_id) == (6, "api-not-trusted")
-    assert "certificate-authority" in wrong.action
-
-
-def test_a_token_that_is_not_accepted(kubeconfig: Kubeconfig) -> None:
-    wrong = refusal(kubeconfig({"token": "old"}))
-    assert (wrong.exit_code, wrong.cause_id) == (6, "unauthorized")
-    assert "does not accept these credentials" in wrong.message
 
 
 def test_a_user_who_is_impersonated(namespace: Namespace, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
+from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.phase import Phase
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
@@ -104,15 +104,6 @@ def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespac
     assert follower.until(lambda reading: reading.over).cause == reading.cause
 
 
-def test_memory_goes_before_the_peers_that_fell_with_it(namespace: Namespace) -> None:
-    asked = {EXIT_CODE: "1", f"{EXIT_CODE}.worker-1": "137"}
-    follower = running(namespace, pytorch_job(workers=2, gpus=1, run_for=None, annotations=asked))
-    end(namespace, "--all")
-    reading = follower.until(lambda reading: reading.phase.final and reading.over)
-    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "oom")
-    assert reading.cause.startswith("worker-1 ")
-
-
 def test_a_master_s_success_is_the_job_s_though_workers_run_on(namespace: Namespace) -> None:
     follower = running(namespace, pytorch_job(workers=2, gpus=1, run_for=None))
     end(namespace, "job-master-0")
@@ -122,18 +113,6 @@ def test_a_master_s_success_is_the_job_s_though_workers_run_on(namespace: Namesp
     assert reading.cause == "master-0 succeeded; worker-0 and worker-1 still ran."
     end(namespace, "--all")
     assert follower.until(lambda reading: reading.over).cause == "All 3 replicas succeeded."
-
-
-def test_a_worker_that_fails_after_the_master_s_success_fails_the_run(
-    namespace: Namespace,
-) -> None:
-    asked = {f"{EXIT_CODE}.worker-0": "4"}
-    follower = running(namespace, pytorch_job(gpus=1, run_for=None, annotations=asked))
-    end(namespace, "job-master-0")
-    assert follower.until_final().phase is Phase.SUCCEEDED
-    end(namespace, "job-worker-0")
-    reading = follower.until(lambda reading: reading.over)
-    assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")
 
 
 # --- the operator's limits -----------------------------------------------------------------------
@@ -204,17 +183,6 @@ def test_a_job_that_someone_deletes_is_lost(namespace: Namespace) -> None:
     namespace.kubectl("delete", "pytorchjob", "job", "--wait=false")
     reading = follower.until_final()
     assert (reading.phase, reading.cause_id) == (Phase.LOST, "job-deleted")
-
-
-def test_a_job_that_is_cancelled_says_by_whose_cause(namespace: Namespace) -> None:
-    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
-    asked = json.dumps({"cause": "It outlived --timeout 10 s.", "cause_id": "timeout", "at": 0})
-    namespace.kubectl("annotate", "pytorchjob", "job", f"{CANCEL_ANNOTATION}={asked}")
-    assert follower.read().cause_id == "timeout"
-    namespace.kubectl("delete", "pytorchjob", "job", "--wait=false")
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "timeout")
-    assert reading.cause == "It outlived --timeout 10 s."
 
 
 def test_an_eviction_by_the_api_is_reported(namespace: Namespace, silent: str) -> None:

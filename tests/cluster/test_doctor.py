@@ -20,7 +20,6 @@ from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.readings import wait_for_nodes
 
 NOT_READY = 6
 MAKE_NAMESPACE = Callable[..., Namespace]
@@ -269,32 +268,6 @@ def test_a_quota_that_other_jobs_have_used_up(namespace: Namespace, doctor: Doct
         "requests.nvidia.com/gpu: 4 of 10 used (gpus), 8 are needed"
         in (report.messages("quota")[0])
     )
-
-
-def test_nodes_without_a_device_plugin(
-    own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
-) -> None:
-    assert (
-        "No node belongs to pool a100" in doctor(namespace, "--node-pool=a100").messages("nodes")[0]
-    )
-    (node,) = nodes.fake_nodes(1)
-    node["metadata"]["name"] = "a100-0"
-    node["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-A100-SXM4-80GB"
-    for part in ("capacity", "allocatable"):
-        kept = node["status"][part].items()
-        node["status"][part] = {key: value for key, value in kept if "nvidia" not in key}
-    own_cluster.create(node)
-    try:
-        wait_for_nodes(own_cluster, "a100-0")
-        report = doctor(namespace, "--node-pool=a100")
-        assert report.messages("device-plugin") == [
-            "No nvidia.com/gpu on 1 of 1 node of pool a100: a100-0."
-        ]
-        own_cluster.kubectl("cordon", "a100-0")
-        report = doctor(namespace, "--node-pool=a100")
-        assert "a100-0 (cordoned)" in report.messages("nodes")[0]
-    finally:
-        own_cluster.kubectl("delete", "node", "a100-0")
 
 
 def test_a_claim_that_is_never_bound(namespace: Namespace, doctor: Doctor) -> None:

@@ -5,26 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import following, users
 from tests.harness.cluster.namespace import Namespace
-
-
-def test_who_may_not_create_jobs_reads_what_is_missing(namespace: Namespace, user: Path) -> None:
-    (role,) = namespace.get("roles")
-    patch = [{"op": "remove", "path": "/rules/0"}]
-    name = role["metadata"]["name"]
-    namespace.kubectl("patch", "role", name, "--type=json", f"--patch={json.dumps(patch)}")
-    following.until(lambda: not users.may(namespace, "user", "create", "pytorchjobs"))
-    plan = following.plan("1x1")
-    with following.opened(user) as port, pytest.raises(Unreachable) as wrong:
-        port.submit(plan)
-    assert (wrong.value.exit_code, wrong.value.cause_id) == (6, "forbidden")
-    expected = f"may not create pytorchjobs.kubeflow.org in namespace {namespace.name}."
-    assert expected in wrong.value.message
 
 
 def test_a_job_is_not_over_before_its_pods_were_seen(namespace: Namespace, user: Path) -> None:

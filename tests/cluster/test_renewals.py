@@ -57,14 +57,6 @@ def data(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def test_an_authority_in_the_kubeconfig(pki: Pki, user: Path) -> None:
-    write(user, "cluster", **{"certificate-authority-data": data(pki.webhook / "ca.crt")})
-    with opened(kubeconfig=str(user)) as api:
-        assert refusal(api) == "api-not-trusted"
-        write(user, "cluster", **{"certificate-authority-data": data(pki.certificate("ca"))})
-        check_may_ask(api)
-
-
 def test_an_authority_in_a_file_that_the_kubeconfig_names(
     pki: Pki, user: Path, tmp_path: Path
 ) -> None:

@@ -10,36 +10,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import failures
-from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import following, users
 from tests.harness.cluster.namespace import Namespace
 
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
-
-
-def test_a_job_that_is_said_to_run_is_reported_to_when_its_pods_are_seen(
-    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state, "UNSEEN_SECONDS", 2 * following.SECONDS)
-    monkeypatch.setattr(failures, "NOTE_SECONDS", 0.0)
-    (role,) = namespace.get("roles")
-    without_pods = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
-    allow(namespace, role, without_pods)
-    following.until(lambda: not users.may(namespace, "user", "list", "pods"))
-    with following.opened(user, **QUICK) as port:
-        plan = port.submit(following.plan("4x1"), None)
-        namespace.wait("condition=Running", f"pytorchjob/{plan.run_id}")
-        port.until(lambda port: any(said.startswith("The pods cannot") for said in port.notes()))
-        allow(namespace, role, role["rules"])
-        port.until_phase(plan, Phase.RUNNING)
-    states = [one.replica for one in port.events if one.replica is not None]
-    assert {one.replica for one in states if one.phase is Phase.RUNNING} == {
-        "master-0",
-        "worker-0",
-        "worker-1",
-        "worker-2",
-    }
 
 
 def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(

@@ -120,11 +120,3 @@ def begun(shell: Shell) -> list[str]:
     ):
         return [run_id for (run_id,) in database.execute("SELECT run_id FROM runs")]
     return []
-
-
-def test_on_a_terminal_one_table_fills(sweeping: Shell) -> None:
-    rack.logs(sweeping, range(1, 4))
-    with sweeping.started(*CASE, "--repeats=3", columns=100) as running:
-        running.until_drawn(r"resnet50 +pytorch +fp32 +1x1 +1/3 +[0-9.]+ samples/s +going on")
-        running.until_drawn(r"2 of 3 ended · about [0-9.]+s left \(estimated from their times\)")
-        running.ends()

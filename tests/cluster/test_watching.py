@@ -5,20 +5,16 @@ Nothing is lost, nothing reported twice, nothing waits without end.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import threading
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import cancelling, kinds
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes import cancelling
 from k8sbench.adapters.kubernetes.watching import failures
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
@@ -76,17 +72,6 @@ def test_the_api_server_is_killed_and_comes_back(
         assert second.startswith("The API server answers again, after ")
 
 
-def test_a_job_ends_while_the_api_server_cannot_be_reached(
-    wired: tuple[Port, Wire], namespace: Namespace
-) -> None:
-    port, line = wired
-    plan = running(port)
-    with line.down():
-        namespace.finish(plan.run_id)
-        namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
-    check_told_once(port, plan)
-
-
 def test_a_cancellation_that_was_not_answered_can_be_asked_for_again(
     wired: tuple[Port, Wire], namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,19 +109,6 @@ def test_a_dead_connection_is_noticed(wired: tuple[Port, Wire], namespace: Names
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
         following.until(lambda: line.connections > before)
     check_told_once(port, plan)
-
-
-def test_the_api_server_stands_still(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path
-) -> None:
-    with following.opened(user, **QUICK) as port:
-        plan = running(port)
-        with own_cluster.frozen("kube-apiserver"):
-            port.until(
-                lambda port: any("(it did not answer in time)" in note for note in port.notes())
-            )
-        namespace.finish(plan.run_id)
-        check_told_once(port, plan)
 
 
 def test_what_happened_before_history_was_forgotten_is_reported(
@@ -230,74 +202,3 @@ def test_who_may_not_see_events_reads_of_that_alone(
         check_told_once(port, plan)
         (note,) = port.notes()
         assert note.startswith("The events cannot be watched: User ")
-
-
-@pytest.fixture
-def throttled(namespace: Namespace) -> Iterator[Any]:
-    """Make and lift a rule by which the API server serves the user one request at a time."""
-    group = "flowcontrol.apiserver.k8s.io/v1"
-    name, account = namespace.name, {"name": "user", "namespace": namespace.name}
-    level = {
-        "type": "Limited",
-        "limited": {
-            "nominalConcurrencyShares": 0,
-            "lendablePercent": 0,
-            "borrowingLimitPercent": 0,
-            "limitResponse": {"type": "Reject"},
-        },
-    }
-    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
-    flow = {
-        "priorityLevelConfiguration": {"name": name},
-        "matchingPrecedence": 2,  # before all but the one for administrators
-        "rules": [
-            {
-                "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
-                "resourceRules": [{**everything, "clusterScope": True}],
-            }
-        ],
-    }
-    cluster = namespace.cluster
-
-    def throttle() -> None:
-        head = {"apiVersion": group, "metadata": {"name": name}}
-        cluster.create({**head, "kind": "PriorityLevelConfiguration", "spec": level})
-        cluster.create({**head, "kind": "FlowSchema", "spec": flow})
-
-    def lift() -> None:
-        objects = (f"flowschema/{name}", f"prioritylevelconfiguration/{name}")
-        cluster.kubectl("delete", *objects, "--ignore-not-found")
-
-    yield throttle, lift
-    lift()
-
-
-def test_the_api_server_has_no_time_for_us(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path, throttled: Any
-) -> None:
-    throttle, lift = throttled
-    with following.opened(user, **QUICK) as port, ThreadPoolExecutor() as pool:
-        plan = running(port)
-        throttle()
-        # One request it always serves. That one takes its time: the webhook does not answer.
-        with own_cluster.frozen("training-operator"):
-            over = threading.Event()
-            pool.submit(keep_asking, user, over)
-            try:
-                port.until(lambda port: any("oo many requests" in note for note in port.notes()))
-            finally:
-                over.set()
-        lift()
-        port.until(lambda port: "answers again" in port.notes()[-1])
-        namespace.finish(plan.run_id)
-        check_told_once(port, plan)
-
-
-def keep_asking(user: Path, over: threading.Event) -> None:
-    """Ask for something that takes long, until it is over."""
-    _, job = following.objects(following.plan("1x1"))
-    with following.opened(user) as port:
-        path = kinds.path("PyTorchJob", port.cluster.api.place.namespace)
-        while not over.is_set():
-            with contextlib.suppress(ApiFault):
-                port.cluster.api.create(path, job, dry_run=True, retry_s=0.0)
