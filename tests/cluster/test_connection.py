@@ -123,16 +123,6 @@ def test_a_proxy_is_used_unless_it_is_to_be_left_out(own_cluster: OwnCluster, us
     proxy.close()
 
 
-# -- no answer --------------------------------------------------------------------------------
-
-
-def test_a_server_that_does_not_answer(own_cluster: OwnCluster, user: Path) -> None:
-    with own_cluster.frozen("kube-apiserver"):
-        wrong = refusal(user, seconds=0.5)
-    assert wrong.cause_id == "api-unreachable"
-    assert "it did not answer in time" in wrong.message
-
-
 def test_a_user_who_is_impersonated(namespace: Namespace, tmp_path: Path) -> None:
     """The administrator acts for others, who may list no pods."""
     config = json.loads(namespace.cluster.kubeconfig.read_text())

@@ -250,18 +250,3 @@ def test_a_master_without_an_image_leaves_the_job_created_and_is_reported(
     # The operator says nothing of it: neither running nor failed.
     (condition,) = namespace.get("pytorchjob", "job")["status"]["conditions"]
     assert condition["type"] == "Created"
-
-
-@pretended
-def test_a_worker_that_hangs_in_init_waits_for_ever_when_the_master_has_failed(
-    namespace: Namespace, silent: str, by: str
-) -> None:
-    follower = placed(namespace, silent, gpus=1)
-    init = container({"running": {"startedAt": STAMP}}, name="init-pytorch")
-    worker = {**waiting("PodInitializing", ""), "initContainerStatuses": [init]}
-    pretend(namespace, "job-worker-0", worker)
-    pretend(namespace, "job-master-0", ended(1, "Error"))
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause) == (Phase.FAILED, "master-0 exited with code 1.")
-    assert reading.over
-    assert reading.replicas[1].phase is Phase.STARTING

@@ -11,11 +11,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching.followed import unplaceable
 from k8sbench.diagnose.job import state
-from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
-from tests.harness.cluster.cluster import Cluster, KubectlFailed
-from tests.harness.cluster.host import eventually
+from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import GPUS, RUN_FOR
@@ -24,7 +22,6 @@ from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, p
 from tests.unit.render import plans
 
 RESOURCE = "nvidia.com/gpu"
-WEBHOOKS = ("validatingwebhookconfiguration", "validator.training-operator.kubeflow.org")
 
 
 def follow(namespace: Namespace, job: dict[str, Any], **how: Any) -> Follower:
@@ -213,14 +210,6 @@ def test_two_jobs_that_are_placed_in_part_block_each_other(
     assert "k8sbench cancel other" in str(reading.action)
 
 
-def test_a_gang_that_the_operator_ignores_is_unrecoverable(namespace: Namespace) -> None:
-    job = pytorch_job(gpus=1, run_for=None)
-    job["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 2}
-    namespace.create(job)
-    reading = Follower(namespace, plan_of(job, gang=True)).until_cause("gang-ignored")
-    assert reading.unrecoverable
-
-
 # --- no pods -------------------------------------------------------------------------------------
 
 
@@ -264,18 +253,6 @@ def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) ->
     assert follower.until_final().phase is Phase.SUCCEEDED
 
 
-def test_a_queue_that_nobody_serves_is_reported_after_half_a_minute(namespace: Namespace) -> None:
-    job = pytorch_job(gpus=1)
-    job["spec"]["runPolicy"]["suspend"] = True
-    job["metadata"]["labels"] = {QUEUE_LABEL: "team"}
-    follower = follow(namespace, job)
-    reading = follower.until_cause("queued")
-    assert reading.phase is Phase.QUEUED
-    assert reading.look_again_s is not None
-    follower.later = reading.look_again_s
-    follower.until_cause("queue-unusable")
-
-
 # --- the operator --------------------------------------------------------------------------------
 
 
@@ -306,79 +283,3 @@ def test_the_operator_s_init_container_is_reported_where_a_namespace_forbids_it(
     assert reading.phase is Phase.PENDING
     operator()
     assert follower.until(lambda reading: reading.phase is Phase.RUNNING).cause_id is None
-
-
-def test_an_operator_that_its_limits_slow_down_is_distinguished_from_one_that_is_down(
-    operator: Callable[..., None], namespace: Namespace
-) -> None:
-    operator("--kube-api-qps=2", "--kube-api-burst=4", "--controller-threads=1")
-    job = pytorch_job(workers=15, run_for=None, gpus=1)
-    # So slow that its webhook comes seconds after its readiness.
-    assert eventually(lambda: is_accepted(namespace, job))
-    follower = follow(namespace, job, hours_later=0.1)
-    reading = follower.until_cause("operator-slow")
-    assert " of 16 pods" in reading.cause
-
-
-def is_accepted(namespace: Namespace, job: dict[str, Any]) -> bool:
-    try:
-        namespace.kubectl("create", "--dry-run=server", "--filename=-", given=json.dumps(job))
-    except KubectlFailed:
-        return False
-    return True
-
-
-def test_an_operator_that_does_nothing_is_reported_after_half_a_minute(
-    own_cluster: OwnCluster, namespace: Namespace
-) -> None:
-    # As where the webhook's failurePolicy lets jobs pass without it.
-    with webhooks_that_may_fail(own_cluster), own_cluster.without("training-operator"):
-        job = pytorch_job(run_for=None, gpus=1)
-        assert eventually(lambda: is_accepted(namespace, job))
-        follower = follow(namespace, job)
-        reading = follower.read()
-        assert (reading.phase, reading.cause_id) == (Phase.CREATED, None)
-        assert reading.look_again_s is not None
-        follower.later = reading.look_again_s + 1
-        assert follower.read().cause_id == "operator-down"
-    follower.later = 0.0
-    assert follower.until(lambda reading: reading.phase is Phase.RUNNING).cause_id is None
-
-
-class webhooks_that_may_fail:  # noqa: N801
-    """Let the API server create jobs while the operator, whose webhook it asks, is away."""
-
-    def __init__(self, cluster: OwnCluster) -> None:
-        self._cluster = cluster
-
-    def __enter__(self) -> None:
-        self._set("Ignore")
-
-    def __exit__(self, *_: object) -> None:
-        self._set("Fail")
-
-    def _set(self, policy: str) -> None:
-        # Nothing but that: the operator may be writing its certificates into them.
-        count = len(self._cluster.get(*WEBHOOKS)["webhooks"])
-        patch = [
-            {"op": "replace", "path": f"/webhooks/{number}/failurePolicy", "value": policy}
-            for number in range(count)
-        ]
-        words = ("patch", *WEBHOOKS, "--type=json", f"--patch={json.dumps(patch)}")
-        self._cluster.kubectl(*words)
-
-
-def test_a_name_whose_pods_still_end_is_reported(cluster: Cluster, namespace: Namespace) -> None:
-    with node_of_its_own(cluster, "silent-0", kubelet=False) as name:
-        job = pytorch_job(workers=0, gpus=1, pod=on_node(name))
-        namespace.create(job)
-        namespace.until(lambda pod: "nodeName" in pod["spec"], "pods")
-        namespace.kubectl("delete", "pytorchjob", "job")
-        # By the cluster's collector of garbage, which may have new types to get to know before.
-        going = "deletionTimestamp"
-        namespace.until(lambda pod: going in pod["metadata"], "pods", seconds=100)
-        follower = follow(namespace, job)
-        reading = follower.until_cause("name-in-use")
-        assert not reading.unrecoverable
-        namespace.kubectl("delete", "pod", "job-master-0", "--force", "--grace-period=0")
-        assert follower.until_cause(None).replicas[0].node == name

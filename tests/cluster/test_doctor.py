@@ -296,25 +296,6 @@ def test_a_claim_that_is_never_bound(namespace: Namespace, doctor: Doctor) -> No
     )
 
 
-def test_a_queue_that_is_not_there(
-    own_cluster: OwnCluster, namespace: Namespace, doctor: Doctor
-) -> None:
-    assert "Kueue is not installed" in doctor(namespace, "--queue=lab").messages("queue")[0]
-    own_cluster.create(crd("kueue.x-k8s.io", "v1beta1", "LocalQueue"))
-    try:
-        served = "/apis/kueue.x-k8s.io/v1beta1"
-        own_cluster.until(lambda: own_cluster.ask(served) is not None, lambda: "kube-apiserver")
-        assert doctor(namespace, "--queue=lab").messages("queue") == [
-            f"There is no LocalQueue lab in {namespace.name}."
-        ]
-        queue = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue"}
-        namespace.create({**queue, "metadata": {"name": "lab"}})
-        report = doctor(namespace, "--queue=lab")
-        assert (report.code, report.level("queue")) == (0, "ok")
-    finally:
-        own_cluster.kubectl("delete", "crd", "localqueues.kueue.x-k8s.io")
-
-
 def test_an_admission_policy_that_refuses_our_jobs(
     cluster: Cluster, namespace: Namespace, doctor: Doctor
 ) -> None:

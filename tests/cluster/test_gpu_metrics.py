@@ -23,7 +23,7 @@ class Source:
         print(f"releases {{run_id}}", file=sys.stderr)
 
     def settles_in(self, wanted):
-        return time.time() - wanted.end + float(os.environ.get("SETTLES_IN", {SECONDS}))
+        return time.time() - wanted.end + {SECONDS}
 
     def fetch(self, wanted):
         at = tuple(wanted.start + 0.25 * i for i in range(30))
@@ -83,62 +83,3 @@ def test_the_row_comes_at_once_and_the_exit_code_after_the_gpu_metrics(own_shell
     (row,) = own_shell.json("results")["rows"]
     assert (row["state"], row["throttled"]) == ("rejected", None)
     assert own_shell.on_cluster() == []
-
-
-def test_ctrl_c_leaves_the_gpu_metrics_out_and_collecting_all_fetches_them(
-    own_shell: Shell,
-) -> None:
-    own_shell.program = ("-c", PROGRAM)
-    own_shell.environment["SETTLES_IN"] = "90"
-    logs = own_shell.logs("left")
-    logs.begin()
-    logs.end()
-    with own_shell.submitted("left") as done:
-        done.until("follows left")
-        own_shell.finish("left")
-        done.until(" valid; smoke")
-        done.until("GPU metrics follow in")
-        done.interrupt().ends(0)
-    assert "Fetch them with: k8sbench collect left" in done.err
-    assert re.search(r"^resnet50 +2x1 .* valid; smoke", done.out, re.MULTILINE)
-    assert own_shell.json("status", "left")["measurement"]["gpu_metrics"] is None
-    own_shell.environment["SETTLES_IN"] = "0"
-    (row,) = own_shell.json("collect", "--all")["rows"]
-    assert row["gpu_utilization"] == 0.9
-
-
-def test_who_watches_does_not_wait_for_one_that_was_killed(own_shell: Shell) -> None:
-    own_shell.program = ("-c", PROGRAM)
-    own_shell.environment["SETTLES_IN"] = "3600"
-    logs = own_shell.logs("alone")
-    logs.begin()
-    logs.end()
-    with (
-        own_shell.submitted("alone") as done,
-        contextlib.ExitStack() as stack,
-    ):
-        done.until("follows alone")
-        watch = stack.enter_context(own_shell.started("watch", "alone"))
-        watch.until("Running: ")
-        own_shell.finish("alone")
-        watch.until("Ctrl-C leaves them out.")
-        done.kill()
-        watch.ends(0)
-    assert re.search(r"^resnet50 +2x1 .* valid; smoke", watch.out, re.MULTILINE)
-    assert own_shell.json("status", "alone")["measurement"]["missing"]["gpu_metrics"] == (
-        "They have not been fetched. Fetch them with: k8sbench collect alone"
-    )
-
-
-def test_without_a_source_there_is_nothing_to_wait_for(own_shell: Shell) -> None:
-    own_shell.program = ("-c", PROGRAM)
-    logs = own_shell.logs("none")
-    logs.begin()
-    logs.end()
-    with own_shell.submitted("none", "--prometheus=none", "--output=json") as done:
-        done.until("Running: ")
-        own_shell.finish("none")
-        done.ends()
-    assert "GPU metrics" not in done.err
-    measured = own_shell.json("status", "none")["measurement"]
-    assert measured["missing"]["gpu_metrics"] == "No source of GPU metrics was queried."

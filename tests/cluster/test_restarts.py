@@ -223,23 +223,6 @@ def test_a_cancel_between_two_attempts_ends_the_run(
     until(lambda: "cancelled" not in shell.on_cluster(), "the end of the job")
 
 
-def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
-    shell: Shell, proxy: FaultProxy
-) -> None:
-    training = Training(shell, "unwanted")
-    held = proxy.hold(JOBS, method="POST", skip=1)
-    with training.started() as submit:
-        failed(training, submit)
-        held.wait()
-        with shell.started("cancel", "unwanted") as cancel:
-            until(lambda: training.status()["wishes"], "the wish on record")
-            held.end()
-            cancel.ends(0)
-        submit.ends(3)
-    assert training.status()["phase"] == "Cancelled"
-    until(lambda: "unwanted" not in shell.on_cluster(), "the end of the job")
-
-
 def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
     own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
 ) -> None:

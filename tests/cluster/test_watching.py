@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import cancelling
 from k8sbench.adapters.kubernetes.watching import failures
-from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import following, users, wire
@@ -70,20 +68,6 @@ def test_the_api_server_is_killed_and_comes_back(
         )
         assert first.startswith("The API server does not answer since 5 s (connection refused)")
         assert second.startswith("The API server answers again, after ")
-
-
-def test_a_cancellation_that_was_not_answered_can_be_asked_for_again(
-    wired: tuple[Port, Wire], namespace: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cancelling, "REQUEST_SECONDS", 0.0)
-    port, line = wired
-    plan = running(port)
-    with line.down(), pytest.raises(Unreachable):
-        port.cluster.cancel(plan.run_id, "Enough.", "asked")
-    port.cluster.cancel(plan.run_id, "Enough.", "asked")
-    end = port.end_of(plan)
-    assert (end.phase, end.cause) == (Phase.CANCELLED, "Enough.")
-    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 
 def test_connections_break_again_and_again(wired: tuple[Port, Wire], namespace: Namespace) -> None:

@@ -40,12 +40,10 @@ def plan_of(job: Mapping[str, Any], **changes: Any) -> RunPlan:
 class Follower:
     """The snapshot of one job, kept as the product keeps it: deleted pods included."""
 
-    def __init__(
-        self, namespace: Namespace, plan: RunPlan, *, nodes: bool = True, hours_later: float = 0.0
-    ) -> None:
+    def __init__(self, namespace: Namespace, plan: RunPlan, *, nodes: bool = True) -> None:
         self.namespace = namespace
         self.plan = plan
-        self.later = hours_later * 3600
+        self.later = 0.0
         """Reads as if so much time had passed, for causes that need a while."""
         self.seen = state.JobSnapshot(job=None)
         self._kind = "paddlejob" if plan.framework == "paddle" else "pytorchjob"

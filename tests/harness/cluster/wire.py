@@ -32,7 +32,6 @@ class Wire:
         self._open = threading.Event()
         self._open.set()
         self._mute = False
-        self._lossy = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -65,15 +64,6 @@ class Wire:
             yield
         finally:
             self._mute = False
-
-    @contextlib.contextmanager
-    def losing_answers(self) -> Iterator[None]:
-        """Let requests through, and break the connection when the answer comes."""
-        self._lossy = True
-        try:
-            yield
-        finally:
-            self._lossy = False
 
     def close(self) -> None:
         """Remove it."""
@@ -108,7 +98,7 @@ class Wire:
                     ready, _, _ = select.select([client, server], [], [])
                     for end in ready:
                         data = end.recv(1 << 16)
-                        if not data or (end is server and self._lossy):
+                        if not data:
                             return
                         if not self._mute:
                             (server if end is client else client).sendall(data)
