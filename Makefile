@@ -156,6 +156,7 @@ harness-tests: $(ALL_STAMP)
 
 soak: harness-tests
 	$(PYTEST) $(TWO) tests/trainers/soak_*.py
+	$(PYTEST) $(BY_FILE) tests/cluster/soak_*.py tests/node/soak_*.py
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
 

@@ -92,6 +92,43 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(
     assert opened.end_of(plan).phase is Phase.SUCCEEDED
 
 
+def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
+    own_shell: Shell, proxied: FaultProxy
+) -> None:
+    held = proxied.drop(JOBS, method="POST")
+    with own_shell.submitted("again") as submit:
+        held.wait()
+        submit.kill()
+    held.end()
+    assert own_shell.on_cluster() == []
+    (listed,) = own_shell.json("list")
+    assert listed["on_cluster"] is None  # and not Lost
+    known = own_shell.run("collect", "--all")
+    assert "Whether the job again exists is not known: the cluster has none" in known.err
+    # Another time with the same words; the catalog's own file would do from any path.
+    own_shell.submit("again", "--node-pool=endless", "--detach")
+    assert own_shell.json("status", "again")["cause"] == "Its job was created."
+    own_shell.run("delete", "again")
+    assert own_shell.on_cluster() == []
+
+
+def test_a_creation_that_hangs_is_reported_and_ctrl_c_leaves_it_open(
+    own_shell: Shell, proxied: FaultProxy
+) -> None:
+    held = proxied.hold(JOBS, method="POST")
+    with own_shell.submitted("hanging") as submit:
+        submit.until("creation of the job is tried for up to 5m.")
+        submit.interrupt()
+        submit.until("Whether the job hanging exists is not known")
+        held.end()
+        submit.ends(130)
+    assert own_shell.json("status", "hanging")["cause_id"] == "creation-unknown"
+    # It came after all, and is ended by its name.
+    own_shell.namespace.wait("create", "pytorchjob/hanging")
+    own_shell.run("cancel", "hanging")
+    assert own_shell.on_cluster() == []
+
+
 def test_runs_wait_for_room_in_a_quota_that_others_fill_and_all_end(own_shell: Shell) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     own_shell.namespace.create({**quota, "spec": {"hard": {COUNTED: "2"}}})

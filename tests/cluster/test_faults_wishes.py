@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from tests.harness.cluster import fault_proxy, pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import has_condition
 from tests.harness.cluster.nodes import RUN_FOR, log_text
-from tests.harness.cluster.shell import ENDLESS, Shell, hurried, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, hurried, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
 
@@ -77,6 +79,84 @@ def test_a_cancel_during_an_outage_is_carried_out_by_collect(
     assert record_of(shell, "outage") == CANCELLED
     assert shell.archived("outage") == logs.expected["master-0"]
     assert "outage" not in shell.on_cluster()
+
+
+def test_a_cancel_whose_answer_was_lost_before_a_kill_is_not_somebody_elses(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    detached(shell, "lost")
+    jobs = "/pytorchjobs/lost"
+    with proxy.lose_answer(jobs, method="DELETE", times=1) as lost:
+        again = proxy.hold(jobs, method="DELETE")
+        with shell.started("cancel", "lost") as cancel:
+            again.wait()
+            cancel.kill()
+        again.end()
+    assert lost.hits == 1
+    until(lambda: "lost" not in shell.on_cluster(), "the end of the job")
+    shell.run("collect", "lost", code=3)
+    assert record_of(shell, "lost") == CANCELLED
+
+
+def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_all_knows_of(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    logs = shell.logs("owed")
+    logs.begin()
+    logs.end()
+    with proxy.hold("/pytorchjobs/owed", method="DELETE") as held:
+        with shell.started("submit", *CASE, "--run-id=owed") as submit:
+            held.wait()
+            submit.kill()
+        measured = shell.json("status", "owed")["measurement"]
+        assert measured["verdict"] == "valid"
+        assert "1 run still has its job on the cluster: k8sbench collect --all" in (
+            shell.run("list").err
+        )
+    shell.run("collect", "--all")
+    until(lambda: "owed" not in shell.on_cluster(), "the end of the job")
+    status = shell.json("status", "owed")
+    assert status["wishes"] == []
+    assert status["measurement"]["throughput"] == measured["throughput"]
+    assert "Nothing needs collection here." in shell.run("collect", "--all").err
+
+
+@contextlib.contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """Leave no room on a disk."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"\0" * 4096):
+            pass
+    yield
+    filler.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of a test's own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "k8sbench-test", str(place)]
+    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_cancel_ends_a_job_though_the_disk_is_full(shell: Shell, disk: Path) -> None:
+    shell.environment["K8SBENCH_STORE"] = str(disk / "store")
+    shell.submit("full", ENDLESS, "--detach")
+    with full(disk):
+        said = shell.run("cancel", "full", code=1).err
+        assert "The job of run full is cancelled" in said
+        assert "What became of full could not be recorded" in said
+        assert "k8sbench cancel full" in said
+        until(lambda: "full" not in shell.on_cluster(), "the end of the job")
+    shell.run("cancel", "full")
+    assert record_of(shell, "full") == CANCELLED
 
 
 def test_cancel_keeps_the_log_of_a_job_whose_record_is_damaged(shell: Shell) -> None:

@@ -158,6 +158,29 @@ def test_what_a_trainer_has_refused_under_torchrun_is_not_started_again(shell: S
     assert status["restarts"] == 0
 
 
+def test_a_trainer_that_crashed_under_torchrun_is_started_again_whatever_it_has_quoted(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "crashed")
+    held = proxy.hold(JOBS, method="POST", skip=1)
+    report = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 1))
+    training.prints("one", REFUSAL, "[rank0]: ValueError: boom", *report)
+    with training.started("--max-restarts=1") as submit:
+        training.runs(1)
+        training.archives(report[-1])
+        training.fails(1)
+        held.wait()
+        training.prints("two")
+        held.end()
+        training.runs(2)
+        training.archives("two")
+        shell.namespace.finish("crashed")
+        submit.ends(5)
+    status = training.status()
+    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+    assert "worker-0 exited with code 1: [rank0]: ValueError: boom" in submit.err
+
+
 def fault_at(proxy: FaultProxy, stage: str, run_id: str) -> Fault:
     """Stop a restart when nothing but its record, half or all of it is done, before more is."""
     if stage == "before-deletion":
@@ -221,6 +244,42 @@ def test_a_cancel_between_two_attempts_ends_the_run(
     assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
     assert shell.archived("cancelled") == (["one", "two"] if comes_late else ["one"])
     until(lambda: "cancelled" not in shell.on_cluster(), "the end of the job")
+
+
+def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "unwanted")
+    held = proxy.hold(JOBS, method="POST", skip=1)
+    with training.started() as submit:
+        failed(training, submit)
+        held.wait()
+        with shell.started("cancel", "unwanted") as cancel:
+            until(lambda: training.status()["wishes"], "the wish on record")
+            held.end()
+            cancel.ends(0)
+        submit.ends(3)
+    assert training.status()["phase"] == "Cancelled"
+    until(lambda: "unwanted" not in shell.on_cluster(), "the end of the job")
+
+
+def test_an_api_server_that_is_away_while_a_run_restarts_loses_nothing(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "away")
+    held = proxy.hold(f"{JOBS}/away", method="DELETE")
+    with training.started() as submit:
+        failed(training, submit)
+        held.wait()
+        training.prints("two")
+        with proxy.drop() as away:
+            held.end()
+            away.wait(3)
+        training.runs(2)
+        training.archives("two")
+        shell.namespace.finish("away")
+        submit.ends(5)
+    training.check_succeeded()
 
 
 def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
