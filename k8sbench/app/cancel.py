@@ -201,7 +201,9 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
             if _is_left_to_us(store, run, access, wish, stop, note):
                 with connections.cluster_of(run, access, note, store=store) as cluster:
                     _check_label(cluster, run_id)
-                    cluster.cancel(run_id, CAUSE, CAUSE_ID)
+                    here = context.run_context(store, cluster)
+                    if adopting.job_of(run_id, here) is not None:
+                        cluster.cancel(run_id, CAUSE, CAUSE_ID)
             run = follow.follow(store, run, access, reporter, stop)
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
 

@@ -27,7 +27,7 @@ def is_left_to_us(run_id: str, context: RunContext, wish: Wish, stop: Stop, note
     Raises :class:`OwnedElsewhere` where the owner keeps a job that is to be adopted, and
     :class:`Interrupted` where it was asked to stop; what was asked stays on the job.
     """
-    job = _job(run_id, context)
+    job = job_of(run_id, context)
     if job is None or job.ownership.is_ours:
         return True
     seconds, holder = ownership.ANSWER_SECONDS, job.ownership.holder
@@ -39,39 +39,32 @@ def is_left_to_us(run_id: str, context: RunContext, wish: Wish, stop: Stop, note
             if stop.cause is not None:
                 raise Interrupted(f"{stop.cause}: {run_id} is still {holder}'s.", "Try it again.")
             context.pool.wait(LOOK_SECONDS)
-            job = _job(run_id, context)
+            job = job_of(run_id, context)
             if job is None or job.ownership.is_ours:
                 return job is not None or wish.kind == "adopt"
             if wish.kind == "adopt" and job.ownership.wish != wish:
-                raise OwnedElsewhere(
-                    f"{run_id} is {holder}'s, which follows it.",
-                    f"Follow it, too, with: k8sbench watch {run_id}",
-                )
+                raise OwnedElsewhere(run_id, holder, "follows it")
             if wish.kind == "cancel" and job.phase.final:
                 return False
     if not context.cluster.adopt(run_id, job.ownership):
-        raise OwnedElsewhere(f"Another k8sbench has adopted {run_id} just now.", "Try again.")
+        raise OwnedElsewhere(run_id, "another k8sbench", "has just adopted it")
     note(f"{run_id} was {holder}'s, and is adopted.")
     return True
 
 
 def recorded(run_id: str, context: RunContext) -> Run:
     """Record a job of the cluster that this store owns; raises :class:`BenchError`."""
-    job = _job(run_id, context)
+    job = job_of(run_id, context)
     if job is None:
         raise NotFound(f"The cluster has no job of run {run_id} any more.")
     if not job.ownership.is_ours:
-        raise OwnedElsewhere(
-            f"The job of {run_id} is {job.ownership.holder}'s, which collects it.",
-            f"Follow it with: k8sbench watch {run_id}; take it over with: k8sbench collect"
-            f" --adopt {run_id}",
-        )
+        raise OwnedElsewhere(run_id, job.ownership.holder)
     if job.ownership.owner is None:
         context.cluster.adopt(run_id, job.ownership)
     return collecting.recorded(job, context)
 
 
-def _job(run_id: str, context: RunContext) -> FoundJob | None:
+def job_of(run_id: str, context: RunContext) -> FoundJob | None:
     """Return the job of a run; None where there is none, or not the one that is on record."""
     run = context.store.run(run_id) if run_id in context.store.ids() else None
     jobs = context.cluster.jobs([run_id])
@@ -107,26 +100,32 @@ def take_what_is_left(
     for job in foreign_jobs.without_doctors(jobs):
         run_id, whose = job.run_id, job.ownership
         is_own = whose.is_ours and whose.owner is not None
-        run = context.store.run(run_id) if run_id in known else None
-        if not _is_of(job, run):
-            note(f"{run_id} on the cluster is not the run's job (uid {job.uid}): it is left alone.")
-            continue
         try:
             if is_own and ownership.has_expired(whose.receipt, job.seen_at):
-                context.cluster.remove(run_id, force=True)
+                context.cluster.remove(run_id, uid=job.uid, force=True)
                 note(f"{run_id} is deleted from the cluster: its receipt was there for long.")
-                continue
-            if run is None:
+            elif run_id not in known:
                 _ = job.plan  # one that cannot be read is named
-            why = None if is_own else why_left(job)
-            if adopts and why is not None and context.cluster.adopt(run_id, whose):
-                note(f"{run_id} is adopted: {why}.")
-                is_own = True
-                if run is not None and not collecting.needs_collection(run):
+                is_ours = is_own or (adopts and _is_adopted(job, context, note))
+                if is_ours and whose.receipt is None:
+                    collecting.recorded(job, context, renumber=renumber)
+            elif adopts and not is_own:
+                run = context.store.run(run_id)
+                if not _is_of(job, run):
+                    why = f"not the run's job (uid {job.uid})"
+                    note(f"{run_id} on the cluster is {why}: it is left alone.")
+                elif _is_adopted(job, context, note) and not collecting.needs_collection(run):
                     context.store.wish(run_id, requests.left_over(context.clock()))
-            if is_own and run is None and whose.receipt is None:
-                collecting.recorded(job, context, renumber=renumber)
         except UsageError as error:
             note(f"warning: left out: {error}")
         except BenchError as error:
             note(f"warning: {run_id} is left for now: {error}")
+
+
+def _is_adopted(job: FoundJob, context: RunContext, note: Note) -> bool:
+    """Adopt a job that its owner has left; False: it has not, or another store was faster."""
+    why = why_left(job)
+    if why is None or not context.cluster.adopt(job.run_id, job.ownership):
+        return False
+    note(f"{job.run_id} is adopted: {why}.")
+    return True

@@ -93,6 +93,13 @@ class PlanUnreadable(UsageError):
 class OwnedElsewhere(UsageError):
     """Another store owns a job: only that one changes and deletes it."""
 
+    def __init__(self, run_id: str, holder: str, what: str = "collects it") -> None:
+        action = f"Follow it with: k8sbench watch {run_id}; take it over with:"
+        super().__init__(
+            f"The job of {run_id} is {holder}'s, which {what}.",
+            f"{action} k8sbench collect --adopt {run_id}",
+        )
+
 
 class StoreError(BenchError):
     """The store or the artifacts folder cannot be opened, read or written."""

@@ -315,7 +315,7 @@ class SimulatedCluster:
     def _check_ours(self, job: Job) -> None:
         self._check_copy(job)
         if not self._whose(job).is_ours:
-            raise OwnedElsewhere(f"Job {job.run_id} is {job.owner.host}'s.")
+            raise OwnedElsewhere(job.run_id, job.owner.host)
 
     def create(
         self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path

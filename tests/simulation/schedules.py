@@ -224,7 +224,7 @@ class Schedule:
             return
         if store.claims.claim(run_id):
             collecting.cancel(store.run(run_id), context, Quiet(), Stop())
-        elif is_ours:
+        elif is_ours and adopting.job_of(run_id, context) is not None:
             context.cluster.cancel(run_id, wish.cause, "cancelled")
 
     def _serve(self, context: RunContext) -> None:

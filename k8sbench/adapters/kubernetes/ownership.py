@@ -168,11 +168,7 @@ def check_ours(job: KubeObject, user: User | None) -> None:
     """Raise :class:`OwnedElsewhere` for a job of another store."""
     ownership, run_id = of(job, user), name_of(job)
     if not ownership.is_ours:
-        raise OwnedElsewhere(
-            f"The job of {run_id} is {ownership.holder}'s.",
-            f"Follow it with: k8sbench watch {run_id}; take it over with: k8sbench collect"
-            f" --adopt {run_id}",
-        )
+        raise OwnedElsewhere(run_id, ownership.holder)
 
 
 class VanishedError(Exception):

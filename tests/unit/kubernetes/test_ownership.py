@@ -244,7 +244,7 @@ def test_a_job_of_another_store_is_not_deleted() -> None:
     server = Server(ANN)
     why = server.remove(BEN, force=True)
     assert why is not None
-    assert why.startswith("The job of job is k8sbench on lab-7's.")
+    assert why.startswith("The job of job is k8sbench on lab-7's, which collects it.")
     assert server.job is not None
 
 
