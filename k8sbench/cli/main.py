@@ -54,7 +54,7 @@ COMMANDS: dict[str, str] = {
     "nodes": "Run one case on each node of a pool, and name the slow nodes.",
     "data": "List, prepare, check and draw data sets; convert weights.",
     "doctor": "Say whether a cluster is ready, and if not, what to do.",
-    "store": "Show, check or rebuild the store; move and remove runs.",
+    "store": "Show or reindex the store; move and remove runs.",
     "collector": "Collect every run of some namespaces, until SIGTERM.",
     "completion": "Print the completion script of a shell.",
     "config": "Show which options files and the environment set.",
