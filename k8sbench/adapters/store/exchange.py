@@ -139,6 +139,10 @@ def _files(folder: Path, note: Callable[[str], None]) -> list[Path]:
     return files
 
 
+class _NotPlainError(Exception):
+    """An archive holds what is no plain file or folder, under the name that is given."""
+
+
 class _PlainInfo(tarfile.TarInfo):
     """A header of a plain file or folder; all others are refused before more of them is read."""
 
@@ -147,7 +151,7 @@ class _PlainInfo(tarfile.TarInfo):
         """Read a header."""
         info = super().frombuf(buf, encoding, errors)
         if not (info.isreg() or info.isdir()):
-            raise tarfile.SpecialFileError(info)
+            raise _NotPlainError(info.name)
         return info
 
 
@@ -156,10 +160,10 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
     with unpacking(store.root) as incoming:
         try:
             header = _unpack(incoming, file, shown)
-        except (EOFError, tarfile.ReadError, gzip.BadGzipFile, zlib.error) as error:
+        except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
             raise _damaged(shown) from error
-        except tarfile.FilterError as error:
-            raise _unexpected(error.tarinfo.name, shown) from error
+        except _NotPlainError as error:
+            raise _unexpected(str(error), shown) from error
         store.index_orphans(header.runs)  # of an import that was killed
         there = _there(store, incoming, header, shown)
         added = [run_id for run_id in header.runs if run_id not in there]
@@ -180,6 +184,8 @@ def _unpack(incoming: Path, file: BinaryIO, shown: str) -> Header:
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
         tarfile.open(fileobj=packed, mode="r|", tarinfo=_PlainInfo) as tar,
     ):
+        # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
         for info in tar:
             if header is None:
                 is_header = info.name == HEADER and info.size <= MOST_BYTES
@@ -222,8 +228,8 @@ def _extract(
         free = shutil.disk_usage(folder).free
         if info.size + RESERVE > free:
             raise OSError(errno.ENOSPC, f"{info.size:,} bytes of {free:,}")
-        info = info.replace(name=match["name"], mode=0o600, deep=False)
-        tar.extract(info, folder, filter="data", set_attrs=False)
+        info.name, info.mode = match["name"], 0o600
+        tar.extract(info, folder, set_attrs=False)
         path.chmod(0o600)
     except gzip.BadGzipFile:
         raise
