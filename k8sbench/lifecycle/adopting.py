@@ -66,15 +66,10 @@ def recorded(run_id: str, context: RunContext) -> Run:
 
 def job_of(run_id: str, context: RunContext) -> FoundJob | None:
     """Return the job of a run; None where there is none, or not the one that is on record."""
-    run = context.store.run(run_id) if run_id in context.store.ids() else None
-    jobs = context.cluster.jobs([run_id])
-    return next((job for job in jobs if job.run_id == run_id and _is_of(job, run)), None)
-
-
-def _is_of(job: FoundJob, run: Run | None) -> bool:
-    """Whether a job of the name is a run's, as far as that is on record."""
-    known = None if run is None else run.job_uid
-    return run is None or known in {None, job.uid} or job.attempt > run.attempt
+    job = requests.job_named(run_id, context)
+    if job is None or run_id not in context.store.ids():
+        return job
+    return job if collecting.is_of(job, context.store.run(run_id)) else None
 
 
 def why_left(job: FoundJob) -> str | None:
@@ -111,7 +106,7 @@ def take_what_is_left(
                     collecting.recorded(job, context, renumber=renumber)
             elif adopts and not is_own:
                 run = context.store.run(run_id)
-                if not _is_of(job, run):
+                if not collecting.is_of(job, run):
                     why = f"not the run's job (uid {job.uid})"
                     note(f"{run_id} on the cluster is {why}: it is left alone.")
                 elif _is_adopted(job, context, note) and not collecting.needs_collection(run):

@@ -183,8 +183,13 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
         if (run := asked.get(job.run_id)) is not None
         and not job.phase.final
         and job.attempt >= run.attempt
-        and (job.attempt > run.attempt or run.job_uid in {None, job.uid})
+        and is_of(job, run)
     }
+
+
+def is_of(job: FoundJob, run: Run) -> bool:
+    """Whether a job of a run's name is the run's, as far as that is on record."""
+    return run.job_uid in {None, job.uid} or job.attempt > run.attempt
 
 
 def note_closed(result: CollectResult, run: Run) -> None:

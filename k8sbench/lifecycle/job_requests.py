@@ -271,7 +271,7 @@ def _take_uncollected(
     *,
     is_known: bool,
 ) -> None:
-    """Take in that no collector has a run, and what its job says; False: that is not known."""
+    """Take in that no collector has a run, and what its job says, if that ``is_known``."""
     whose, run_id = followed.view.ownership, followed.run_id
     if end is None and job is not None and not job.ownership.is_ours:
         # The attempt before, which another store has adopted: it ended as is on record.

@@ -71,15 +71,20 @@ def _identified(
 
 def exists(run: Run, context: RunContext) -> bool:
     """Whether the job of the attempt that is to be created exists already."""
-    jobs = context.cluster.jobs([run.run_id])
-    return any(job.run_id == run.run_id and job.attempt >= run.attempt for job in jobs)
+    job = job_named(run.run_id, context)
+    return job is not None and job.attempt >= run.attempt
+
+
+def job_named(run_id: str, context: RunContext) -> FoundJob | None:
+    """Return the job that has a run's name; None: the cluster has none."""
+    # The list may hold jobs of other runs, too.
+    jobs = context.cluster.jobs([run_id])
+    return next((job for job in jobs if job.run_id == run_id), None)
 
 
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
     """Return what the collector has of a run whole, and the job that there still is."""
-    job = next(
-        (job for job in context.cluster.jobs([run.run_id]) if job.run_id == run.run_id), None
-    )
+    job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
     return ask and ask(run, context.store.folder(run.run_id)), job
 

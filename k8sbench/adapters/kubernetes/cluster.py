@@ -194,7 +194,7 @@ class KubernetesCluster:
         self._has_new = True
         try:
             waits = self._waits or plan.run_id in self._waiting
-            *_, job = ownership.owned(manifests, self._user, self.api.time(), waits=waits)
+            job = ownership.owned(manifests[-1], self._user, self.api.time(), waits=waits)
             name = mounted_by(job)
             created = creating.create(
                 *(self.api, plan, job),

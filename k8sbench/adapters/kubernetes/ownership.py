@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -148,20 +148,14 @@ def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:
 # -- writing --------------------------------------------------------------------------------------
 
 
-def owned(
-    manifests: Sequence[Manifest], user: User | None, at: float, *, waits: bool = False
-) -> Sequence[Manifest]:
-    """Return the manifests of a job that is submitted, the job with its owner.
-
-    With ``waits`` the job has that annotation, too.
-    """
-    *others, job = manifests
+def owned(job: Manifest, user: User | None, at: float, *, waits: bool = False) -> Manifest:
+    """Return the manifest of a job that is submitted, with its owner, and whether it ``waits``."""
     annotations = dict(annotations_of(job))
     if user is not None:
         annotations[OWNER] = encoded(user.owner(at, has_adopted=False))
     if waits:
         annotations[WAITS] = "true"
-    return [*others, {**job, "metadata": {**job["metadata"], "annotations": annotations}}]
+    return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
 
 
 def check_ours(job: KubeObject, user: User | None) -> None:
