@@ -361,8 +361,9 @@ class SimulatedCluster:
         return self._namespace.new(plan, attempt, self._owner())
 
     def _come_late(self, plan: RunPlan, attempt: int) -> None:
-        was_there = (plan.run_id, attempt) in self._namespace.gone
-        if self._namespace.job(plan.run_id) is None and not was_there:
+        # Asked first: the job may be gone as of now.
+        is_there = self._namespace.job(plan.run_id) is not None
+        if not is_there and (plan.run_id, attempt) not in self._namespace.gone:
             run = self._disk.rows[plan.run_id]
             if not run.phase.final and run.attempt == attempt:
                 self._new(plan, attempt)
