@@ -11,6 +11,7 @@ import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -189,14 +190,21 @@ def run(
     With ``insist`` that raises :class:`NotFound`.
     """
 
-    def read(there: CollectorProxy) -> RunStatus | None:
-        answer = there.read(f"runs/{text}", {})
-        return None if answer is None else _RUN.decode(answer)
-
-    status = CollectorRequest(access, read, insist=insist).answer(note)
-    if status is None and insist:
+    there = CollectorRequest(access, partial(_run, text), insist=insist).answer(note)
+    if there is None and insist:
         raise NotFound(f"The collector has no such run: {text}.")
-    return None if status is None else as_run(status)
+    return there
+
+
+def run_there(access: ClusterAccess, run_id: str) -> Run | None:
+    """Return a run of the collector, None without either; raises where it cannot be read."""
+    with opened(access, INSIST_SECONDS) as collector, _understood():
+        return None if collector is None else _run(run_id, collector)
+
+
+def _run(text: str, there: CollectorProxy) -> Run | None:
+    answer = there.read(f"runs/{text}", {})
+    return None if answer is None else as_run(_RUN.decode(answer))
 
 
 def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorRequest[list[Baseline]]:

@@ -69,7 +69,7 @@ def job_of(run_id: str, context: RunContext) -> FoundJob | None:
     job = requests.job_named(run_id, context)
     if job is None or run_id not in context.store.ids():
         return job
-    return job if collecting.is_of(job, context.store.run(run_id)) else None
+    return job if requests.is_of(job, context.store.run(run_id)) else None
 
 
 def why_left(job: FoundJob) -> str | None:
@@ -106,7 +106,7 @@ def take_what_is_left(
                     collecting.recorded(job, context, renumber=renumber)
             elif adopts and not is_own:
                 run = context.store.run(run_id)
-                if not collecting.is_of(job, run):
+                if not requests.is_of(job, run):
                     why = f"not the run's job (uid {job.uid})"
                     note(f"{run_id} on the cluster is {why}: it is left alone.")
                 elif _is_adopted(job, context, note) and not collecting.needs_collection(run):

@@ -183,13 +183,8 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
         if (run := asked.get(job.run_id)) is not None
         and not job.phase.final
         and job.attempt >= run.attempt
-        and is_of(job, run)
+        and requests.is_of(job, run)
     }
-
-
-def is_of(job: FoundJob, run: Run) -> bool:
-    """Whether a job of a run's name is the run's, as far as that is on record."""
-    return run.job_uid in {None, job.uid} or job.attempt > run.attempt
 
 
 def note_closed(result: CollectResult, run: Run) -> None:

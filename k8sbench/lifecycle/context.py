@@ -87,7 +87,9 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """How long after its time limit the cluster itself ends a job; None: it does not."""
     collected_elsewhere: Callable[[Run, Path], Run | None] | None = None
     """A run whose job is gone, and its folder → what the collector has of it, with its files in the
-    folder, or None where it has nothing whole. None: there is no collector to ask."""
+    folder, or None where it has no such run; raises
+    :class:`~k8sbench.model.errors.BenchError` where that cannot be known yet. None: there is no
+    collector to ask."""
     metric_sources: Sequence[MetricSource] = ()
     """Where GPU metrics of the runs come from."""
     accept: Sequence[str] = ()

@@ -248,7 +248,7 @@ def _take_collected(
         raise error
     theirs, job = (None, None) if error is not None else answer.result()
     if theirs is None:
-        _take_uncollected(active, followed, end, job, is_known=error is None)
+        _take_uncollected(active, followed, end, job, error)
         return
     run_id, latest = followed.run_id, followed.run.history[-1].at
     for step in theirs.history[:-1]:
@@ -268,11 +268,13 @@ def _take_uncollected(
     followed: FollowedRun,
     end: Transition | None,
     job: FoundJob | None,
-    *,
-    is_known: bool,
+    error: BenchError | None,
 ) -> None:
-    """Take in that no collector has a run, and what its job says, if that ``is_known``."""
-    whose, run_id = followed.view.ownership, followed.run_id
+    """Take in that no collector has a run, and what its job says; with an error neither is known.
+
+    Then a run whose job is gone is not lost: the collector may have it.
+    """
+    whose, run_id, is_known = followed.view.ownership, followed.run_id, error is None
     if end is None and job is not None and not job.ownership.is_ours:
         # The attempt before, which another store has adopted: it ended as is on record.
         whose, cause = job.ownership, followed.run.history[-1].cause
@@ -280,7 +282,7 @@ def _take_uncollected(
         followed.see(ownership=whose, job=Gone(end))
     if end is None and is_known:
         _begin_attempt(active, followed)
-    elif end is not None and whose.is_ours:
+    elif end is not None and whose.is_ours and is_known:
         followed.see(job=Ended(end))
     elif job is not None and (job.ownership.is_ours or job.attempt > followed.run.attempt):
         # Another process of this store has adopted it, or its owner has begun the next attempt.
@@ -292,7 +294,7 @@ def _take_uncollected(
     elif end is not None and job is not None and (receipt := job.ownership.receipt) is not None:
         followed.see(job=Ended(collected_by(end, receipt.sentence, receipt.action)))
     else:
-        _wait_for_owner(active, followed)
+        _wait_for_owner(active, followed, error)
 
 
 def _may_restart(active: ActiveRuns, followed: FollowedRun, end: Transition) -> bool:
@@ -302,19 +304,21 @@ def _may_restart(active: ActiveRuns, followed: FollowedRun, end: Transition) -> 
     return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
 
 
-def _wait_for_owner(active: ActiveRuns, followed: FollowedRun) -> None:
+def _wait_for_owner(active: ActiveRuns, followed: FollowedRun, error: BenchError | None) -> None:
     """Ask again later who has collected a run, or leave it alone."""
     now, run_id = active.context.clock(), followed.run_id
     holder = followed.view.ownership.holder
     if followed.asked_since is None:
         followed.asked_since = now
-        active.reporter.note(f"{run_id} has ended, and {holder} collects it.")
+        known = f"{holder} collects it." if error is None else f"who has it is not known: {error}"
+        active.reporter.note(f"{run_id} has ended, and {known}")
     is_waited_for = active.rules.until is Until.OVER and now < followed.asked_since + OWNER_SECONDS
     if is_waited_for:
         followed.see(effect=Later(now + ASK_SECONDS))
         return
-    way = f"to collect it here: k8sbench collect --adopt {run_id}"
-    active.reporter.note(f"{holder} has not collected {run_id} yet; {way}")
+    if error is None:
+        way = f"to collect it here: k8sbench collect --adopt {run_id}"
+        active.reporter.note(f"{holder} has not collected {run_id} yet; {way}")
     active.leave(followed)
     active.left.append(followed.run)
 

@@ -49,7 +49,8 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
         from k8sbench.render.manifest import numbered
 
         manifests = numbered(context.manifests(run), run.attempt)
-        context.cluster.clear(run.run_id, run.attempt)
+        earlier = run.job_uid_of(run.attempt - 1)
+        context.cluster.clear(run.run_id, run.attempt, uid=earlier)
     if context.cluster.jobs_outlive_us:
         manifests = _identified(run, manifests, context.deadline_s)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
@@ -80,6 +81,11 @@ def job_named(run_id: str, context: RunContext) -> FoundJob | None:
     # The list may hold jobs of other runs, too.
     jobs = context.cluster.jobs([run_id])
     return next((job for job in jobs if job.run_id == run_id), None)
+
+
+def is_of(job: FoundJob, run: Run) -> bool:
+    """Whether a job of a run's name is the run's, as far as that is on record."""
+    return run.job_uid_of(job.attempt) in {None, job.uid} or job.attempt > run.attempt
 
 
 def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
@@ -170,10 +176,14 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
     Returns the run, and why its job stays for others or what its deletion waits for, else None.
     """
     run = context.store.run(run_id)
-    known = {} if run.job_uid is None else {"uid": run.job_uid}
-    why = context.cluster.remove(
-        run_id, lambda: _collected(context.store, run), force=is_by_name(run), **known
-    )
+    uid, is_there, why = run.job_uid, True, None
+    if uid is None and run.restarts and (job := job_named(run_id, context)) is not None:
+        # The job of an earlier attempt, or one that somebody has created in its place.
+        uid, is_there = job.uid, is_of(job, run)
+    if is_there:
+        why = context.cluster.remove(
+            run_id, lambda: _collected(context.store, run), uid=uid, force=is_by_name(run)
+        )
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):

@@ -129,10 +129,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def job_uid(self) -> str | None:
         """The uid of the job of the present attempt; None where that is not known."""
-        for step in reversed(self.history):
-            if step.job_uid is not None or step.cause_id == RESTARTING:
-                return step.job_uid
-        return None
+        return self.job_uid_of(self.attempt)
+
+    def job_uid_of(self, attempt: int) -> str | None:
+        """Return the uid of the job of an attempt; None where that is not known."""
+        number, uid = 1, None
+        for step in self.history:
+            number += step.cause_id == RESTARTING
+            uid = step.job_uid or uid if number == attempt else uid
+        return uid
 
     @property
     def nonce(self) -> str:

@@ -138,6 +138,30 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
     assert "1 restart" in shell.run("status", "killed").out
 
 
+def test_a_job_that_somebody_created_in_place_of_the_attempt_before_is_left_alone(
+    shell: Shell, proxy: FaultProxy
+) -> None:
+    training = Training(shell, "replaced")
+    held = proxy.hold(JOBS, method="POST", skip=1)
+    with training.started() as submit:
+        training.runs(1)
+        job = shell.namespace.get("pytorchjob", "replaced")
+        training.archives("one")
+        training.fails()
+        held.wait()
+        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
+        named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
+        shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
+        uid = shell.namespace.get("pytorchjob", "replaced")["metadata"]["uid"]
+        held.end()
+        submit.ends(3)
+    status = training.status()
+    assert status["phase"] == "Failed"
+    assert f"(uid {uid}) is not the job of the attempt before" in status["cause"]
+    assert shell.namespace.get("pytorchjob", "replaced")["metadata"]["uid"] == uid
+    shell.namespace.kubectl("delete", "pytorchjob", "replaced")
+
+
 REFUSAL = "k8sbench: error: --data /data: /data/train: No such file or directory"
 RANKS = 8
 """Of a pod: torchrun reports each in several lines, more than are kept of a log otherwise."""

@@ -110,7 +110,7 @@ class Namespace:
         del self.jobs[job.run_id]
         self.gone[job.run_id, job.attempt] = job
         is_known = any(
-            disk.rows[job.run_id].job_uid == str(job.uid)
+            disk.rows[job.run_id].job_uid_of(job.attempt) == str(job.uid)
             for disk in self.disks
             if job.run_id in disk.rows
         )
@@ -177,9 +177,9 @@ class Namespace:
 
     # -- what must hold -------------------------------------------------------------------------
 
-    def of_attempt(self, run_id: str, attempt: int) -> Job | None:
+    def of_attempt(self, run_id: str, attempt: int, uid: str | None = None) -> Job | None:
         job = self.jobs.get(run_id)
-        if job is not None and job.attempt == attempt:
+        if job is not None and job.attempt == attempt and uid in {None, str(job.uid)}:
             return job
         return self.gone.get((run_id, attempt))
 
@@ -220,7 +220,8 @@ class Namespace:
 
     def check_measured(self, disk: Disk, run_id: str, *, gaps: int) -> None:
         """A run is measured of whole logs, or it is on record what is missing."""
-        job = self.of_attempt(run_id, disk.rows[run_id].attempt)
+        run = disk.rows[run_id]
+        job = self.of_attempt(run_id, run.attempt, run.job_uid)
         assert job is not None
         is_late = self.world.now > job.adopted_at + RACE_SECONDS
         if job.owner.store != disk.name and is_late:
@@ -306,7 +307,7 @@ class SimulatedCluster:
 
     def _check_copy(self, job: Job) -> None:
         run = self._disk.rows.get(job.run_id)
-        known = None if run is None else run.job_uid
+        known = None if run is None else run.job_uid_of(job.attempt)
         if job.is_copy and known not in {None, str(job.uid)}:
             raise Violation(
                 f"{self._disk.name}: a copy of {job.run_id} is taken for the run's job."
@@ -368,11 +369,13 @@ class SimulatedCluster:
             if not run.phase.final and run.attempt == attempt:
                 self._new(plan, attempt)
 
-    def clear(self, run_id: str, attempt: int) -> None:
+    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         self._ask("clear")
         job = self._namespace.job(run_id)
         if job is None or job.attempt >= attempt:
             return
+        if uid not in {None, str(job.uid)}:
+            raise BenchError("somebody has created the job anew.")
         self._check_ours(job)
         if job.cancel is not None:
             raise BenchError("someone has cancelled its job meanwhile.")

@@ -14,7 +14,7 @@ from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.states import state_of
 from k8sbench.lifecycle.views import Record, View
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run, Wish
@@ -144,8 +144,10 @@ class Schedule:
         def collected_elsewhere(run: Run, _: object) -> Run | None:
             process.effect("ask the collector")
             theirs = self.central.rows.get(run.run_id)
-            if theirs is None or not theirs.is_closed:
+            if theirs is None:
                 return None
+            if not theirs.is_closed:
+                raise Unreachable("The collector follows it still.")
             store.taken_over.add(run.run_id)
             return theirs
 

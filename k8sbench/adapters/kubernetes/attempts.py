@@ -34,11 +34,18 @@ LOOK_SECONDS = 1.0
 
 
 def clear(
-    api: Api, run_id: str, attempt: int, user: User | None, is_over: Callable[[], bool]
+    api: Api,
+    run_id: str,
+    attempt: int,
+    user: User | None,
+    is_over: Callable[[], bool],
+    *,
+    uid: str | None = None,
 ) -> bool:
     """Delete the job of an attempt before this one; return when nothing of it is there any more.
 
-    Also where the job of this one exists already. Returns whether the earlier job was to wait even
+    Also where the job of this one exists already. ``uid`` is that of the job before, where it is
+    known. Returns whether the earlier job was to wait even
     where its cause cannot recover. Raises :class:`EarlierAttempt` where something is still there,
     and another :class:`BenchError` where the run is not to go on.
     """
@@ -52,6 +59,8 @@ def clear(
                 kind, job = found
                 if attempt_of(job) >= attempt:
                     return waits
+                if uid not in {None, job["metadata"]["uid"]}:
+                    raise _other_job(kind, job)
                 waits = waits or ownership.waits(job)
                 _delete(api, kind, job, user)
             pods = _pods(api, run_id)
@@ -62,6 +71,15 @@ def clear(
             api.pause(LOOK_SECONDS)
     except ApiFault as fault:
         raise api.explained(fault, f"the attempt before of {run_id} be deleted") from fault
+
+
+def _other_job(kind: str, job: KubeObject) -> BenchError:
+    return BenchError(
+        f"The {kind} {name_of(job)} on the cluster (uid {job['metadata']['uid']}) is not the job of"
+        " the attempt before: somebody has created it anew. It is left alone, and keeps the next"
+        " attempt from being created.",
+        "Delete it if nobody needs it, and submit the run again.",
+    )
 
 
 def _delete(api: Api, kind: str, job: KubeObject, user: User | None) -> None:

@@ -214,9 +214,12 @@ class KubernetesCluster:
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
         return str(created.job["metadata"]["uid"])
 
-    def clear(self, run_id: str, attempt: int) -> None:
+    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
-        if attempts.clear(self.api, run_id, attempt, self._user, lambda: self._is_closed):
+        waits = attempts.clear(
+            *(self.api, run_id, attempt), self._user, lambda: self._is_closed, uid=uid
+        )
+        if waits:
             self._waiting.add(run_id)
 
     def _note_silence(self, text: str) -> None:

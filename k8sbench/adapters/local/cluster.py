@@ -87,7 +87,7 @@ class LocalCluster:
                 job = self._checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
-    def clear(self, run_id: str, attempt: int) -> None:
+    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         """Do nothing: a job is over when all its processes are gone."""
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002

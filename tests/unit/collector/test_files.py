@@ -235,6 +235,30 @@ def test_gpu_metrics_of_a_collector_are_shown_and_drawn_elsewhere(
 
 
 @pytest.mark.usefixtures("measured")
+def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer(
+    collector: Collector, tmp_path: Path
+) -> None:
+    theirs = collector.store.run("seg-1")
+    with open_store(str(tmp_path / "laptop")) as store:
+        place = Location(server="https://api", namespace="team")
+        store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
+        ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
+        gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
+        here = msgspec.structs.replace(
+            context(store, gone),
+            collected_elsewhere=partial(taking_over.collected_elsewhere, HERE),
+        )
+        reporter = Silent()
+        collector.is_away = True
+        left = collecting.collect([ours], here, reporter, Stop(), follow=False)
+        assert [run.run_id for run in left.going_on] == ["seg-1"]
+        assert "who has it is not known: The collector" in " ".join(reporter.reported)
+        collector.is_away = False
+        (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
+        assert taken.measurement == theirs.measurement
+
+
+@pytest.mark.usefixtures("measured")
 def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path) -> None:
     notes: list[str] = []
     theirs = collector.store.run("seg-1")

@@ -70,7 +70,7 @@ class FakeCluster:
         self.going_on[plan.run_id] = deque(self.script)
         self.most_at_once = max(self.most_at_once, len(self.going_on))
 
-    def clear(self, run_id: str, attempt: int) -> None:
+    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         self.cleared.append((run_id, attempt))
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:

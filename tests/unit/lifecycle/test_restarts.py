@@ -96,7 +96,7 @@ class Restarted(FakeCluster):
         self.script = tuple(self.scripts[attempt - 1])
         super().create(plan, manifests, folder)
 
-    def clear(self, run_id: str, attempt: int) -> None:
+    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         self._meet("clear")
         if self.there is not None and self.there < attempt:
             self.there = None
