@@ -1,4 +1,4 @@
-"""A process that is killed between any two of its writes: what another one makes of that."""
+"""Processes that are killed between any two of their writes, or read what is not so any more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.shell import CASE, Shell, until
+from tests.harness.cluster.shell import CASE, Shell, hurried, until
 
 MOST = 8
 """More writes than any of these commands makes."""
@@ -91,3 +91,48 @@ def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_
     # Collected once, each of them is left alone by everybody else.
     third = colleague.colleague()
     assert third.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
+
+
+def test_who_reads_an_old_state_of_a_job_that_is_gone_does_nothing(
+    own_shell: Shell, proxy: FaultProxy
+) -> None:
+    shell, colleague = own_shell, own_shell.colleague()
+    colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
+    logs = shell.logs("old")
+    logs.begin()
+    logs.end()
+    shell.submit("old", "--detach")
+    shell.namespace.wait("condition=Succeeded", "pytorchjob/old")
+    with proxy.freeze("/pytorchjobs") as frozen:
+        colleague.run("collect", "old", code=2)
+        shell.run("collect", "old")
+        assert shell.on_cluster() == []
+        check_collected(shell, "old", logs.expected["master-0"])
+        answers = frozen.hits
+        shell.run("collect", "--all")
+        refused = colleague.run("collect", "--adopt", "old", code=2)
+        assert "another k8sbench has just adopted it" in refused.err
+        assert colleague.json("list") == []
+        assert frozen.hits > answers
+    check_collected(shell, "old", logs.expected["master-0"])
+
+
+def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_name(
+    own_shell: Shell, proxy: FaultProxy
+) -> None:
+    shell = own_shell
+    shell.printing("old")
+    job = shell.namespace.get("pytorchjob", "old")
+    shell.program = hurried(adapters__kubernetes__ownership__CHANGE_SECONDS=2.0)
+    with proxy.freeze("/pytorchjobs"):
+        shell.run("status", "old")
+        shell.namespace.kubectl("delete", "pytorchjob", "old")
+        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
+        named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
+        shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
+        uid = shell.namespace.get("pytorchjob", "old")["metadata"]["uid"]
+        shell.run("cancel", "old", code=None)
+        shell.run("delete", "old", code=None)
+    assert (
+        shell.namespace.get("pytorchjob", "old")["metadata"]["uid"] == uid != job["metadata"]["uid"]
+    )

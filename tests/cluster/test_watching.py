@@ -17,7 +17,7 @@ import pytest
 from k8sbench.adapters.kubernetes.watching import failures
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import following, users, wire
+from tests.harness.cluster import fault_proxy, following, users, wire
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -95,6 +95,21 @@ def test_a_dead_connection_is_noticed(wired: tuple[Port, Wire], namespace: Names
     check_told_once(port, plan)
 
 
+def test_changes_that_something_withholds_are_seen_by_the_next_list(
+    user: Path, namespace: Namespace
+) -> None:
+    def bookmarks_alone(line: bytes) -> bytes:
+        return line if b'"type":"BOOKMARK"' in line else b""
+
+    with fault_proxy.before(user) as (proxy, path), following.opened(path, **QUICK) as port:
+        plan = running(port)
+        with proxy.alter("watch=", bookmarks_alone) as withheld:
+            # The watches from before are over.
+            following.until(lambda: withheld.hits >= 8)
+            namespace.finish(plan.run_id)
+            check_told_once(port, plan)
+
+
 def test_what_happened_before_history_was_forgotten_is_reported(
     own_cluster: OwnCluster, wired: tuple[Port, Wire], namespace: Namespace
 ) -> None:
@@ -165,7 +180,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
         plan = running(port)
         (binding,) = namespace.get("rolebindings")
         namespace.kubectl("delete", "rolebinding", binding["metadata"]["name"])
-        port.until(lambda port: any("may not watch" in note for note in port.notes()))
+        port.until(lambda port: any("cannot be watched" in note for note in port.notes()))
         del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
         namespace.create(binding)
         namespace.finish(plan.run_id)

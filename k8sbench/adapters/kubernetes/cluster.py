@@ -51,7 +51,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, OwnedElsewhere, Unreachable
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import STAMP_SECONDS, Collected, Ownership
@@ -79,6 +79,8 @@ LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
+CLAIM_SECONDS = 1.0
+"""Before another try to take back a job that other stores may adopt."""
 MOST_LAST = 10_000
 """Jobs that were followed and whose uid is known still."""
 _BATCH = 5000
@@ -459,12 +461,32 @@ class KubernetesCluster:
 
     def _read(self, followed: Followed) -> list[JobEvent]:
         run_id, now = followed.plan.run_id, self._clock()
-        owned = list(followed.whose(self._user))
-        if followed.is_handed_over and self._user is not None and not self._user.detached:
-            # It is followed again: no collector is to adopt it.
-            followed.is_handed_over = False
-            self._start(partial(self._answer_quietly, run_id))
+        owned = list(followed.whose(self._user, self.api.time()))
+        if not self._must_claim(followed):
+            followed.claim = "" if followed.claim == "asked" else followed.claim
+        elif followed.claim == "":
+            followed.claim = "asked"
+            self._start(partial(self._claim, followed))
         return [*owned, *self._read_state(followed, run_id, now)]
+
+    def _must_claim(self, followed: Followed) -> bool:
+        """Whether a job is to be taken back before its end is reported: two might measure it."""
+        follows = self._user is not None and not self._user.detached
+        return follows and followed.is_adoptable and followed.claim != "refused"
+
+    def _claim(self, followed: Followed) -> None:
+        """Stamp a job, so that no other store adopts it; the watch tells what came of it."""
+        run_id = followed.plan.run_id
+        try:
+            self.answer(run_id)
+        except OwnedElsewhere:
+            pass  # that one's
+        except BenchError as error:
+            passes = isinstance(error, Unreachable) and error.cause_id != "forbidden"
+            if passes:
+                self.api.pause(CLAIM_SECONDS)
+            followed.claim = "" if passes else "refused"
+            self._queue.put(partial(self._reread, {run_id}))
 
     def _read_state(self, followed: Followed, run_id: str, now: float) -> list[JobEvent]:
         snapshot = followed.snapshot()
@@ -500,6 +522,9 @@ class KubernetesCluster:
                 if followed.logs_taken != followed.logs_given:
                     # The last lines may still be in the queue; then what follows is behind them.
                     self._queue.put(partial(self._take_drained, run_id, followed.logs_given))
+                    return events
+                if self._must_claim(followed):
+                    followed.look_at = None
                     return events
                 events.append(followed.end(reading, now))
                 if self._user is not None and self._user.keep and followed.is_ours:

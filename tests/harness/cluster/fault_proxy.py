@@ -51,6 +51,8 @@ class Fault:
         """Requests that it has met so far."""
         self.status, self.body, self.headers = 0, b"", dict[str, str]()
         self.bytes = 0
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        """By path: what was answered there first."""
         self.change: Callable[[bytes], bytes] = lambda line: line
         self._proxy, self._wanted, self._skip, self._times = proxy, wanted, skip, times
         self._is_over = threading.Event()
@@ -150,6 +152,10 @@ class FaultProxy:
     ) -> Fault:
         """Neither forward nor answer before the fault's end; then go on as if nothing had been."""
         return self._added(self._fault("hold", method, path, skip, times))
+
+    def freeze(self, path: str) -> Fault:
+        """Answer each read as it was answered first; watches go on."""
+        return self._added(self._fault("freeze", "GET", f"^(?!.*watch=).*{path}", 0, None))
 
     def cut(
         self,
@@ -257,6 +263,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(fault)
         elif kind == "drop":
             self._break()
+        elif fault is not None and self.path in fault.answers:
+            fault.status, fault.body = fault.answers[self.path]
+            self._answer(fault)
         else:
             with contextlib.closing(proxy.connect()) as upstream:
                 headers = {
@@ -267,6 +276,10 @@ class _Handler(BaseHTTPRequestHandler):
                 if kind == "lose":
                     answer.read()
                     self._break()
+                elif fault is not None and kind == "freeze":
+                    fault.status, fault.body = answer.status, answer.read()
+                    fault.answers[self.path] = fault.status, fault.body
+                    self._answer(fault)
                 else:
                     change = fault.change if fault and kind == "alter" else None
                     self._pass_on(answer, fault.bytes if fault and kind == "cut" else None, change)

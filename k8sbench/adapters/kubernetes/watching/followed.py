@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ from k8sbench.model.kube import (
     moment,
     name_of,
 )
-from k8sbench.model.ownership import Ownership
+from k8sbench.model.ownership import STAMP_SECONDS, Ownership
 from k8sbench.model.phase import (
     LOGS_BEING_READ,
     LOGS_INCOMPLETE,
@@ -91,8 +91,10 @@ class Followed:
         """The uid of a job of the name that is not."""
         self._whose = Ownership()
         """What was reported of its owner."""
-        self.is_handed_over = False
-        """Whether the store that follows it has left it to a collector."""
+        self.is_adoptable = False
+        """Whether another store may adopt it from the one that follows it."""
+        self.claim: Literal["", "asked", "refused"] = ""
+        """How far that store has come in taking it back, so that no other one may."""
         self.logs: dict[str, tuple[str, int, bool, bool, float]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
         whether its log exists, and when that will be lost."""
@@ -299,15 +301,24 @@ class Followed:
             reading = msgspec.structs.replace(reading, cause=f"{reading.cause} {other}")
         return self.move(reading, now)
 
-    def whose(self, user: ownership.User | None) -> Iterator[JobEvent]:
-        """Yield whose the job is, where that is new."""
+    def whose(self, user: ownership.User | None, now: float) -> Iterator[JobEvent]:
+        """Yield whose the job is, where that is new; ``now`` is the cluster's time."""
         if self._job is None:
             return
         whose = ownership.of(self._job, user)
+        self.is_adoptable = (
+            whose.is_ours
+            and whose.owner is not None
+            and not self._is_deleted
+            and (
+                whose.owner.is_handed_over
+                or (whose.wish is not None and whose.wish.kind == "adopt")
+                or (self.is_resumed and now >= whose.owner.at + STAMP_SECONDS)
+            )
+        )
         owner = whose.owner and msgspec.structs.replace(whose.owner, at=0.0)  # but for its stamps
         whose = msgspec.structs.replace(whose, owner=owner)
         known, self._whose = self._whose, whose
-        self.is_handed_over = whose.is_ours and owner is not None and owner.is_handed_over
         is_plain = whose.is_ours and whose.receipt is None and whose.wish is None
         if whose != known and not (is_plain and known == Ownership()):
             yield JobEvent(run_id=self.plan.run_id, ownership=whose)

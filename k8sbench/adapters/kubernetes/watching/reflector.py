@@ -4,7 +4,8 @@ No change is lost: a watch that ends or breaks is resumed from the last resource
 server no longer has that (410 Expired) everything is listed again, and objects that are missing
 from the list are reported as deleted, by uid. The server ends every watch after ``watch_s``; a
 connection that stays silent for longer is closed. Faults are reported, and retried without limit
-with pauses that grow to a bound; the caller decides when to stop.
+with pauses that grow to a bound; the caller decides when to stop. After a watch that passed no
+change everything is listed: something between the API server and here may withhold them.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Reflector:
         self._watch: WatchStream | None = None
         self._wake = threading.Event()
         self._is_closed = False
-        self._fails = False
+        self._fails = self._has_change = False
         name = f"watch {source.kind}"
         self.thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self.thread.start()
@@ -191,12 +192,16 @@ class Reflector:
         if self._fails:
             self._fails = False
             self._on_event(Works(source.kind))
+        self._has_change = False
         try:
             for event in watch:
                 self._take(event["type"], event["object"], listing)
         finally:
             with self._lock:
                 self._watch = None
+        with self._lock:
+            if not self._has_change and self._round == listing:
+                self._from = None
 
     def _list(self, source: Source, listing: int) -> str:
         started_at = time.monotonic()
@@ -226,6 +231,7 @@ class Reflector:
         metadata = found["metadata"]
         version = metadata["resourceVersion"]
         if type_ != "BOOKMARK":
+            self._has_change = True
             name, uid = metadata["name"], metadata["uid"]
             kept = self._keep(found)
             if type_ == "DELETED":
