@@ -87,15 +87,10 @@ class RunFolder:
     def create(self, run: Run) -> None:
         """Make the folder of a new run and write its first files.
 
-        A folder of that name whose run ever started belongs to another run and is an error. One
-        that holds only the first files was left by a process that was killed before its run was
-        recorded, and is used again.
+        The folder of another run is an error. One without a run was left by a process that was
+        killed before its run was recorded, and is used again.
         """
-        with disk.translated(f"read {self.path}"):
-            names = {
-                path.name for path in self.path.glob("*") if not disk.UNFINISHED.match(path.name)
-            }
-        if not names <= {RUN_FILE, EVENTS} or len(self.events()[0]) > 1:
+        if self.holds_a_run:
             raise StoreError(
                 f"There is a run in {self.path} that the database does not know.",
                 "Add it to the database with: k8sbench store reindex",
@@ -110,14 +105,26 @@ class RunFolder:
         with disk.translated(f"make the run's folder {self.path}"):
             disk.make_folder(self.path)
             disk.sync_folder(self.path.parent)
-        self.write(EVENTS, b"".join(encoded(one) + b"\n" for one in run.history))
-        if run.measurement is not None:
-            self.keep_measurement(run.measurement)
-        if run.image_digest is not None:
-            self.keep_image(run.image_digest)
-        if run.wishes:
-            self.keep_wishes(run.wishes)
+        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in run.history))
+        bare = msgspec.structs.replace(run, measurement=None, image_digest=None, wishes=())
+        self.keep_changes(bare, run)
         self._keep_record(run)
+
+    def keep_changes(self, run: Run, new: Run) -> None:
+        """Write what has changed of a run.
+
+        Its wishes stand before the event: a run that has ended never lacks what it owes.
+        """
+        if new.image_digest is not None and new.image_digest != run.image_digest:
+            self.write(IMAGE, f"{new.image_digest}\n".encode())
+        if new.wishes != run.wishes:
+            self.keep_wishes(new.wishes)
+        if (new.plan, new.location) != (run.plan, run.location):
+            self._keep_record(new)
+        for transition in new.history[len(run.history) :]:
+            self.append(transition)
+        if new.measurement is not None and new.measurement is not run.measurement:
+            self.keep_measurement(new.measurement)
 
     def _keep_record(self, run: Run) -> None:
         record = RunRecord(
@@ -163,10 +170,6 @@ class RunFolder:
     def keep_measurement(self, measurement: Measurement) -> None:
         """Write ``measurement.json``, replacing an earlier one."""
         self.write(MEASUREMENT, _pretty(measurement))
-
-    def keep_image(self, digest: str) -> None:
-        """Write which image the replicas really ran."""
-        self.write(IMAGE, f"{digest}\n".encode())
 
     def keep_wishes(self, wishes: tuple[Wish, ...]) -> None:
         """Write what the run's cluster is still to be asked for; without any there is no file."""

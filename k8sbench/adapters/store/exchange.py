@@ -164,7 +164,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
             raise _damaged(shown) from error
         except _NotPlainError as error:
             raise _unexpected(str(error), shown) from error
-        store.index_orphans(header.runs)  # of an import that was killed
+        reindexing.index_orphans(store, header.runs)  # of an import that was killed
         there = _there(store, incoming, header, shown)
         added = [run_id for run_id in header.runs if run_id not in there]
         os.sync()
@@ -315,8 +315,8 @@ def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[
             for run_id in added:
                 (incoming / run_id).rename(runs / run_id)
                 moved.append(run_id)
-            folders = [store.run_folder(run_id) for run_id in added]
-            return store.index_folders(db, folders).renumbered
+            renumbered, _ = reindexing.index_folders(store, db, added)
+            return renumbered
     except BaseException:
         for run_id in moved:
             (runs / run_id).rename(incoming / run_id)

@@ -11,11 +11,9 @@ import shutil
 from pathlib import Path
 
 import msgspec
-import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, disk, run_logs
+from k8sbench.adapters.store import artifacts, disk, index, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.measurement import SCHEMA
 
@@ -52,7 +50,7 @@ def remove(store: SqlStore, run_id: str) -> None:
                 _delete(aside)
                 folder.rename(aside)
                 is_moved = True
-            db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
+            index.delete(db, run_id)
     except BaseException:
         if is_moved:
             aside.rename(folder)
@@ -63,7 +61,7 @@ def remove(store: SqlStore, run_id: str) -> None:
 def _sweep(store: SqlStore) -> None:
     """Delete what was put aside of runs that have no row any more, whoever removed them."""
     with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
-        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not store.has(db, one.name)]
+        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not index.has(db, one.name)]
     for folder in gone:
         with disk.translated(f"remove {folder}"):
             _delete(folder)

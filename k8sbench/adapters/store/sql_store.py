@@ -12,7 +12,6 @@ from k8sbench.adapters.store import (
     claims,
     database,
     disk,
-    index,
     reindexing,
 )
 from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
@@ -36,7 +35,7 @@ def open_store(
     if isinstance(root, str):
         folder = folder or _default_folder()
         _keep_private(folder)
-        return _open_postgres(root, folder)
+        return reindexing.opened(database.open_postgres(root), folder)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -49,7 +48,7 @@ def open_store(
             if root.exists() and not any(root.iterdir()):
                 disk.restrict(root)  # a folder that was made for it; any other is left as it is
             disk.make_folder(root / artifacts.RUNS)
-        return reindexing.opened(root)
+        return reindexing.opened_folder(root)
 
 
 def _place(where: str | None) -> Path | str:
@@ -85,24 +84,9 @@ def _default_folder() -> Path:
 
 def empty_store(shown: str, root: Path) -> SqlStore:
     """What a store that was never made reads like."""
-    base = database.open_memory(shown)
-    with base.writing() as db:
-        index.create(db)
-    return SqlStore(base, root, absent=True)
-
-
-def _open_postgres(url: str, folder: Path) -> SqlStore:
-    base = database.open_postgres(url)
-    try:
-        with base.reading() as db:
-            is_present = index.layout(db) == index.LAYOUT
-        if not is_present:
-            with base.translated():
-                index.migrate(base.writing_engine)
-        return SqlStore(base, folder)
-    except BaseException:
-        base.close()
-        raise
+    store = reindexing.opened(database.open_memory(shown), root)
+    store.absent = True
+    return store
 
 
 def _keep_private(root: Path) -> None:

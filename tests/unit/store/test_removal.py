@@ -7,9 +7,8 @@ import subprocess
 import sys
 
 import pytest
-import sqlalchemy as sa
 
-from k8sbench.adapters.store import reindexing, removal
+from k8sbench.adapters.store import index, reindexing, removal
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import context
 from k8sbench.app import removal as app
@@ -62,7 +61,7 @@ def test_a_row_that_cannot_be_removed_keeps_its_folder(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sa, "delete", full)
+        patched.setattr(index, "delete", full)
         with pytest.raises(StoreError, match="disk is full"):
             removal.remove(filled, "seg-1")
     assert names(filled) == before
@@ -78,7 +77,7 @@ def die(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
 with open_store(sys.argv[1]) as store:
     if sys.argv[2] == "delete":
-        removal.sa.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        removal.index.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(die)
     removal.remove(store, "seg-1")
 """
