@@ -233,11 +233,8 @@ def use_wal(raw: sqlite3.Connection) -> None:
 
     Needs shared memory, which some network file systems lack: those keep the rollback journal.
     """
-    try:
+    with contextlib.suppress(sqlite3.OperationalError):  # or another process is just asking
         raw.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.OperationalError as wrong:
-        if not _is(wrong, "SQLITE_BUSY"):  # another process that opens it asks for the same
-            raw.execute("PRAGMA journal_mode=DELETE")
 
 
 def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:

@@ -104,10 +104,6 @@ def _files(folder: Path, note: Callable[[str], None]) -> list[Path]:
     return files
 
 
-class _NotPlainError(Exception):
-    """An archive holds what is no plain file or folder, under the name that is given."""
-
-
 class _PlainInfo(tarfile.TarInfo):
     """A header of a plain file or folder; all others are refused before more of them is read."""
 
@@ -116,7 +112,7 @@ class _PlainInfo(tarfile.TarInfo):
         """Read a header."""
         info = super().frombuf(buf, encoding, errors)
         if not (info.isreg() or info.isdir()):
-            raise _NotPlainError(info.name)
+            raise _unexpected(info.name)
         return info
 
 
@@ -124,11 +120,13 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
     """Add the runs of an export: all of them, or none."""
     with unpacking(store.root) as incoming:
         try:
-            run_ids = _unpack(incoming, file, shown)
+            run_ids = _unpack(incoming, file)
         except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
-            raise _damaged(shown) from error
-        except _NotPlainError as error:
-            raise _unexpected(str(error), shown) from error
+            raise InputError(
+                f"It is cut off or damaged, or was not written by k8sbench store export: {error}.",
+                "Nothing was imported. Export it again, or copy it again.",
+                file=shown,
+            ) from error
         reindexing.index_orphans(store, run_ids)  # of an import that was killed
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
@@ -137,7 +135,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
     return Imported(added=tuple(added), there=tuple(there), renumbered=tuple(renumbered))
 
 
-def _unpack(incoming: Path, file: BinaryIO, shown: str) -> list[str]:
+def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
     """Unpack all runs into ``incoming``; returns their ids."""
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
@@ -147,24 +145,24 @@ def _unpack(incoming: Path, file: BinaryIO, shown: str) -> list[str]:
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         for info in tar:
             if not info.isdir():
-                _extract(tar, info, incoming, shown)
+                _extract(tar, info, incoming)
         # To the end, where the checksum is compared.
         while packed.read(1 << 20):
             pass
     run_ids = sorted(path.name for path in incoming.iterdir())
     if not run_ids:
-        raise _damaged(shown)
+        raise tarfile.TarError("it holds no run")
     return run_ids
 
 
-def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path, shown: str) -> None:
+def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
     match = _MEMBER.fullmatch(info.name)
     if match is None or match["name"] in _LEFT_HERE:
-        raise _unexpected(info.name, shown)
+        raise _unexpected(info.name)
     folder = incoming / match["run_id"]
     path = folder / match["name"]
     if path.exists() or (path.parent == folder and info.size > MOST_BYTES):
-        raise _unexpected(info.name, shown)
+        raise _unexpected(info.name)
     try:
         disk.make_folder(path.parent)
         free = shutil.disk_usage(folder).free
@@ -265,17 +263,5 @@ def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[
         raise
 
 
-def _damaged(shown: str) -> InputError:
-    return InputError(
-        "It is cut off or damaged, or was not written by k8sbench store export.",
-        "Nothing was imported. Export it again, or copy it again.",
-        file=shown,
-    )
-
-
-def _unexpected(name: str, shown: str) -> InputError:
-    return InputError(
-        f"It holds {name!r}, which does not belong there.",
-        "k8sbench store export writes none such; nothing was imported.",
-        file=shown,
-    )
+def _unexpected(name: str) -> tarfile.TarError:
+    return tarfile.TarError(f"{name!r} does not belong there")

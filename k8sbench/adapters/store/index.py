@@ -92,18 +92,8 @@ LOCKED_RUN = RUN.with_for_update(of=RUNS)
 _TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
     RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
-_CHANGING = ("phase", "closed", "record")
-"""Columns that change while a run goes on."""
 _WITHOUT_REQUESTS = sa.delete(REQUESTS).where(REQUESTS.c.run_id == sa.bindparam("id"))
-_UPDATED = (
-    sa.update(RUNS)
-    .where(RUNS.c.run_id == sa.bindparam("id"))
-    .values({name: sa.bindparam(name) for name in _CHANGING})
-)
-
-
-class NewerLayout(StoreError):
-    """The database was written by a newer program: reading it could lose some."""
+_UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
 
 def layout(db: sa.Connection) -> int:
@@ -121,7 +111,7 @@ def layout(db: sa.Connection) -> int:
         return 0
     number = db.scalar(sa.select(sa.func.coalesce(sa.func.max(LAYOUTS.c.number), 0))) or 0
     if number > LAYOUT:
-        raise NewerLayout(
+        raise StoreError(
             f"The store was written by a newer k8sbench (schema {number}, this one knows"
             f" {LAYOUT}).",
             "Upgrade k8sbench, or name another store with --store or K8SBENCH_STORE.",
@@ -233,7 +223,7 @@ def _changing(run: Run) -> dict[str, Any]:
     record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
     closed = run.is_closed and run.wishes == ()
     text = artifacts.encoded(record).decode()
-    return dict(zip(_CHANGING, (run.phase.value, closed, text), strict=True))
+    return {"phase": run.phase.value, "closed": closed, "record": text}
 
 
 def run_of(row: Row) -> Run:

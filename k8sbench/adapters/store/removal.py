@@ -91,12 +91,13 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
     """Remove the logs and series of a run that is over; says so in its folder first."""
     folder = RunFolder(store.folder(run_id))
     with disk.translated(f"remove the logs in {folder.path}"):
-        sizes = [path.stat().st_size for path in _printed(folder.path)]
-        found = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
+        printed = _printed(folder.path)
+        sizes = [path.stat().st_size for path in printed]
+        removed = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
         if dry_run:
-            return found
+            return removed
         if pruned(folder.path) is None:
-            folder.write(PRUNED, msgspec.json.format(artifacts.encoded(found), indent=2) + b"\n")
+            folder.write(PRUNED, msgspec.json.format(artifacts.encoded(removed), indent=2) + b"\n")
         logs, aside = folder.path / run_logs.LOGS, folder.path / _LOGS_ASIDE
         _delete(aside)
         if logs.exists():
@@ -104,12 +105,10 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
         _delete(aside)
         for path in folder.path.glob(SERIES):
             path.unlink()
-    return found
+    return removed
 
 
 def pruned(folder: Path) -> Pruned | None:
     """Return what was removed of a run's logs; None if nothing was."""
-    path = folder / PRUNED
-    with disk.translated(f"read {path}"):
-        data = path.read_bytes() if path.exists() else None
-    return None if data is None else artifacts.decoded(data, Pruned, str(path))
+    data = disk.read(folder / PRUNED)
+    return None if data is None else artifacts.decoded(data, Pruned, str(folder / PRUNED))
