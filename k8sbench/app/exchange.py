@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.exchange import Imported
     from k8sbench.app.stores import Note
 
-__all__ = ["Imported", "export", "import_runs"]
-
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:
     """Write runs, or those of whole sets, to a file or a stream; returns how many.

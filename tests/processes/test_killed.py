@@ -26,7 +26,7 @@ BEGIN = """
 import itertools, os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import artifacts, disk, index
+from k8sbench.adapters.store import disk, index
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import RepeatTaken
@@ -120,7 +120,7 @@ def test_killed_before_anything_is_recorded(root: pathlib.Path) -> None:
 def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
     patch = {
         "mkdir": "disk.sync_folder = die",
-        "events.jsonl": "artifacts._pretty = die",
+        "events.jsonl": "RunFolder._keep_record = die",
         "run.json": "RunFolder.adopt = lambda *a, real=RunFolder.adopt: (real(*a), die())",
     }[point]
     killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
@@ -137,7 +137,7 @@ def test_a_submit_that_was_killed_as_it_was_recorded_is_done_again_under_its_id(
 ) -> None:
     from tests.unit.store.examples import NOW, plan
 
-    killed("artifacts._pretty = die\nstore.record(plan(), at=NOW, owner=me)", root)
+    killed("RunFolder._keep_record = die\nstore.record(plan(), at=NOW, owner=me)", root)
     with open_store(str(root)) as store:
         store.record(plan(), at=NOW + 50, owner=None)
         assert store.run("seg-1").created_at == NOW + 50

@@ -55,7 +55,12 @@ def restrict(*paths: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
+    """Write a file so that a reader, and a kill at any moment, finds the old or the new one.
+
+    Makes its folder where that is missing.
+    """
+    with translated(f"make {path.parent}"):
+        make_folder(path.parent)
     with whole_file(path) as file:
         file.write(data)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.store import artifacts, disk, exchange
+from k8sbench.adapters.store import disk, exchange
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
 from k8sbench.adapters.store.run_store import SqlStore
@@ -101,7 +101,7 @@ def add(
     for number, run, files in runs:
         folder = RunFolder(_folder(incoming, number))
         logs = ImportedLogs(imported_at=run.created_at, files=files)
-        folder.write(IMPORTED, msgspec.json.format(artifacts.encoded(logs), indent=2) + b"\n")
+        folder.keep(IMPORTED, logs)
         folder.adopt(run)
         with disk.translated(f"write {folder.path}"):
             folder.path.rename(incoming / run.run_id)
@@ -116,9 +116,8 @@ def kept_name(run: Run, path: str) -> str:
 
 
 def _imported(folder: Path) -> tuple[ImportedFile, ...]:
-    data = disk.read(folder / IMPORTED)
-    where = str(folder / IMPORTED)
-    return () if data is None else artifacts.decoded(data, ImportedLogs, where).files
+    logs = RunFolder(folder).read(IMPORTED, ImportedLogs)
+    return () if logs is None else logs.files
 
 
 def _folder(incoming: Path, number: int) -> Path:

@@ -129,14 +129,12 @@ def reindex(store: SqlStore) -> StoreReport:
     ]
     rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
     # A run of a PostgreSQL store has its files anywhere.
-    missing = [run.artifacts_missing or "" for run in runs if store.has_all_folders]
+    gone = [run.artifacts_missing for run in runs if store.has_all_folders]
+    failures = {"damaged-run": problems, "no-folder": filter(None, gone), "damaged-row": rows}
     findings += [
-        Finding(id=id_, severity="fail", sentence=sentence, action=action)
-        for (id_, action), sentences in zip(
-            FAILURES.items(), (problems, missing, rows), strict=True
-        )
+        Finding(id=id_, severity="fail", sentence=sentence, action=FAILURES[id_])
+        for id_, sentences in failures.items()
         for sentence in sentences
-        if sentence
     ]
     return StoreReport(store=store.where, runs=count, findings=tuple(findings))
 

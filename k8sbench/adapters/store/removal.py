@@ -97,7 +97,7 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
         if dry_run:
             return removed
         if pruned(folder.path) is None:
-            folder.write(PRUNED, msgspec.json.format(artifacts.encoded(removed), indent=2) + b"\n")
+            folder.keep(PRUNED, removed)
         logs, aside = folder.path / run_logs.LOGS, folder.path / _LOGS_ASIDE
         _delete(aside)
         if logs.exists():
@@ -110,5 +110,4 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
 
 def pruned(folder: Path) -> Pruned | None:
     """Return what was removed of a run's logs; None if nothing was."""
-    data = disk.read(folder / PRUNED)
-    return None if data is None else artifacts.decoded(data, Pruned, str(folder / PRUNED))
+    return RunFolder(folder).read(PRUNED, Pruned)
