@@ -92,14 +92,6 @@ def test_a_folder_without_events_was_created_at_least(folder: RunFolder) -> None
     assert problems == []
 
 
-def test_a_damaged_measurement_is_reported_and_the_run_stays(folder: RunFolder) -> None:
-    (folder.path / "measurement.json").write_text('{"schema": 1}')
-    run, problems = folder.run()
-    assert run.measurement is None
-    assert len(problems) == 1
-    assert "measurement.json" in problems[0]
-
-
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"plan": 1}', "\0", "[" * 100_000, '{"schema": 2, "plan": {}}']
 )

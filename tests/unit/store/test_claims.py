@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store.claims import PostgresClaims
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.model.errors import StoreError
 from k8sbench.ports import Claims
 from tests.harness import postgres
 from tests.tiers import ROOT
@@ -239,16 +237,6 @@ def test_who_was_suspended_for_long_has_lost_its_claim_and_knows(
     assert there.ask("claim") is True
 
 
-def test_the_heartbeat_finds_that_a_claim_is_lost(
-    url: str, open_here: Opens, other: Starts
-) -> None:
-    store, there = open_here(url), other(url)
-    store.record(plan(), at=NOW, owner=None)
-    there.ask("claim")
-    change(store, "UPDATE claims SET owner = 'somebody else'")
-    until(lambda: "taken over" in str(there.ask("log")))
-
-
 def test_heartbeats_go_on_after_the_database_was_away(
     url: str, open_here: Opens, other: Starts
 ) -> None:
@@ -283,14 +271,6 @@ def test_heartbeats_go_on_after_the_database_was_away(
     assert there.ask("claim") is True
 
 
-def test_a_database_that_refuses_says_so(url: str, open_here: Opens) -> None:
-    store = open_here(url)
-    change(store, "DROP TABLE claims")
-    with pytest.raises(StoreError, match="refused"):
-        store.claims.claim("seg-1")
-    store.claims.release("seg-1")
-
-
 def test_a_process_ends_though_it_holds_a_claim(url: str, root: pathlib.Path) -> None:
     code = (
         "import pathlib, sys; from k8sbench.adapters.store.sql_store import open_store;"
@@ -305,13 +285,6 @@ def test_a_process_ends_though_it_holds_a_claim(url: str, root: pathlib.Path) ->
         timeout=PATIENCE,
     )
     assert done.stdout == "True\n"
-
-
-def test_a_store_opened_twice_has_two_owners(url: str, open_here: Opens) -> None:
-    one, two = open_here(url), open_here(url)
-    assert one.claims.claim("seg-1")
-    assert not two.claims.claim("seg-1")
-    assert isinstance(one.claims, PostgresClaims)
 
 
 def _stopped(pid: int) -> bool:

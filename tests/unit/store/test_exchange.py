@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import io
-import os
 import pathlib
 import shutil
 import subprocess
@@ -116,14 +114,6 @@ def test_what_a_store_owes_its_cluster_stays_there(filled: SqlStore, opens: Open
     imported(other, exported(filled))
     assert other.run("seg-1").wishes == ()
     assert imported(other, exported(filled)).there == ("seg-1", "seg-2")
-
-
-def test_a_folder_without_its_row_is_taken_for_the_run(filled: SqlStore, opens: OpenKind) -> None:
-    other = opens("sqlite")
-    shutil.copytree(filled.root / "runs" / "seg-1", other.root / "runs" / "seg-1")
-    done = imported(other, exported(filled))
-    assert (done.added, done.there) == (("seg-2",), ("seg-1",))
-    assert everything(other) == everything(filled)
 
 
 def test_files_that_are_gone_come_back_to_their_row(filled: SqlStore) -> None:
@@ -373,14 +363,6 @@ def test_an_import_that_is_killed_is_taken_up_again(
     assert everything(other) == everything(filled)
     assert differences(other) == []
     assert list((other.root / "incoming").iterdir()) == []
-
-
-def test_one_import_at_a_time_unpacks_into_a_store(opens: OpenKind) -> None:
-    with exchange.unpacking(opens("sqlite").root) as incoming:
-        other = os.open(incoming, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(other)
 
 
 @pytest.mark.parametrize("wrong", [OSError(28, "No space left on device"), KeyboardInterrupt()])

@@ -17,9 +17,8 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import database, index, reindexing, run_store
+from k8sbench.adapters.store import database, index, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.reindexing import StoreReport
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
@@ -293,25 +292,6 @@ def test_killed_while_the_index_is_made_anew_the_next_command_makes_it(
     assert not list(root.glob("*.new*"))
 
 
-@pytest.mark.parametrize("wrong", ["gone", "garbage"])
-def test_an_index_made_anew_keeps_the_identity_of_the_store(
-    root: pathlib.Path, filled: list[Run], wrong: str
-) -> None:
-    """Its marks on jobs stay its own."""
-    with open_store(str(root)) as store:
-        before = store.identity
-    if wrong == "gone":
-        (root / database.DATABASE).unlink()
-    else:
-        (root / database.DATABASE).write_bytes(b"garbage " * 1000)
-    with open_store(str(root)) as store:
-        assert store.identity == before
-    (root / run_store.IDENTITY_FILE).unlink()
-    with open_store(str(root)) as store:
-        assert store.identity not in {before, ""}
-        assert (root / run_store.IDENTITY_FILE).read_text() == f"{store.identity}\n"
-
-
 def test_the_info_counts_what_is_there(store: SqlStore) -> None:
     fill(store)
     said = reindexing.info(store)
@@ -320,12 +300,6 @@ def test_the_info_counts_what_is_there(store: SqlStore) -> None:
     assert (said.runs, said.sets) == (6, 2)
     assert said.phases == {"Created": 3, "Failed": 1, "Running": 1, "Succeeded": 1}
     assert said.kind == store.database.kind
-
-
-def test_the_info_of_no_store_says_so(root: pathlib.Path) -> None:
-    with open_store(str(root), create=False) as store:
-        said = reindexing.info(store)
-    assert (said.exists, said.runs, said.store) == (False, 0, str(root))
 
 
 def test_the_page_explains_every_finding() -> None:
@@ -377,19 +351,6 @@ def test_a_store_of_0_2_0_keeps_all_its_runs(earlier: OpenStore, tmp_path: pathl
     assert "they were last written on a-laptop:/data" in (runs["seg-1"].artifacts_missing or "")
     assert store.move("seg-4", step(Phase.RUNNING)).phase is Phase.RUNNING
     assert earlier().runs(RunFilter(unfinished=True)) == store.runs(RunFilter(unfinished=True))
-
-
-def test_a_row_of_0_2_0_that_cannot_be_read_is_not_lost(earlier: OpenStore) -> None:
-    store = earlier()
-    shutil.rmtree(store.root / "runs" / "seg-5")
-    if store.has_all_folders:
-        with store.database.reading() as db:
-            assert db.scalar(sa.select(RUNS.c.record).where(RUNS.c.run_id == "seg-5")) != "{"
-        return  # it was read from its folder when the index was made
-    assert "seg-5" not in [run.run_id for run in store.runs(RunFilter())]
-    assert set(store.unreadable) == {"seg-5"}
-    with pytest.raises(StoreError, match="row of run seg-5"):
-        store.run("seg-5")
 
 
 def test_a_step_of_the_upgrade_that_fails_leaves_the_tables_of_before(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import msgspec
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from k8sbench.adapters.store import index, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import RunFilter
@@ -96,38 +94,3 @@ def test_a_reindex_restores_wishes(sqlite_store: SqlStore) -> None:
     (store.root / "k8sbench.db").unlink()
     with open_store(str(store.root)) as again:
         assert again.run("seg-1").wishes == (CANCEL,)
-
-
-def test_a_file_of_wishes_that_cannot_be_read_is_a_finding_and_its_row_counts(
-    sqlite_store: SqlStore,
-) -> None:
-    recorded(sqlite_store)
-    sqlite_store.wish("seg-1", CANCEL)
-    file = sqlite_store.folder("seg-1") / "wishes.json"
-    file.write_text("[")
-    (finding,) = reindexing.reindex(sqlite_store).findings
-    assert (finding.id, str(file) in finding.sentence) == ("damaged-run", True)
-    assert sqlite_store.run("seg-1").wishes == (CANCEL,)
-
-
-def test_a_folder_that_is_made_of_a_row_has_its_wishes(
-    store: SqlStore, open_again: OpenStore
-) -> None:
-    recorded(store)
-    store.wish("seg-1", CANCEL)
-    for path in store.folder("seg-1").iterdir():
-        path.unlink()
-    store.ensure_folder("seg-1")
-    assert RunFolder(store.folder("seg-1")).run()[0].wishes == (CANCEL,)
-
-
-def test_a_store_that_cannot_be_written_takes_no_wish(
-    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded(sqlite_store)
-    sqlite_store.close()
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with open_store(str(sqlite_store.root)) as store:
-        assert store.ids() == ["seg-1"]
-        with pytest.raises(StoreError, match="can only be read"):
-            store.wish("seg-1", CANCEL)
