@@ -19,12 +19,13 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import msgspec
 
-from k8sbench.adapters.store import artifacts, disk, reindexing, run_logs
+from k8sbench.adapters.store import artifacts, disk, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
@@ -36,6 +37,7 @@ INCOMING = "incoming"
 _MEMBER = re.compile(
     r"runs/(?P<run_id>[a-z0-9-]+)/(?P<name>((logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*)"
 )
+_FOLDER = re.compile(r"runs/[a-z0-9-]+(/logs|/gpu)?")
 _LEFT_HERE = {artifacts.WISHES}
 """What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
@@ -65,18 +67,27 @@ def export(
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
     ):
         for run_id in run_ids:
-            folder = _checked(store, run_id).path
-            for path in _files(folder, note):
-                name = f"{artifacts.RUNS}/{run_id}/{path.relative_to(folder).as_posix()}"
-                info = tarfile.TarInfo(name)
-                with disk.translated(f"read {path}"), path.open("rb") as file:
-                    status = os.fstat(file.fileno())
-                    info.size, info.mtime, info.mode = status.st_size, int(status.st_mtime), 0o600
-                    tar.addfile(info, file)
-                tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
+            folder = _checked(store, run_id)
+            with disk.translated(f"read {folder}"):
+                tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=partial(_exported, note))
+            tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
 
 
-def _checked(store: SqlStore, run_id: str) -> RunFolder:
+def _exported(note: Callable[[str], None], info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Let the files of a run into an export; notes what is none of k8sbench's."""
+    name = info.name.split("/", 2)[-1]
+    if name.startswith(".") or name in _LEFT_HERE:
+        return None
+    is_plain = info.isdir() or info.isreg()
+    if not (is_plain and (_FOLDER if info.isdir() else _MEMBER).fullmatch(info.name)):
+        note(f"warning: {info.name} is left out: it is not a file of k8sbench.")
+        return None
+    info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
+    info.mode &= 0o700
+    return info
+
+
+def _checked(store: SqlStore, run_id: str) -> Path:
     """Return the folder of a run if it holds all that is known of the run."""
     run, folder = store.run(run_id), RunFolder(store.folder(run_id))
     kept, problems = folder.run()
@@ -85,23 +96,7 @@ def _checked(store: SqlStore, run_id: str) -> RunFolder:
             f"The folder {folder.path} does not hold all that is known of run {run_id}.",
             "Export it where it was followed to its end, or see: k8sbench store reindex",
         )
-    return folder
-
-
-def _files(folder: Path, note: Callable[[str], None]) -> list[Path]:
-    """List the files of a run; notes what is none of k8sbench's."""
-    files = []
-    with disk.translated(f"read {folder}"):
-        for path in sorted([*folder.iterdir(), *folder.glob("logs/*"), *folder.glob("gpu/*")]):
-            name = path.relative_to(folder).as_posix()
-            if name in {run_logs.LOGS, "gpu"} or name.startswith(".") or name in _LEFT_HERE:
-                continue
-            is_plain = path.is_file() and not path.is_symlink()
-            if is_plain and _MEMBER.fullmatch(f"runs/x/{name}"):
-                files.append(path)
-            else:
-                note(f"warning: {path} is left out: it is not a file of k8sbench.")
-    return files
+    return folder.path
 
 
 class _PlainInfo(tarfile.TarInfo):

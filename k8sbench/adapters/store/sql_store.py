@@ -33,7 +33,7 @@ def open_store(
     """
     root = _place(where)
     if isinstance(root, str):
-        folder = folder or _default_folder()
+        folder = folder or _folder()
         _keep_private(folder)
         return reindexing.opened(database.open_postgres(root), folder)
     with disk.translated(f"open the store {root}"):
@@ -57,23 +57,25 @@ def _place(where: str | None) -> Path | str:
     where = os.environ.get(STORE_VARIABLE, "").strip() or None if where is None else where
     if where is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
         return where
-    if where is not None and (not where.strip() or "\0" in where):
-        raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
+    return _folder(where)
+
+
+def _folder(named: str | None = None) -> Path:
+    """Return a folder by its name, or where a user's data lies by default."""
+    data = os.environ.get("XDG_DATA_HOME", "")
     try:
-        return _default_folder() if where is None else Path(where).expanduser().absolute()
-    except RuntimeError as error:
+        if named is not None:
+            if not named.strip() or "\0" in named:
+                raise RuntimeError("It is empty, or holds a NUL.")
+            return Path(named).expanduser().absolute()
+        # A relative one is to be ignored, says the XDG specification.
+        base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    except RuntimeError as error:  # no home
         raise UsageError(
-            f"There is no home folder: {error}",
-            f"Name the store's folder with --store or {STORE_VARIABLE}.",
+            f"{named or 'The home folder'!r} cannot name a store: {error}",
+            f"Name a folder, or a postgresql:// URL, with --store or {STORE_VARIABLE}.",
         ) from error
-
-
-def _default_folder() -> Path:
-    """Return where a user's data lies by default."""
-    named = os.environ.get("XDG_DATA_HOME", "")
-    # A relative one is to be ignored, says the XDG specification.
-    data = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
-    return data / "k8sbench"
+    return base / "k8sbench"
 
 
 def empty_store(shown: str, root: Path) -> SqlStore:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine, RunFilter, Store
 from tests.unit.store.conftest import OpenStore
@@ -24,17 +19,10 @@ from tests.unit.store.examples import (
     OWNER,
     REJECTION,
     measurement,
-    measurements,
     plan,
-    plans,
     step,
 )
 from tests.unit.store.index_checks import damage, differences
-
-SHARED = settings(
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def test_it_is_a_store(store: SqlStore) -> None:
@@ -272,24 +260,20 @@ def test_a_hundred_threads_share_one_store(store: SqlStore) -> None:
     assert len(store.run("seg-1").history) == 101
 
 
-@SHARED
-@given(kept=plans())
-def test_any_plan_comes_back_as_it_went(store: SqlStore, kept: RunPlan) -> None:
-    run_id = f"seg-{len(store.ids()) + 1}"
-    kept = msgspec.structs.replace(kept, run_id=run_id, set_name=f"s{run_id}")
-    run = store.record(kept, at=NOW, owner=None)
-    assert store.run(run_id) == run
-    assert store.run(run_id).plan == kept
+ODD = "\0 \x1b[31m '\" \\ ß 深度学习 \N{PILE OF POO}\u2028"
 
 
-@SHARED
-@given(kept=measurements())
-def test_any_measurement_comes_back_as_it_went(store: SqlStore, kept: Measurement) -> None:
-    if not store.ids():
-        store.record(plan(), at=NOW, owner=None)
-    store.measured("seg-1", kept)
-    assert store.run("seg-1").measurement == kept
-    assert pathlib.Path(store.folder("seg-1") / "measurement.json").stat().st_size > 0
+def test_any_plan_and_measurement_come_back_as_they_went(
+    store: SqlStore, open_again: OpenStore
+) -> None:
+    options = {"text": ODD, "most": 2**64 - 1, "least": -(2**63), "float": 5e-324, "no": False}
+    odd = plan(command=(ODD, ""), env={ODD: ODD}, options=options, notes=(ODD,), timeout_s=1e300)
+    assert store.record(odd, at=NOW, owner=None).plan == odd
+    measured = measurement(files=(ODD,), final_loss=-0.1, environment={ODD: None, "x": ODD})
+    store.measured("seg-1", measured)
+    run = open_again().run("seg-1")
+    assert (run.plan, run.measurement) == (odd, measured)
+    assert RunFolder(store.folder("seg-1")).run() == (run, [])
 
 
 def test_a_run_that_had_no_job_is_reopened_with_another_plan(

@@ -177,7 +177,8 @@ def member(name: str, data: bytes = b"x", **fields: object) -> tuple[tarfile.Tar
 
 def members(data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        return [(info, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
+        files = [info for info in tar if info.isreg()]
+        return [(info, tar.extractfile(info).read()) for info in files]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
