@@ -14,7 +14,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import RunFilter
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.examples import NOW, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
 CANCEL = Wish(kind="cancel", at=NOW, cause="By hand.", cause_id="cancelled")
@@ -55,7 +55,11 @@ def test_a_run_that_is_final_is_not_to_be_cancelled_any_more(store: SqlStore) ->
     assert store.move("seg-1", step(Phase.SUCCEEDED)).wishes == (DELETE,)
     assert store.run("seg-1").wishes == (DELETE,)
     assert store.wish("seg-1", CANCEL).wishes == (DELETE,)
-    assert [run.run_id for run in store.runs(RunFilter(unfinished=True))] == ["seg-1"]
+    store.measured("seg-1", measurement())
+    for wanted in (RunFilter(unfinished=True), RunFilter(wished=True)):
+        assert [run.run_id for run in store.runs(wanted)] == ["seg-1"]
+    store.fulfilled("seg-1", "delete")
+    assert store.runs(RunFilter(unfinished=True)) == []
 
 
 def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
