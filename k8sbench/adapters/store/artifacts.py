@@ -156,8 +156,9 @@ class RunFolder:
 
     def read(self, name: str, kind: type[_T]) -> _T | None:
         """Read a file of JSON; None if it is not there."""
-        data = disk.read(self.path / name)
-        return None if data is None else decoded(data, kind, str(self.path / name))
+        path = self.path / name
+        data = disk.read(path)
+        return None if data is None else decoded(data, kind, path)
 
     def append(self, transition: Transition) -> None:
         """Append a line to ``events.jsonl`` and flush it to the disk."""
@@ -287,7 +288,7 @@ def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
     return tuple(sorted(left, key=lambda wish: wish.kind))
 
 
-def decoded(data: bytes | str, kind: type[_T], where: str) -> _T:
+def decoded(data: bytes | str, kind: type[_T], where: object) -> _T:
     """Decode JSON that k8sbench wrote once; :class:`StoreError` says where it is not that."""
     try:
         return msgspec.json.decode(data, type=kind)

@@ -292,16 +292,6 @@ def test_killed_while_the_index_is_made_anew_the_next_command_makes_it(
     assert not list(root.glob("*.new*"))
 
 
-def test_the_info_counts_what_is_there(store: SqlStore) -> None:
-    fill(store)
-    said = reindexing.info(store)
-    assert said.exists
-    assert said.writable
-    assert (said.runs, said.sets) == (6, 2)
-    assert said.phases == {"Created": 3, "Failed": 1, "Running": 1, "Succeeded": 1}
-    assert said.kind == store.database.kind
-
-
 def test_the_page_explains_every_finding() -> None:
     code = (ROOT / "k8sbench" / "adapters" / "store" / "reindexing.py").read_text()
     names = {*re.findall(r'id="([a-z-]+)"', code), *reindexing.FAILURES}
