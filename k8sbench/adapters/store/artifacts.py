@@ -123,6 +123,8 @@ class RunFolder:
             self._keep_record(new)
         for transition in new.history[len(run.history) :]:
             self.append(transition)
+        if (left := pertinent(new.wishes, new.phase)) != new.wishes:
+            self.keep_wishes(left)
         if new.measurement is not None and new.measurement is not run.measurement:
             self.keep_measurement(new.measurement)
 

@@ -10,6 +10,8 @@ import pytest
 from k8sbench.adapters.store import index, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.model import creation
+from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import RunFilter
@@ -73,6 +75,17 @@ def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
     by_name = msgspec.structs.replace(DELETE, cause="By name.")
     store.wish("seg-2", by_name)
     assert store.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
+
+
+def test_a_run_that_is_submitted_again_is_not_cancelled_by_a_wish_of_before(
+    store: SqlStore,
+) -> None:
+    recorded(store)
+    store.wish("seg-1", CANCEL)
+    store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
+    store.reopen(plan(), at=NOW + 2, location=None)
+    assert store.run("seg-1").wishes == ()
+    assert not (store.folder("seg-1") / "wishes.json").exists()
 
 
 def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
