@@ -12,6 +12,7 @@ from k8sbench.adapters.store import (
     claims,
     database,
     disk,
+    index,
     reindexing,
 )
 from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
@@ -80,7 +81,10 @@ def _folder(named: str | None = None) -> Path:
 
 def empty_store(shown: str, root: Path) -> SqlStore:
     """What a store that was never made reads like."""
-    store = reindexing.opened(database.open_memory(shown), root)
+    base = database.open_memory(shown)
+    with base.writing() as db:
+        index.migrate(db)
+    store = SqlStore(base, root)
     store.absent = True
     return store
 
