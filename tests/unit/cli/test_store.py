@@ -34,13 +34,6 @@ def test_info_says_where_and_how_much(root: pathlib.Path, cli: Cli) -> None:
     assert "Runs:       2 runs in 1 set: 1 Created, 1 Failed" in out
 
 
-def test_info_as_json(root: pathlib.Path, cli: Cli) -> None:
-    said = cli.json("store", "info", "-o", "json")
-    assert said["schema"] == 2
-    assert said["runs"] == 2
-    assert said["exists"] is True
-
-
 def test_info_of_no_store(tmp_path: pathlib.Path, cli: Cli) -> None:
     assert "(not made yet)" in cli("store", "info", "--store", str(tmp_path / "none")).out
 

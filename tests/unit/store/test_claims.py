@@ -150,8 +150,8 @@ def change(store: SqlStore, sql: str) -> None:
 
 
 def test_one_process_at_a_time_has_a_claim(where: str, open_here: Opens, other: Starts) -> None:
-    claims: Claims = open_here(where).claims
-    there = other(where)
+    store, there = open_here(where), other(where)
+    claims: Claims = store.claims
     assert claims.claim("seg-1")
     assert claims.claim("seg-1"), "again is the same claim"
     assert there.ask("claim") is False
@@ -161,16 +161,10 @@ def test_one_process_at_a_time_has_a_claim(where: str, open_here: Opens, other: 
     claims.release("seg-1")
     assert there.ask("claim") is True
     assert not claims.claim("seg-1")
-
-
-def test_closing_gives_all_claims_back(where: str, open_here: Opens, other: Starts) -> None:
-    store, there = open_here(where), other(where)
-    assert store.claims.claim("seg-1")
-    assert store.claims.claim("seg-2")
+    assert claims.claim("seg-3")
     store.close()
-    store.claims.close()
-    assert there.ask("claim") is True
-    assert there.ask("claim", "seg-2") is True
+    claims.close()
+    assert there.ask("claim", "seg-3") is True
 
 
 def test_the_claim_of_a_process_that_was_killed_is_free(
