@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import context, lookup, stores
+from k8sbench.app import lookup, stores
 from k8sbench.model.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.exchange import Imported
     from k8sbench.app.stores import Note
-
-__all__ = ["Imported", "export", "import_runs"]
 
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:
@@ -38,11 +36,9 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
                 note(f"{run_id} is left out: {run.artifacts_missing or f'it is {run.phase}.'}")
         if not run_ids:
             raise UsageError(f"There is nothing to export in the store {store.where}.")
-        if not isinstance(target, Path):
-            exchange.export(store, run_ids, target, at=context.now(), note=note)
-            return len(run_ids)
-        with disk.whole_file(target) as file:
-            exchange.export(store, run_ids, file, at=context.now(), note=note)
+        whole = disk.whole_file(target) if isinstance(target, Path) else nullcontext(target)
+        with whole as file:
+            exchange.export(store, run_ids, file, note=note)
     return len(run_ids)
 
 
@@ -50,7 +46,7 @@ def import_runs(source: Path | BinaryIO, where: str | None, note: Note) -> Impor
     """Add the runs of an export to a store: all of them, or none."""
     from k8sbench.adapters.store import exchange
 
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         shown = str(source) if isinstance(source, Path) else "stdin"
         try:
             file = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source

@@ -19,23 +19,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Store
 
-__all__ = [
-    "CLUSTER",
-    "Note",
-    "StoreReport",
-    "check_exists",
-    "damaged",
-    "info",
-    "is_alone",
-    "is_unclaimed",
-    "load",
-    "note_no_match",
-    "reindex",
-    "to_read",
-    "to_write",
-    "without_any",
-]
-
 CLUSTER = "cluster"
 """The value of ``--store`` that is the collector's store."""
 Note = Callable[[str], None]

@@ -26,7 +26,7 @@ BEGIN = """
 import itertools, os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import artifacts, disk, index
+from k8sbench.adapters.store import disk, index
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import RepeatTaken
@@ -110,17 +110,11 @@ def killed(code: str, root: pathlib.Path) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_killed_before_anything_is_recorded(root: pathlib.Path) -> None:
-    killed("die()", root)
-    with open_store(str(root)) as store:
-        assert store.runs(RunFilter()) == []
-
-
 @pytest.mark.parametrize("point", ["mkdir", "events.jsonl", "run.json"])
 def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
     patch = {
         "mkdir": "disk.sync_folder = die",
-        "events.jsonl": "artifacts._pretty = die",
+        "events.jsonl": "RunFolder._keep_record = die",
         "run.json": "RunFolder.adopt = lambda *a, real=RunFolder.adopt: (real(*a), die())",
     }[point]
     killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
@@ -132,56 +126,29 @@ def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, 
         assert differences(store) == []
 
 
-def test_a_submit_that_was_killed_as_it_was_recorded_is_done_again_under_its_id(
-    root: pathlib.Path,
+SUCCEEDS = "store.move('seg-1', step(Phase.SUCCEEDED, NOW + 2))"
+MEASURES = "store.measured('seg-1', measurement())"
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_measured"),
+    [
+        (["index.update = die", SUCCEEDS], False),
+        ([SUCCEEDS, "index.update = die", MEASURES], True),
+        ([SUCCEEDS, "os.fsync = die", MEASURES], False),
+    ],
+    ids=["after the event", "after the measurement", "in the measurement"],
+)
+def test_killed_between_a_file_and_its_row(
+    root: pathlib.Path, steps: list[str], is_measured: bool
 ) -> None:
-    from tests.unit.store.examples import NOW, plan
-
-    killed("artifacts._pretty = die\nstore.record(plan(), at=NOW, owner=me)", root)
-    with open_store(str(root)) as store:
-        store.record(plan(), at=NOW + 50, owner=None)
-        assert store.run("seg-1").created_at == NOW + 50
-        assert differences(store) == []
-
-
-def test_killed_between_the_event_and_the_row(root: pathlib.Path) -> None:
-    killed(
-        "store.record(plan(), at=NOW, owner=me)\n"
-        "store.move('seg-1', step(Phase.RUNNING))\n"
-        "index.update = die\n"
-        "store.move('seg-1', step(Phase.SUCCEEDED, NOW + 2))",
-        root,
-    )
-    with open_store(str(root)) as store:
-        assert store.run("seg-1").phase is Phase.SUCCEEDED
-        assert differences(store) == []
-
-
-def test_killed_between_the_measurement_and_the_row(root: pathlib.Path) -> None:
-    killed(
-        "store.record(plan(), at=NOW, owner=me)\n"
-        "store.move('seg-1', step(Phase.SUCCEEDED))\n"
-        "index.update = die\n"
-        "store.measured('seg-1', measurement())",
-        root,
-    )
-    with open_store(str(root)) as store:
-        assert store.run("seg-1").measurement is not None
-
-
-def test_killed_in_the_middle_of_a_measurement(root: pathlib.Path) -> None:
-    killed(
-        "store.record(plan(), at=NOW, owner=me)\n"
-        "store.move('seg-1', step(Phase.SUCCEEDED))\n"
-        "os.fsync = die\n"
-        "store.measured('seg-1', measurement())",
-        root,
-    )
+    begin = ["store.record(plan(), at=NOW, owner=me)", "store.move('seg-1', step(Phase.RUNNING))"]
+    killed("\n".join(begin + steps), root)
     with open_store(str(root)) as store:
         look(store)
         run = store.run("seg-1")
-        assert run.phase is Phase.SUCCEEDED
-        assert run.measurement is None
+        assert (run.phase, len(run.history)) == (Phase.SUCCEEDED, 3)
+        assert (run.measurement is not None) == is_measured
         assert differences(store) == []
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -87,15 +87,10 @@ class RunFolder:
     def create(self, run: Run) -> None:
         """Make the folder of a new run and write its first files.
 
-        A folder of that name whose run ever started belongs to another run and is an error. One
-        that holds only the first files was left by a process that was killed before its run was
-        recorded, and is used again.
+        The folder of another run is an error. One without a run was left by a process that was
+        killed before its run was recorded, and is used again.
         """
-        with disk.translated(f"read {self.path}"):
-            names = {
-                path.name for path in self.path.glob("*") if not disk.UNFINISHED.match(path.name)
-            }
-        if not names <= {RUN_FILE, EVENTS} or len(self.events()[0]) > 1:
+        if self.holds_a_run:
             raise StoreError(
                 f"There is a run in {self.path} that the database does not know.",
                 "Add it to the database with: k8sbench store reindex",
@@ -110,24 +105,32 @@ class RunFolder:
         with disk.translated(f"make the run's folder {self.path}"):
             disk.make_folder(self.path)
             disk.sync_folder(self.path.parent)
-        self.write(EVENTS, b"".join(encoded(one) + b"\n" for one in run.history))
-        if run.measurement is not None:
-            self.keep_measurement(run.measurement)
-        if run.image_digest is not None:
-            self.keep_image(run.image_digest)
-        if run.wishes:
-            self.keep_wishes(run.wishes)
+        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in run.history))
+        bare = msgspec.structs.replace(run, measurement=None, image_digest=None, wishes=())
+        self.keep_changes(bare, run)
         self._keep_record(run)
 
+    def keep_changes(self, run: Run, new: Run) -> None:
+        """Write what has changed of a run.
+
+        Its wishes stand before the event: a run that has ended never lacks what it owes.
+        """
+        if new.image_digest is not None and new.image_digest != run.image_digest:
+            self.write(IMAGE, f"{new.image_digest}\n".encode())
+        if new.wishes != run.wishes:
+            self.keep_wishes(new.wishes)
+        if (new.plan, new.location) != (run.plan, run.location):
+            self._keep_record(new)
+        for transition in new.history[len(run.history) :]:
+            self.append(transition)
+        if (left := pertinent(new.wishes, new.phase)) != new.wishes:
+            self.keep_wishes(left)
+        if new.measurement is not None and new.measurement is not run.measurement:
+            self.keep_measurement(new.measurement)
+
     def _keep_record(self, run: Run) -> None:
-        record = RunRecord(
-            plan=run.plan,
-            case_key=run.case_key,
-            created_at=run.created_at,
-            owner=run.owner,
-            location=run.location,
-        )
-        self.write(RUN_FILE, _pretty(record))
+        names = RunRecord.__struct_fields__[1:]
+        self.keep(RUN_FILE, RunRecord(**{name: getattr(run, name) for name in names}))
 
     def keep_repeat(self, run: Run) -> None:
         """Write the repeat number of a run where it was given another one."""
@@ -147,11 +150,17 @@ class RunFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write one file whole, or not at all; makes the folder that it names."""
+        disk.write_whole(self.path / name, data)
+
+    def keep(self, name: str, value: msgspec.Struct) -> None:
+        """Write a file of JSON, replacing an earlier one."""
+        self.write(name, msgspec.json.format(encoded(value), indent=2) + b"\n")
+
+    def read(self, name: str, kind: type[_T]) -> _T | None:
+        """Read a file of JSON; None if it is not there."""
         path = self.path / name
-        if path.parent != self.path:
-            with disk.translated(f"make {path.parent}"):
-                disk.make_folder(path.parent)
-        disk.write_whole(path, data)
+        data = disk.read(path)
+        return None if data is None else decoded(data, kind, path)
 
     def append(self, transition: Transition) -> None:
         """Append a line to ``events.jsonl`` and flush it to the disk."""
@@ -162,35 +171,21 @@ class RunFolder:
 
     def keep_measurement(self, measurement: Measurement) -> None:
         """Write ``measurement.json``, replacing an earlier one."""
-        self.write(MEASUREMENT, _pretty(measurement))
-
-    def keep_image(self, digest: str) -> None:
-        """Write which image the replicas really ran."""
-        self.write(IMAGE, f"{digest}\n".encode())
+        self.keep(MEASUREMENT, measurement)
 
     def keep_wishes(self, wishes: tuple[Wish, ...]) -> None:
         """Write what the run's cluster is still to be asked for; without any there is no file."""
         if wishes:
-            self.write(WISHES, _pretty(Wishes(wishes=wishes)))
+            self.keep(WISHES, Wishes(wishes=wishes))
             return
         with disk.translated(f"remove {self.path / WISHES}"):
             (self.path / WISHES).unlink(missing_ok=True)
 
-    def wishes(self) -> tuple[Wish, ...]:
-        """Read what the run's cluster is still to be asked for."""
-        data = disk.read(self.path / WISHES)
-        return () if data is None else decoded(data, Wishes, str(self.path / WISHES)).wishes
-
-    def image(self) -> str | None:
-        """Read the digest of the image that the replicas ran; None if that is not known."""
-        return (disk.read(self.path / IMAGE) or b"").decode(errors="replace").strip() or None
-
     def record(self) -> RunRecord:
         """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
-        data = disk.read(self.path / RUN_FILE)
-        if data is None:
+        record = self.read(RUN_FILE, RunRecord)
+        if record is None:
             raise StoreError(f"{self.path} holds no {RUN_FILE}.", "It is not the folder of a run.")
-        record = decoded(data, RunRecord, str(self.path / RUN_FILE))
         if record.plan.run_id != self.path.name:
             raise StoreError(
                 f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.",
@@ -220,37 +215,30 @@ class RunFolder:
             history.append(transition)
         return tuple(history), problems
 
-    def measurement(self) -> Measurement | None:
-        """Read ``measurement.json``; None if the run has none."""
-        path = self.path / MEASUREMENT
-        data = disk.read(path)
-        return None if data is None else decoded(data, Measurement, str(path))
-
     def run(self) -> tuple[Run, list[str]]:
         """Read the whole run, and what could not be read of it."""
         record = self.record()
         history, problems = self.events()
         if not history or history[0].phase is not Phase.CREATED:
             history = (created(record.created_at), *history)
-        measurement, wishes = None, tuple[Wish, ...]()
-        try:
-            measurement = self.measurement()
-        except StoreError as wrong:
-            problems.append(str(wrong))
-        try:
-            wishes = self.wishes()
-        except StoreError as wrong:
-            problems.append(str(wrong))
+        others = dict[str, Any]()
+        for name, kind in ((MEASUREMENT, Measurement), (WISHES, Wishes)):
+            try:
+                others[name] = self.read(name, kind)
+            except StoreError as damage:
+                problems.append(str(damage))
+        asked = others.get(WISHES)
+        image = disk.read(self.path / IMAGE) or b""
         run = Run(
             plan=record.plan,
             created_at=record.created_at,
             owner=record.owner,
             history=history,
             artifacts=str(self.path),
-            measurement=measurement,
+            measurement=others.get(MEASUREMENT),
             location=record.location,
-            image_digest=self.image(),
-            wishes=pertinent(wishes, history[-1].phase),
+            image_digest=image.decode(errors="replace").strip() or None,
+            wishes=pertinent(asked.wishes if asked else (), history[-1].phase),
         )
         return run, problems
 
@@ -283,8 +271,7 @@ class RunFolder:
 
     def log_begins(self) -> dict[str, int]:
         """Read where the logs of the present attempt begin, by replica, in bytes."""
-        data = disk.read(self.path / LOG_BEGINS)
-        return {} if data is None else decoded(data, dict[str, int], str(self.path / LOG_BEGINS))
+        return self.read(LOG_BEGINS, dict[str, int]) or {}
 
 
 def _renamed(event: bytes) -> bytes:
@@ -303,7 +290,7 @@ def pertinent(wishes: tuple[Wish, ...], phase: Phase) -> tuple[Wish, ...]:
     return tuple(sorted(left, key=lambda wish: wish.kind))
 
 
-def decoded(data: bytes | str, kind: type[_T], where: str) -> _T:
+def decoded(data: bytes | str, kind: type[_T], where: object) -> _T:
     """Decode JSON that k8sbench wrote once; :class:`StoreError` says where it is not that."""
     try:
         return msgspec.json.decode(data, type=kind)
@@ -325,7 +312,3 @@ def encoded(value: msgspec.Struct) -> bytes:
             "This is a fault of k8sbench, or of a name that is no valid text.",
         ) from wrong
     return text
-
-
-def _pretty(value: msgspec.Struct) -> bytes:
-    return msgspec.json.format(encoded(value), indent=2) + b"\n"

@@ -31,10 +31,7 @@ def save(root: Path, db: sa.Connection, new: Baseline, *, replace: bool) -> None
         db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
         db.execute(sa.insert(BASELINES).values(row))
         return
-    path = _path(root, name)
-    with disk.translated(f"write {path}"):
-        disk.make_folder(path.parent)
-        disk.write_whole(path, msgspec.json.format(content, indent=2) + b"\n")
+    disk.write_whole(_path(root, name), msgspec.json.format(content, indent=2) + b"\n")
 
 
 def load(root: Path, db: sa.Connection) -> list[Baseline]:

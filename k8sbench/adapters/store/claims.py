@@ -163,19 +163,13 @@ class PostgresClaims:
             "limit": self._limit,
         }
         with self._base.translated(), self._engine.connect() as db:
-            if db.scalar(sa.text(_CLAIM), values | {"dead": ""}) is not None:
-                return True
-            row = db.execute(
-                sa.text("SELECT owner, process FROM claims WHERE run_id = :run_id"), values
-            ).one_or_none()
-            if row is not None and not self._is_dead(row.process):
-                return False
-            dead = "" if row is None else row.owner
+            asked = sa.text("SELECT owner, process FROM claims WHERE run_id = :run_id")
+            dead = ""
+            for row in db.execute(asked, values):
+                # What has ended on this machine for certain need not grow old.
+                process = artifacts.decoded(row.process, Owner, "The claim's row")
+                dead = row.owner if processes.alive(process) is False else ""
             return db.scalar(sa.text(_CLAIM), values | {"dead": dead}) is not None
-
-    def _is_dead(self, process: str) -> bool:
-        """Whether a process has ended for certain."""
-        return processes.alive(artifacts.decoded(process, Owner, "The claim's row")) is False
 
     def _renew(self) -> None:
         if self._held:

@@ -109,18 +109,30 @@ class Database:
         self.engine.dispose()
 
 
-def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
+def open_sqlite(folder: Path) -> Database:
     """Open a folder's database, making the file if need be.
 
-    Raises :class:`NotWritable` for one that cannot be written: the folder's rights, a full disk.
+    Raises :class:`NotWritable` for one that cannot be written; a damaged one is an error when it is
+    read first.
     """
-    path = folder / name
+    path = folder / DATABASE
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise NotWritable(
             f"The store {folder} can only be read.",
             "Name another place with --store or K8SBENCH_STORE.",
         )
+    # SQLite makes it for all to read, and the files beside it with its own mode.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    return _sqlite(path, str(folder), poolclass=pool.QueuePool, pool_timeout=BUSY_SECONDS)
 
+
+def open_memory(shown: str) -> Database:
+    """Open an empty database in memory, for a store that is not there or can only be read."""
+    return _sqlite(":memory:", shown, poolclass=pool.StaticPool)
+
+
+def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
     def connect() -> sqlite3.Connection:
         raw = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -129,35 +141,19 @@ def open_sqlite(folder: Path, name: str = DATABASE) -> Database:
         # After a power failure the last commits may be missing, never torn. The runs' folders have
         # them: those are flushed to the disk at each change.
         raw.execute("PRAGMA synchronous=NORMAL")
+        use_wal(raw)
         return raw
 
-    # SQLite makes it for all to read, and the files beside it with its own mode.
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    try:
-        with contextlib.closing(connect()) as raw:
-            use_wal(raw)
-    except sqlite3.Error as wrong:
-        raise sqlite_error(wrong, str(folder)) from wrong
-    engine = sa.create_engine(
-        "sqlite+pysqlite://",
-        creator=connect,
-        poolclass=pool.QueuePool,
-        pool_timeout=BUSY_SECONDS,
-    )
-    return Database(_with_begin(engine), shown=str(folder))
+    engine = sa.create_engine("sqlite+pysqlite://", creator=connect, **options)
 
+    @sa.event.listens_for(engine, "begin")
+    def begin(db: sa.Connection) -> None:
+        # A transaction that will write takes the lock at once: one that read first and then
+        # wants to write could only fail when another has written in between.
+        writes = db.get_execution_options().get(_WRITES)
+        db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-def open_memory(shown: str) -> Database:
-    """An empty database of no place: for a store that is not there, or can only be read."""
-
-    def connect() -> sqlite3.Connection:
-        raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        raw.execute("PRAGMA foreign_keys=ON")
-        return raw
-
-    engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=pool.StaticPool)
-    return Database(_with_begin(engine), shown=shown)
+    return Database(engine, shown=shown)
 
 
 def open_postgres(url: str) -> Database:
@@ -233,11 +229,8 @@ def use_wal(raw: sqlite3.Connection) -> None:
 
     Needs shared memory, which some network file systems lack: those keep the rollback journal.
     """
-    try:
+    with contextlib.suppress(sqlite3.OperationalError):  # or another process is just asking
         raw.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.OperationalError as wrong:
-        if not _is(wrong, "SQLITE_BUSY"):  # another process that opens it asks for the same
-            raw.execute("PRAGMA journal_mode=DELETE")
 
 
 def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
@@ -266,19 +259,6 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
         "Check the rights to the files and that the disk is not full, or name another place with"
         " --store.",
     )
-
-
-def _with_begin(engine: sa.Engine) -> sa.Engine:
-    """Let transactions begin as we say, not as the driver guesses."""
-
-    @sa.event.listens_for(engine, "begin")
-    def begin(db: sa.Connection) -> None:
-        # A transaction that will write takes the lock at once: one that read first and then
-        # wants to write could only fail when another has written in between.
-        writes = db.get_execution_options().get(_WRITES)
-        db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
 
 
 def _is(wrong: sqlite3.Error, *names: str) -> bool:

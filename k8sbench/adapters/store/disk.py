@@ -55,7 +55,12 @@ def restrict(*paths: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, and a kill at any moment, finds the old or the new one."""
+    """Write a file so that a reader, and a kill at any moment, finds the old or the new one.
+
+    Makes its folder where that is missing.
+    """
+    with translated(f"make {path.parent}"):
+        make_folder(path.parent)
     with whole_file(path) as file:
         file.write(data)
 
@@ -93,9 +98,13 @@ def write_all(file: BinaryIO, data: bytes) -> None:
 
 def read(path: Path) -> bytes | None:
     """Read a file; None if it is not there."""
-    with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()
-    return None
+    try:
+        with path.open("rb", buffering=0) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise store_error(error, f"read {path}") from error
 
 
 def whole_size(path: Path) -> int:

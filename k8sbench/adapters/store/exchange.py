@@ -2,7 +2,6 @@
 
 ::
 
-    k8sbench-export.json     whose runs they are
     runs/<run id>/…          the files of one run after the other
 
 An import unpacks beside ``runs/`` and puts everything in its place in the end. What it reads may
@@ -14,34 +13,31 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
-import io
 import os
 import re
 import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, BinaryIO, Self
+from typing import BinaryIO, Self
 
 import msgspec
 
-from k8sbench.adapters.store import artifacts, disk, reindexing, run_logs
+from k8sbench.adapters.store import artifacts, disk, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
-from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
-HEADER = "k8sbench-export.json"
-FORMAT = 2
-"""Of exports."""
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
 _MEMBER = re.compile(
     r"runs/(?P<run_id>[a-z0-9-]+)/(?P<name>((logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*)"
 )
+_FOLDER = re.compile(r"runs/[a-z0-9-]+(/logs|/gpu)?")
 _LEFT_HERE = {artifacts.WISHES}
 """What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
@@ -52,26 +48,9 @@ LEVEL = 6
 """Of the compression: 9 takes twice the time of 6 and saves 1 % of a log."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """``k8sbench-export.json``: what an export holds."""
-
-    schema: int = SCHEMA
-    """Version of the document."""
-    format: int = FORMAT
-    """Of the export: a reader refuses one that it does not know."""
-    store: str
-    """Identity of the store that was exported from."""
-    exported_at: float
-    """Unix seconds."""
-    runs: tuple[str, ...]
-    """Ids of the runs."""
-
-
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """What an import did."""
 
-    store: str
-    """Identity of the store that was exported from."""
     added: tuple[str, ...]
     there: tuple[str, ...]
     """Runs that were here already."""
@@ -80,38 +59,35 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export(
-    store: SqlStore,
-    run_ids: Sequence[str],
-    out: BinaryIO,
-    *,
-    at: float,
-    note: Callable[[str], None],
+    store: SqlStore, run_ids: Sequence[str], out: BinaryIO, *, note: Callable[[str], None]
 ) -> None:
     """Write runs that are over, with all their files, to a stream."""
-    header = Header(store=store.identity, exported_at=at, runs=tuple(run_ids))
     with (
         gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
     ):
-        data = artifacts.encoded(header) + b"\n"
-        _add(tar, HEADER, len(data), at, io.BytesIO(data))
         for run_id in run_ids:
-            folder = _checked(store, run_id).path
-            for path in _files(folder, note):
-                with disk.translated(f"read {path}"), path.open("rb") as file:
-                    status = os.fstat(file.fileno())
-                    name = f"{artifacts.RUNS}/{run_id}/{path.relative_to(folder).as_posix()}"
-                    _add(tar, name, status.st_size, status.st_mtime, file)
+            folder = _checked(store, run_id)
+            with disk.translated(f"read {folder}"):
+                tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=partial(_exported, note))
+            tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
 
 
-def _add(tar: tarfile.TarFile, name: str, size: int, at: float, content: BinaryIO) -> None:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, int(at), 0o600
-    tar.addfile(info, content)
-    tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
+def _exported(note: Callable[[str], None], info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Let the files of a run into an export; notes what is none of k8sbench's."""
+    name = info.name.split("/", 2)[-1]
+    if name.startswith(".") or name in _LEFT_HERE:
+        return None
+    is_plain = info.isdir() or info.isreg()
+    if not (is_plain and (_FOLDER if info.isdir() else _MEMBER).fullmatch(info.name)):
+        note(f"warning: {info.name} is left out: it is not a file of k8sbench.")
+        return None
+    info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
+    info.mode &= 0o700
+    return info
 
 
-def _checked(store: SqlStore, run_id: str) -> RunFolder:
+def _checked(store: SqlStore, run_id: str) -> Path:
     """Return the folder of a run if it holds all that is known of the run."""
     run, folder = store.run(run_id), RunFolder(store.folder(run_id))
     kept, problems = folder.run()
@@ -120,27 +96,7 @@ def _checked(store: SqlStore, run_id: str) -> RunFolder:
             f"The folder {folder.path} does not hold all that is known of run {run_id}.",
             "Export it where it was followed to its end, or see: k8sbench store reindex",
         )
-    return folder
-
-
-def _files(folder: Path, note: Callable[[str], None]) -> list[Path]:
-    """List the files of a run; notes what is none of k8sbench's."""
-    files = []
-    with disk.translated(f"read {folder}"):
-        for path in sorted([*folder.iterdir(), *folder.glob("logs/*"), *folder.glob("gpu/*")]):
-            name = path.relative_to(folder).as_posix()
-            if name in {run_logs.LOGS, "gpu"} or name.startswith(".") or name in _LEFT_HERE:
-                continue
-            is_plain = path.is_file() and not path.is_symlink()
-            if is_plain and _MEMBER.fullmatch(f"runs/x/{name}"):
-                files.append(path)
-            else:
-                note(f"warning: {path} is left out: it is not a file of k8sbench.")
-    return files
-
-
-class _NotPlainError(Exception):
-    """An archive holds what is no plain file or folder, under the name that is given."""
+    return folder.path
 
 
 class _PlainInfo(tarfile.TarInfo):
@@ -151,7 +107,7 @@ class _PlainInfo(tarfile.TarInfo):
         """Read a header."""
         info = super().frombuf(buf, encoding, errors)
         if not (info.isreg() or info.isdir()):
-            raise _NotPlainError(info.name)
+            raise _unexpected(info.name)
         return info
 
 
@@ -159,27 +115,23 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
     """Add the runs of an export: all of them, or none."""
     with unpacking(store.root) as incoming:
         try:
-            header = _unpack(incoming, file, shown)
+            run_ids = _unpack(incoming, file)
         except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
-            raise _damaged(shown) from error
-        except _NotPlainError as error:
-            raise _unexpected(str(error), shown) from error
-        store.index_orphans(header.runs)  # of an import that was killed
-        there = _there(store, incoming, header, shown)
-        added = [run_id for run_id in header.runs if run_id not in there]
+            raise InputError(
+                f"It is cut off or damaged, or was not written by k8sbench store export: {error}.",
+                "Nothing was imported. Export it again, or copy it again.",
+                file=shown,
+            ) from error
+        reindexing.index_orphans(store, run_ids)  # of an import that was killed
+        there = _there(store, incoming, run_ids, shown)
+        added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
         renumbered = put_in_place(store, incoming, added)
-    return Imported(
-        store=header.store,
-        added=tuple(added),
-        there=tuple(there),
-        renumbered=tuple(renumbered),
-    )
+    return Imported(added=tuple(added), there=tuple(there), renumbered=tuple(renumbered))
 
 
-def _unpack(incoming: Path, file: BinaryIO, shown: str) -> Header:
-    """Unpack all runs into ``incoming``."""
-    header: Header | None = None
+def _unpack(incoming: Path, file: BinaryIO) -> list[str]:
+    """Unpack all runs into ``incoming``; returns their ids."""
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
         tarfile.open(fileobj=packed, mode="r|", tarinfo=_PlainInfo) as tar,
@@ -187,42 +139,25 @@ def _unpack(incoming: Path, file: BinaryIO, shown: str) -> Header:
         # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         for info in tar:
-            if header is None:
-                is_header = info.name == HEADER and info.size <= MOST_BYTES
-                header = _header(tar.extractfile(info) if is_header else None, shown)
-            elif not info.isdir():
-                _extract(tar, info, header, incoming, shown)
+            if not info.isdir():
+                _extract(tar, info, incoming)
         # To the end, where the checksum is compared.
         while packed.read(1 << 20):
             pass
-    if header is None or {path.name for path in incoming.iterdir()} != set(header.runs):
-        raise _damaged(shown)
-    return header
+    run_ids = sorted(path.name for path in incoming.iterdir())
+    if not run_ids:
+        raise tarfile.TarError("it holds no run")
+    return run_ids
 
 
-def _header(content: IO[bytes] | None, shown: str) -> Header:
-    try:
-        header = msgspec.json.decode(content.read() if content else b"", type=Header)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(shown) from error
-    if header.format > FORMAT:
-        raise InputError("A newer k8sbench wrote it.", "Upgrade k8sbench.", file=shown)
-    if header.format < FORMAT:
-        action = "Export it again, with this k8sbench."
-        raise InputError("An earlier k8sbench wrote it.", action, file=shown)
-    return header
-
-
-def _extract(
-    tar: tarfile.TarFile, info: tarfile.TarInfo, header: Header, incoming: Path, shown: str
-) -> None:
+def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
     match = _MEMBER.fullmatch(info.name)
-    if match is None or match["run_id"] not in header.runs or match["name"] in _LEFT_HERE:
-        raise _unexpected(info.name, shown)
+    if match is None or match["name"] in _LEFT_HERE:
+        raise _unexpected(info.name)
     folder = incoming / match["run_id"]
     path = folder / match["name"]
     if path.exists() or (path.parent == folder and info.size > MOST_BYTES):
-        raise _unexpected(info.name, shown)
+        raise _unexpected(info.name)
     try:
         disk.make_folder(path.parent)
         free = shutil.disk_usage(folder).free
@@ -259,10 +194,10 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(path)
 
 
-def _there(store: SqlStore, incoming: Path, header: Header, shown: str) -> list[str]:
+def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) -> list[str]:
     """Return which runs are here, with their files; another run of such a name is an error."""
     there = []
-    for run_id in header.runs:
+    for run_id in run_ids:
         run = _checked_run(RunFolder(incoming / run_id), shown)
         try:
             here = store.run(run_id)
@@ -315,25 +250,13 @@ def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[
             for run_id in added:
                 (incoming / run_id).rename(runs / run_id)
                 moved.append(run_id)
-            folders = [store.run_folder(run_id) for run_id in added]
-            return store.index_folders(db, folders).renumbered
+            renumbered, _ = reindexing.index_folders(store, db, added)
+            return renumbered
     except BaseException:
         for run_id in moved:
             (runs / run_id).rename(incoming / run_id)
         raise
 
 
-def _damaged(shown: str) -> InputError:
-    return InputError(
-        "It is cut off or damaged, or was not written by k8sbench store export.",
-        "Nothing was imported. Export it again, or copy it again.",
-        file=shown,
-    )
-
-
-def _unexpected(name: str, shown: str) -> InputError:
-    return InputError(
-        f"It holds {name!r}, which does not belong there.",
-        "k8sbench store export writes none such; nothing was imported.",
-        file=shown,
-    )
+def _unexpected(name: str) -> tarfile.TarError:
+    return tarfile.TarError(f"{name!r} does not belong there")

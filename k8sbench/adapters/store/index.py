@@ -9,10 +9,9 @@ PostgreSQL is migrated here.
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -26,9 +25,9 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Owner, Run, Wish
 from k8sbench.ports import RunFilter
 
-Row = tuple[dict[str, Any], tuple[Wish, ...]]
-"""A row of the table ``runs``, and the requests of its run."""
-LAYOUT = 10
+Row = sa.RowMapping | dict[str, Any]
+"""A row of the table ``runs``, with the column ``wishes`` of its requests."""
+LAYOUT = 11
 """Version of the tables."""
 ADVISORY_LOCK = 0x6B38_7362
 """Of PostgreSQL: ``k8sb``; held by whoever migrates the tables."""
@@ -59,16 +58,16 @@ RUNS = sa.Table(
     sa.Column("record", sa.Text, nullable=False),
     sa.UniqueConstraint("set_name", "case_key", "repeat", name="runs_one_of_each_repeat"),
 )
-"""``closed``: final, and measured if it succeeded. ``files_at``: where its files were last written,
-a hint for people, which nothing depends on. ``record``: a :class:`~k8sbench.model.run.Run`."""
+"""``closed``: nothing more is to come of it, nor to be asked of its cluster. ``files_at``: where
+its files were last written, a hint for people, which nothing depends on. ``record``: a
+:class:`~k8sbench.model.run.Run`."""
 REQUESTS = sa.Table(
     "requests",
     _TABLES,
     sa.Column("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("kind", sa.Text, primary_key=True),
-    sa.Column("wish", sa.Text, nullable=False),
+    sa.Column("wishes", sa.Text, nullable=False),
 )
-"""What is still to be asked of a run's cluster: a :class:`~k8sbench.model.run.Wish` each."""
+"""What is still to be asked of a run's cluster: a list of :class:`~k8sbench.model.run.Wish`."""
 CLAIMS = sa.Table(
     "claims",
     _TABLES,
@@ -87,26 +86,14 @@ BASELINES = sa.Table(
 )
 
 # What each change of state sends is built once: that takes SQLAlchemy longer than SQLite.
-RUN = sa.select(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
-LOCKED_RUN = RUN.with_for_update()
-_REQUESTS_OF_RUN = sa.select(REQUESTS.c.wish).where(REQUESTS.c.run_id == sa.bindparam("id"))
-_SAME_CASE = (
-    RUNS.c.set_name == sa.bindparam("set_name"),
-    RUNS.c.case_key == sa.bindparam("case_key"),
+ROWS = sa.select(RUNS, REQUESTS.c.wishes).outerjoin(REQUESTS)
+RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
+LOCKED_RUN = RUN.with_for_update(of=RUNS)
+_TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
+    RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
-_REPEATS = sa.select(sa.func.count(), sa.func.max(RUNS.c.repeat)).where(*_SAME_CASE)
-_TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(*_SAME_CASE)
-_CHANGING = ("phase", "closed", "record")
-"""Columns that change while a run goes on."""
-_UPDATED = (
-    sa.update(RUNS)
-    .where(RUNS.c.run_id == sa.bindparam("id"))
-    .values({name: sa.bindparam(name) for name in _CHANGING})
-)
-
-
-class NewerLayout(StoreError):
-    """The database was written by a newer program: reading it could lose some."""
+_WITHOUT_REQUESTS = sa.delete(REQUESTS).where(REQUESTS.c.run_id == sa.bindparam("id"))
+_UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
 
 def layout(db: sa.Connection) -> int:
@@ -124,7 +111,7 @@ def layout(db: sa.Connection) -> int:
         return 0
     number = db.scalar(sa.select(sa.func.coalesce(sa.func.max(LAYOUTS.c.number), 0))) or 0
     if number > LAYOUT:
-        raise NewerLayout(
+        raise StoreError(
             f"The store was written by a newer k8sbench (schema {number}, this one knows"
             f" {LAYOUT}).",
             "Upgrade k8sbench, or name another store with --store or K8SBENCH_STORE.",
@@ -132,54 +119,48 @@ def layout(db: sa.Connection) -> int:
     return int(number)
 
 
-def create(db: sa.Connection) -> None:
-    """Create the tables that are not there."""
-    _TABLES.create_all(db)
-    row = {"number": LAYOUT, "name": "an index over folders", "applied_at": time.time()}
-    db.execute(sa.insert(LAYOUTS).values(row))
-
-
-def migrate(writing: sa.Engine) -> None:
-    """Bring a PostgreSQL database to the present layout; processes take turns."""
-    with writing.begin() as db:
+def migrate(db: sa.Connection) -> None:
+    """Bring a database to the present layout, also an empty one; processes take turns."""
+    is_shared = db.dialect.name == "postgresql"
+    if is_shared:
         for limit in ("statement_timeout", "lock_timeout"):
             db.execute(sa.text(f"SET LOCAL {limit} = '{UPGRADE_SECONDS}s'"))
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
-        before = layout(db)
-        if before == LAYOUT:
-            return
-        earlier = list(rows_of_any_layout(db)) if before else []
-        for table in ("transitions", "runs") if before else ():
-            db.execute(sa.text(f"DROP TABLE IF EXISTS {table}"))
-        create(db)
-        if db.scalar(sa.select(IDENTITY.c.id)) is None:
-            db.execute(sa.insert(IDENTITY).values(id=secrets.token_hex(8)))
-        restore(db, earlier)
+    before = layout(db)
+    if before == LAYOUT:
+        return
+    rows = earlier_rows(db) if before else []
+    for table in ("transitions", "requests", "runs"):
+        db.execute(sa.text(f"DROP TABLE IF EXISTS {table}"))
+    _TABLES.create_all(db)
+    row = {"number": LAYOUT, "name": "an index over folders", "applied_at": time.time()}
+    db.execute(sa.insert(LAYOUTS).values(row))
+    if is_shared and db.scalar(sa.select(IDENTITY.c.id)) is None:
+        db.execute(sa.insert(IDENTITY).values(id=secrets.token_hex(8)))
+    restore(db, rows)
 
 
-def rows_of_any_layout(db: sa.Connection) -> Iterator[Row]:
-    """Yield the rows of a database of this layout, or of that of 0.2.0, as this one has them.
+def earlier_rows(db: sa.Connection) -> list[dict[str, Any]]:
+    """Read the rows of a database of this layout, or of that of 0.2.0, as this one has them.
 
     What cannot be read of a row stays as text: its run is shown as damaged, and not lost.
     """
-    here = set(sa.inspect(db).get_table_names())
-    wishes = requests(db) if REQUESTS.name in here else {}
     steps: dict[str, list[dict[str, Any]]] = {}
-    if "transitions" in here:
+    if sa.inspect(db).has_table("transitions"):
         ordered = sa.text("SELECT * FROM transitions ORDER BY run_id, number")
         for step in db.execute(ordered).mappings():
             steps.setdefault(step["run_id"], []).append(dict(step))
-    for row in db.execute(sa.text("SELECT * FROM runs ORDER BY created_at, run_id")).mappings():
-        run_id, files_at = row["run_id"], row.get("files_at")
-        if "record" in row:
-            yield dict(row), wishes.get(run_id, ())
-            continue
-        try:
-            yield of_run(_of_earlier_layout(row, steps.get(run_id, ())), files_at), ()
-        except (StoreError, ValueError):
-            names = ("run_id", "set_name", "case_key", "repeat", "benchmark", "framework", "phase")
-            values = {name: row[name] for name in (*names, "created_at")}
-            yield values | {"closed": False, "files_at": files_at, "record": row["plan"]}, ()
+    rows = []
+    # Without ORDER BY: of a damaged database its index may be what cannot be read.
+    for row in db.execute(sa.text("SELECT * FROM runs")).mappings():
+        known = {column: row[column] for column in row if column in RUNS.c}
+        if "record" not in row:
+            known |= {"closed": False, "record": row["plan"]}
+            with contextlib.suppress(StoreError, ValueError):
+                run = _of_earlier_layout(row, steps.get(row["run_id"], ()))
+                known = of_run(run, row.get("files_at"))
+        rows.append(known)
+    return sorted(rows, key=lambda row: (row["created_at"], row["run_id"]))
 
 
 def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[dict[str, Any]]) -> Run:
@@ -202,24 +183,23 @@ def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[dict[str, Any]]) -> R
     )
 
 
-def restore(db: sa.Connection, rows: Iterable[Row]) -> None:
-    """Insert rows of :func:`rows_of_any_layout`.
+def restore(db: sa.Connection, rows: Iterable[dict[str, Any]]) -> None:
+    """Insert those of :func:`earlier_rows` that are not there.
 
     Runs that were two cases may now be repeats of one: the younger gets the next free number.
     """
-    later = []
-    for row, wishes in rows:
-        if is_taken(db, row["set_name"], row["case_key"], row["repeat"]):
-            later.append((row, wishes))
-        else:
-            _insert(db, row, wishes)
-    for row, wishes in later:
-        row["repeat"] = free_repeat(db, row["set_name"], row["case_key"])
-        with contextlib.suppress(ValueError, LookupError, TypeError):
-            record = json.loads(row["record"])
-            record["plan"]["repeat"] = row["repeat"]
-            row["record"] = json.dumps(record, ensure_ascii=False)
-        _insert(db, row, wishes)
+    readable, damaged = list[tuple[Run, str | None]](), []
+    for row in rows:
+        if has(db, row["run_id"]):
+            continue
+        try:
+            readable.append((run_of(row | {"wishes": None}), row.get("files_at")))
+        except StoreError:
+            damaged.append(row)
+    insert_all(db, readable)
+    for row in damaged:
+        repeat = free_repeat(db, row["set_name"], row["case_key"], row["repeat"])
+        db.execute(sa.insert(RUNS).values(row | {"repeat": repeat}))
 
 
 def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
@@ -241,71 +221,88 @@ def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
 def _changing(run: Run) -> dict[str, Any]:
     # Where its files are differs between machines, and requests have rows of their own.
     record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
-    closed = run.phase.final and not run.owes_measurement
+    closed = run.is_closed and run.wishes == ()
     text = artifacts.encoded(record).decode()
-    return dict(zip(_CHANGING, (run.phase.value, closed, text), strict=True))
+    return {"phase": run.phase.value, "closed": closed, "record": text}
 
 
-def run_of(row: sa.RowMapping, wishes: tuple[Wish, ...]) -> Run:
-    """Read a run of its row; :class:`StoreError` for a row that is none."""
+def run_of(row: Row) -> Run:
+    """Read a run of a row of :data:`ROWS`; :class:`StoreError` for a row that is none."""
     run = artifacts.decoded(row["record"], Run, f"The row of run {row['run_id']}")
     if run.run_id != row["run_id"] or not run.history:
         raise StoreError(f"The row of run {row['run_id']} cannot be read: it is of another run.")
-    return msgspec.structs.replace(run, wishes=wishes)
+    return msgspec.structs.replace(run, wishes=wishes_of(row))
+
+
+def wishes_of(row: Row) -> tuple[Wish, ...]:
+    """Read what is still to be asked of a run's cluster."""
+    where = f"A request of run {row['run_id']}"
+    return artifacts.decoded(row["wishes"] or "[]", tuple[Wish, ...], where)
+
+
+def has(db: sa.Connection, run_id: str) -> bool:
+    """Whether there is a row of a run, be it one that cannot be read."""
+    return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
+
+
+def ids(db: sa.Connection) -> list[str]:
+    """Read all run ids, oldest first."""
+    return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
 
 
 def update(db: sa.Connection, run: Run) -> None:
-    """Write what changes of a run while it goes on."""
+    """Write what changes of a run while it goes on, and its requests."""
     db.execute(_UPDATED, {"id": run.run_id, **_changing(run)})
+    db.execute(_WITHOUT_REQUESTS, {"id": run.run_id})
+    _insert_requests(db, run)
 
 
 def insert(db: sa.Connection, run: Run, files_at: str | None) -> None:
-    """Insert a run's rows."""
-    _insert(db, of_run(run, files_at), run.wishes)
+    """Insert a run's row and its requests."""
+    db.execute(sa.insert(RUNS).values(of_run(run, files_at)))
+    _insert_requests(db, run)
 
 
-def _insert(db: sa.Connection, row: dict[str, Any], wishes: Collection[Wish]) -> None:
-    db.execute(sa.insert(RUNS).values(row))
-    keep_requests(db, row["run_id"], wishes)
+def _insert_requests(db: sa.Connection, run: Run) -> None:
+    if run.wishes:
+        wishes = msgspec.json.encode(run.wishes).decode()
+        db.execute(sa.insert(REQUESTS).values(run_id=run.run_id, wishes=wishes))
 
 
-def keep_requests(db: sa.Connection, run_id: str, wishes: Collection[Wish]) -> None:
-    """Replace what is still to be asked of a run's cluster."""
-    db.execute(sa.delete(REQUESTS).where(REQUESTS.c.run_id == run_id))
-    for wish in wishes:
-        values = {"run_id": run_id, "kind": wish.kind, "wish": artifacts.encoded(wish).decode()}
-        db.execute(sa.insert(REQUESTS).values(values))
+def delete(db: sa.Connection, run_id: str) -> None:
+    """Delete a run's row with its requests."""
+    db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
 
 
-def requests(db: sa.Connection) -> dict[str, tuple[Wish, ...]]:
-    """Read everything that is still to be asked of clusters, by run."""
-    by_run: dict[str, tuple[Wish, ...]] = {}
-    for row in db.execute(sa.select(REQUESTS).order_by(REQUESTS.c.kind)):
-        wish = artifacts.decoded(row.wish, Wish, f"A request of run {row.run_id}")
-        by_run[row.run_id] = (*by_run.get(row.run_id, ()), wish)
-    return by_run
+def files_are_at(db: sa.Connection, run_id: str, place: str) -> None:
+    """Say in a run's row where its files were last written."""
+    db.execute(sa.update(RUNS).where(RUNS.c.run_id == run_id).values(files_at=place))
 
 
-def requests_of(db: sa.Connection, run_id: str) -> tuple[Wish, ...]:
-    """Read what is still to be asked of one run's cluster."""
-    texts = db.scalars(_REQUESTS_OF_RUN.order_by(REQUESTS.c.kind), {"id": run_id})
-    return tuple(artifacts.decoded(text, Wish, f"A request of run {run_id}") for text in texts)
+def free_repeat(db: sa.Connection, set_name: str, case_key: str, asked: int = 1) -> int:
+    """Find a repeat number that no run of a case has in a set: the one asked for, or the first."""
+    taken: set[int] = set(db.scalars(_TAKEN_REPEATS, {"set_name": set_name, "case_key": case_key}))
+    return min({asked, *range(1, len(taken) + 2)} - taken) if asked in taken else asked
 
 
-def is_taken(db: sa.Connection, set_name: str, case_key: str, repeat: int) -> bool:
-    """Whether a run of a case has a repeat number in a set."""
-    case = {"set_name": set_name, "case_key": case_key}
-    return repeat in set(db.scalars(_TAKEN_REPEATS, case))
+def insert_all(db: sa.Connection, runs: Iterable[tuple[Run, str | None]]) -> list[Run]:
+    """Insert runs with the places of their files; returns those that got another repeat number.
 
-
-def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
-    """Find the first repeat number that no run of a case has in a set."""
-    case = {"set_name": set_name, "case_key": case_key}
-    count, most = db.execute(_REPEATS, case).one()
-    if count == (most or 0):  # each number is there once: none is missing
-        return int(count) + 1
-    taken = set(db.scalars(_TAKEN_REPEATS, case))
-    return next(n for n in range(1, len(taken) + 2) if n not in taken)
+    Where two claim one number the first keeps it, and the other gets the next that is free.
+    """
+    later, renumbered = [], []
+    for run, files_at in runs:
+        plan = run.plan
+        if free_repeat(db, plan.set_name, run.case_key, plan.repeat) == plan.repeat:
+            insert(db, run, files_at)
+        else:
+            later.append((run, files_at))
+    for run, files_at in later:
+        free = free_repeat(db, run.plan.set_name, run.case_key)
+        plan = msgspec.structs.replace(run.plan, repeat=free)
+        renumbered.append(msgspec.structs.replace(run, plan=plan))
+        insert(db, renumbered[-1], files_at)
+    return renumbered
 
 
 def filtered(wanted: RunFilter) -> sa.Select[Any]:
@@ -313,7 +310,7 @@ def filtered(wanted: RunFilter) -> sa.Select[Any]:
 
     The row of a run that goes on may be behind its folder.
     """
-    query = sa.select(RUNS)
+    query = ROWS
     for name in ("benchmark", "framework", "set_name"):
         if (value := getattr(wanted, name)) is not None:
             query = query.where(RUNS.c[name] == value)
@@ -322,16 +319,14 @@ def filtered(wanted: RunFilter) -> sa.Select[Any]:
     if wanted.until is not None:
         query = query.where(RUNS.c.created_at <= wanted.until)
     if wanted.wished or wanted.unfinished:
-        wished = RUNS.c.run_id.in_(sa.select(REQUESTS.c.run_id))
-        query = query.where(sa.or_(sa.not_(RUNS.c.closed), wished))
+        query = query.where(sa.not_(RUNS.c.closed))
     return query
 
 
 def matches(run: Run, wanted: RunFilter) -> bool:
     """Whether a filter lets a run through by what changes while it goes on."""
-    owing = not run.phase.final or run.owes_measurement
     return (
         (wanted.phase is None or run.phase is wanted.phase)
         and (not wanted.wished or run.wishes != ())
-        and (not wanted.unfinished or owing or run.wishes != ())
+        and (not wanted.unfinished or not run.is_closed or run.wishes != ())
     )

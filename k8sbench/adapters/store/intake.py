@@ -10,16 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.store import artifacts, disk, exchange
+from k8sbench.adapters.store import disk, exchange
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
 from k8sbench.adapters.store.run_store import SqlStore
-from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
@@ -65,12 +63,11 @@ def copied(incoming: Path, number: int, logs: Mapping[str, str | None]) -> tuple
         log = LogFile(path, name)
         digest, size = hashlib.sha256(), 0
         # What is measured is the copy: standard input can be read only once.
-        with _opened(folder / kept_as) as file:
+        with disk.whole_file(folder / kept_as) as file:
             for piece in log.unpacked():
                 digest.update(piece)
                 size += len(piece)
-                with disk.translated(f"write {folder / kept_as}"):
-                    file.write(piece)
+                file.write(piece)
         found.append(
             ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest.hexdigest())
         )
@@ -84,16 +81,11 @@ def path_of(incoming: Path, number: int, file: ImportedFile) -> str:
 
 def known_digests(store: SqlStore, runs: Iterable[Run]) -> dict[str, Run]:
     """The SHA-256 of the logs that were imported before, as far as their runs' files are here."""
-    found: dict[str, Run] = {}
+    known: dict[str, Run] = {}
     for run in runs:
-        path = store.root / RUNS / run.run_id / IMPORTED
-        if not run.is_imported or not path.is_file():
-            continue
-        with disk.translated(f"read {path}"):
-            data = path.read_bytes()
-        for file in artifacts.decoded(data, ImportedLogs, str(path)).files:
-            found.setdefault(file.sha256, run)
-    return found
+        for file in _imported(store.root / RUNS / run.run_id) if run.is_imported else ():
+            known.setdefault(file.sha256, run)
+    return known
 
 
 def add(
@@ -109,7 +101,7 @@ def add(
     for number, run, files in runs:
         folder = RunFolder(_folder(incoming, number))
         logs = ImportedLogs(imported_at=run.created_at, files=files)
-        folder.write(IMPORTED, msgspec.json.format(artifacts.encoded(logs), indent=2) + b"\n")
+        folder.keep(IMPORTED, logs)
         folder.adopt(run)
         with disk.translated(f"write {folder.path}"):
             folder.path.rename(incoming / run.run_id)
@@ -119,17 +111,13 @@ def add(
 
 def kept_name(run: Run, path: str) -> str:
     """The name under which a log of an imported run was given; its path where it is no such run."""
-    try:
-        data = Path(run.artifacts or "", IMPORTED).read_bytes()
-        files = artifacts.decoded(data, ImportedLogs, IMPORTED).files
-    except (OSError, StoreError):
-        return path
-    return next((each.name for each in files if path.endswith(each.kept_as)), path)
+    files = _imported(Path(run.artifacts)) if run.artifacts else ()
+    return next((file.name for file in files if path.endswith(file.kept_as)), path)
 
 
-def _opened(path: Path) -> BinaryIO:
-    with disk.translated(f"write {path}"):
-        return disk.create(path, "xb", buffering=0)
+def _imported(folder: Path) -> tuple[ImportedFile, ...]:
+    logs = RunFolder(folder).read(IMPORTED, ImportedLogs)
+    return () if logs is None else logs.files
 
 
 def _folder(incoming: Path, number: int) -> Path:

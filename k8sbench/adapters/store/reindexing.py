@@ -1,30 +1,30 @@
 """Making the index anew from the runs' folders, and opening a store whose index is not usable.
 
-A SQLite index that is gone, damaged or of an earlier version is made beside its place and put there
-with one rename; the file before it is kept once, as ``k8sbench.db.old``. What only its rows know,
-runs whose folders are gone, is carried over. Where the store can only be read the index is made in
-memory. On PostgreSQL only the rows of runs whose folders are here are written.
+A database of an earlier version is brought to the present layout in one transaction. A SQLite
+database that is damaged is put aside once, as ``k8sbench.db.old``, and made anew; what only its
+rows know, runs whose folders are gone, is carried over. Where the store can only be read the index
+is made in memory. On PostgreSQL only the rows of runs whose folders are here are written.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, database, disk, index
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
-from k8sbench.adapters.store.index import IDENTITY, RUNS
-from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
+from k8sbench.adapters.store.index import RUNS
+from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.run import Run
 
-_NEW = "k8sbench.db.new"
 OLD = "k8sbench.db.old"
 FAILURES = {
     "damaged-run": "Bring the file back from a copy, or remove the run.",
@@ -103,7 +103,7 @@ def reindex(store: SqlStore) -> StoreReport:
     if store.has_all_folders and store.database.writable and not _is_sound(store.database):
         store.database.close()
         with disk.locked(store.root):
-            _make_anew(store.root)
+            _made_anew(store.root).close()
         findings.append(
             Finding(
                 id="damaged-database",
@@ -113,11 +113,11 @@ def reindex(store: SqlStore) -> StoreReport:
         )
     store.unreadable.clear()
     with alone(store) as db:
-        folders = [store.run_folder(name) for name in sorted(artifacts.run_ids(store.root))]
-        indexed = store.index_folders(db, folders)
+        names = sorted(artifacts.run_ids(store.root))
+        renumbered, problems = index_folders(store, db, names)
         in_folders = set(store.unreadable)
-        runs = store.load(db, sa.select(RUNS).order_by(RUNS.c.created_at, RUNS.c.run_id))
-        count = db.scalar(sa.select(sa.func.count()).select_from(RUNS)) or 0
+        runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
+        count = len(index.ids(db))
     findings += [
         Finding(
             id="repeat-taken",
@@ -125,20 +125,63 @@ def reindex(store: SqlStore) -> StoreReport:
             sentence=f"Another run has the repeat number of {run.run_id} in its case and set"
             f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}.",
         )
-        for run in indexed.renumbered
+        for run in renumbered
     ]
     rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
     # A run of a PostgreSQL store has its files anywhere.
-    missing = [run.artifacts_missing or "" for run in runs if store.has_all_folders]
+    gone = [run.artifacts_missing for run in runs if store.has_all_folders]
+    failures = {"damaged-run": problems, "no-folder": filter(None, gone), "damaged-row": rows}
     findings += [
-        Finding(id=id_, severity="fail", sentence=sentence, action=action)
-        for (id_, action), sentences in zip(
-            FAILURES.items(), (indexed.problems, missing, rows), strict=True
-        )
+        Finding(id=id_, severity="fail", sentence=sentence, action=FAILURES[id_])
+        for id_, sentences in failures.items()
         for sentence in sentences
-        if sentence
     ]
     return StoreReport(store=store.where, runs=count, findings=tuple(findings))
+
+
+def index_folders(
+    store: SqlStore, db: sa.Connection, run_ids: Iterable[str]
+) -> tuple[list[Run], list[str]]:
+    """Write the rows of folders anew.
+
+    Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
+    the runs that were given another number, and what cannot be read, a sentence each.
+    """
+    runs, problems = list[tuple[bool, Run]](), list[str]()
+    for folder in map(store.run_folder, run_ids):
+        run_id = folder.path.name
+        row = next(iter(store.load(db, index.RUN, through=False, id=run_id)), None)
+        try:
+            kept, damages = folder.run()
+        except StoreError as damage:
+            if folder.holds_a_run and (folder.is_there or row is None):
+                problems.append(damage.message)
+                if row is None:
+                    store.unreadable[run_id] = damage.message
+            continue
+        problems += damages
+        run = kept if row is None else store.merged(row, kept, whole=not damages)
+        runs.append((row is None, run))
+        store.unreadable.pop(run_id, None)
+    runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
+    for _, run in runs:
+        index.delete(db, run.run_id)
+    renumbered = index.insert_all(db, [(run, store.here) for _, run in runs])
+    with contextlib.suppress(StoreError):  # of a store that can only be read
+        numbered = {run.run_id: run for run in (*(run for _, run in runs), *renumbered)}
+        for run in numbered.values():
+            # Another index must give it the same number.
+            store.run_folder(run.run_id).keep_repeat(run)
+    return renumbered, problems
+
+
+def index_orphans(store: SqlStore, run_ids: Collection[str]) -> None:
+    """Write the rows of folders that have none: a process was killed before it wrote the row."""
+    with store.database.reading() as db:
+        orphans = set(run_ids).difference(index.ids(db))
+    if any(store.run_folder(run_id).holds_a_run for run_id in orphans):
+        with store.database.writing() as db:
+            index_folders(store, db, [name for name in sorted(orphans) if not index.has(db, name)])
 
 
 @contextlib.contextmanager
@@ -150,41 +193,48 @@ def alone(store: SqlStore) -> Iterator[sa.Connection]:
         yield db
 
 
-def opened(root: Path) -> SqlStore:
-    """Open a SQLite store, whose index is made anew if it cannot be used."""
-    try:
-        base = _usable(root)
-        if base is None:
-            with disk.locked(root):
-                base = _usable(root)  # another process may have made it meanwhile
-                if base is None:
-                    base = _made_anew(root)
-    except NotWritable as why:
-        return _in_memory(root, why)
-    return SqlStore(base, root)
+def opened(base: Database, root: Path) -> SqlStore:
+    """Open a store on a database, which is brought to the present layout.
 
-
-def _usable(root: Path) -> Database | None:
-    """Open the index of a store if it can be used as it is."""
-    if not (root / database.DATABASE).exists():
-        if not os.access(root, os.W_OK):
-            raise NotWritable(f"The store {root} can only be read.", "Name another with --store.")
-        return None
-    try:
-        base = database.open_sqlite(root)
-    except DamagedDatabase:
-        return None
+    On PostgreSQL somebody may have removed a run on another machine: there only a reindex that the
+    user asks for brings the row of a folder back.
+    """
+    store = SqlStore(base, root)
     try:
         with base.reading() as db:
-            if index.layout(db) == index.LAYOUT:
-                return base
-    except DamagedDatabase:
-        pass
+            is_present = index.layout(db) == index.LAYOUT
+        if not is_present:
+            with base.writing() as db:
+                index.migrate(db)
+                if store.has_all_folders:
+                    index_folders(store, db, artifacts.run_ids(root))
+        elif store.has_all_folders:
+            index_orphans(store, artifacts.run_ids(root))
     except BaseException:
         base.close()
         raise
-    base.close()
-    return None
+    return store
+
+
+def opened_folder(root: Path) -> SqlStore:
+    """Open a SQLite store, whose index is made anew if it cannot be used."""
+    try:
+        with contextlib.suppress(DamagedDatabase):
+            return opened(database.open_sqlite(root), root)
+        with disk.locked(root):
+            with contextlib.suppress(DamagedDatabase):  # another process may have made it meanwhile
+                return opened(database.open_sqlite(root), root)
+            return _made_anew(root)
+    except NotWritable as why:
+        return in_memory(root, why)
+
+
+def in_memory(root: Path, why: StoreError) -> SqlStore:
+    """Open a SQLite store that cannot be written: its index is made in memory."""
+    base = database.open_memory(str(root))
+    store = opened(base, root)
+    base.read_only = why
+    return store
 
 
 def _is_sound(base: Database) -> bool:
@@ -195,69 +245,25 @@ def _is_sound(base: Database) -> bool:
         return False
 
 
-def _in_memory(root: Path, why: StoreError) -> SqlStore:
-    base = database.open_memory(str(root))
-    store = SqlStore(base, root)
-    with base.writing() as db:
-        index.create(db)
-        base.read_only = why
-        store.index_folders(db, [store.run_folder(name) for name in artifacts.run_ids(root)])
-    return store
-
-
-def _made_anew(root: Path) -> Database:
-    try:
-        _make_anew(root)
-    except StoreError as why:  # a full disk
-        raise NotWritable(why.message, why.action) from why
-    return database.open_sqlite(root)
-
-
-def _make_anew(root: Path) -> None:
-    """Make the index of a SQLite store from its folders and from what its rows know besides."""
+def _made_anew(root: Path) -> SqlStore:
+    """Put a damaged database aside, and make another of the folders and of what its rows know."""
     path = root / database.DATABASE
-    with disk.translated(f"make the index of the store {root} anew"):
-        _remove(root / _NEW)
-        earlier, identity = _known(root) if path.exists() else ([], None)
-        if identity and not (root / IDENTITY_FILE).exists():
-            disk.write_whole(root / IDENTITY_FILE, f"{identity}\n".encode())
-        try:
-            with (
-                SqlStore(database.open_sqlite(root, _NEW), root) as store,
-                store.database.writing() as db,
-            ):
-                index.create(db)
-                index.restore(db, earlier)
-                folders = [store.run_folder(name) for name in artifacts.run_ids(root)]
-                store.index_folders(db, folders)
-        except BaseException:
-            _remove(root / _NEW)
-            raise
-        # The log of the old file must not be taken for the new one's.
-        for suffix in ("", *SIDE_FILES):
-            if path.with_name(path.name + suffix).exists():
-                path.with_name(path.name + suffix).replace(root / f"{OLD}{suffix}")
-        with (root / _NEW).open("rb") as file:
-            os.fsync(file.fileno())
-        (root / _NEW).replace(path)
-
-
-def _known(root: Path) -> tuple[list[index.Row], str | None]:
-    """Read what can be read of a SQLite database: its rows, and the store's identity."""
-    rows: list[index.Row] = []
-    identity = None
+    rows: list[dict[str, Any]] = []
     with contextlib.suppress(StoreError):
         base = database.open_sqlite(root)
         try:
             with base.reading() as db:
-                rows.extend(index.rows_of_any_layout(db))
-            with base.reading() as db:
-                identity = db.scalar(sa.select(IDENTITY.c.id))
+                rows = index.earlier_rows(db)
         finally:
             base.close()
-    return rows, identity
-
-
-def _remove(path: Path) -> None:
-    for suffix in ("", *SIDE_FILES):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    with disk.translated(f"put {path} aside"):
+        # The log of the old file must not be taken for the new one's.
+        for suffix in (*SIDE_FILES, ""):
+            aside = root / f"{OLD}{suffix}"
+            aside.unlink(missing_ok=True)
+            if path.with_name(path.name + suffix).exists():
+                path.with_name(path.name + suffix).replace(aside)
+    store = opened(database.open_sqlite(root), root)
+    with store.database.writing() as db:
+        index.restore(db, rows)
+    return store

@@ -11,11 +11,9 @@ import shutil
 from pathlib import Path
 
 import msgspec
-import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, disk, run_logs
+from k8sbench.adapters.store import artifacts, disk, index, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.measurement import SCHEMA
 
@@ -52,7 +50,7 @@ def remove(store: SqlStore, run_id: str) -> None:
                 _delete(aside)
                 folder.rename(aside)
                 is_moved = True
-            db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
+            index.delete(db, run_id)
     except BaseException:
         if is_moved:
             aside.rename(folder)
@@ -63,7 +61,7 @@ def remove(store: SqlStore, run_id: str) -> None:
 def _sweep(store: SqlStore) -> None:
     """Delete what was put aside of runs that have no row any more, whoever removed them."""
     with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
-        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not store.has(db, one.name)]
+        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not index.has(db, one.name)]
     for folder in gone:
         with disk.translated(f"remove {folder}"):
             _delete(folder)
@@ -93,12 +91,13 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
     """Remove the logs and series of a run that is over; says so in its folder first."""
     folder = RunFolder(store.folder(run_id))
     with disk.translated(f"remove the logs in {folder.path}"):
-        sizes = [path.stat().st_size for path in _printed(folder.path)]
-        found = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
+        printed = _printed(folder.path)
+        sizes = [path.stat().st_size for path in printed]
+        removed = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
         if dry_run:
-            return found
+            return removed
         if pruned(folder.path) is None:
-            folder.write(PRUNED, msgspec.json.format(artifacts.encoded(found), indent=2) + b"\n")
+            folder.keep(PRUNED, removed)
         logs, aside = folder.path / run_logs.LOGS, folder.path / _LOGS_ASIDE
         _delete(aside)
         if logs.exists():
@@ -106,12 +105,9 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
         _delete(aside)
         for path in folder.path.glob(SERIES):
             path.unlink()
-    return found
+    return removed
 
 
 def pruned(folder: Path) -> Pruned | None:
     """Return what was removed of a run's logs; None if nothing was."""
-    path = folder / PRUNED
-    with disk.translated(f"read {path}"):
-        data = path.read_bytes() if path.exists() else None
-    return None if data is None else artifacts.decoded(data, Pruned, str(path))
+    return RunFolder(folder).read(PRUNED, Pruned)

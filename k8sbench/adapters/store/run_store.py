@@ -17,7 +17,7 @@ import contextlib
 import platform
 import secrets
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -53,27 +53,17 @@ IDENTITY_FILE = "store.id"
 REINDEX = "See what is left of it with: k8sbench store reindex"
 
 
-class Indexed(msgspec.Struct):
-    """What was met while folders were indexed."""
-
-    renumbered: list[Run] = []
-    """Runs that were given another repeat number."""
-    problems: list[str] = []
-    """What cannot be read of the folders, a sentence each."""
-
-
 class SqlStore:
     """Implements :class:`k8sbench.ports.Store`, on a database of the present layout."""
 
-    def __init__(self, base: Database, root: Path, *, absent: bool = False) -> None:
+    def __init__(self, base: Database, root: Path) -> None:
         self.database = base
         self.root = root
         """The folder that holds ``runs/``."""
-        self.absent = absent
+        self.absent = False
         """True where there is no store yet, and this one only reads as empty."""
         self.unreadable: dict[str, str] = {}
         """Run id → why neither its row nor its folder could be read, of those met so far."""
-        self._knows_folders = False
         self._behind = set[str]()
         """Runs whose folders were seen to know more than their rows."""
         self.claims: claims.FileClaims | claims.PostgresClaims = claims.FileClaims(root)
@@ -134,7 +124,7 @@ class SqlStore:
         try:
             with self.database.writing() as db:
                 # The row first, because it may be refused; it counts only when the files stand.
-                self.insert(db, run)
+                self._insert(db, run)
                 made = not folder.path.exists()
                 folder.create(run)
         except Exception:  # not an interrupt: it may come when all is done
@@ -143,7 +133,6 @@ class SqlStore:
             raise
         return run
 
-    @made_again
     def move(
         self,
         run_id: str,
@@ -158,102 +147,70 @@ class SqlStore:
             cause=_clean(transition.cause),
             action=transition.action and _clean(transition.action),
         )
-        with self.database.writing() as db:
-            run = self._locked(db, run_id)
+
+        def moved(run: Run) -> Run:
             if run.phase.final or run.history[-1] == transition:
-                return self._updated(db, run)
-            wishes = run.wishes
-            if owes is not None and run.wish(owes.kind) is None:
-                wishes = (*wishes, owes)
-            new = msgspec.structs.replace(
+                return run
+            is_new = owes is not None and run.wish(owes.kind) is None
+            return msgspec.structs.replace(
                 run,
                 history=(*run.history, transition),
-                wishes=artifacts.pertinent(wishes, transition.phase),
+                wishes=(*run.wishes, owes) if owes and is_new else run.wishes,
                 image_digest=image or run.image_digest,
             )
-            if run.artifacts is not None:
-                folder = self.run_folder(run_id)
-                if image is not None:
-                    folder.keep_image(image)
-                if wishes != run.wishes:
-                    folder.keep_wishes(wishes)
-                folder.append(transition)
-                if new.wishes != wishes:
-                    folder.keep_wishes(new.wishes)
-            return self._updated(db, new)
 
-    @made_again
+        return self._change(run_id, moved)
+
     def wish(self, run_id: str, wish: Wish) -> Run:
         """Record a wish, replacing an earlier one of its kind; a final run is not cancelled."""
         wish = msgspec.structs.replace(wish, cause=_clean(wish.cause))
-        with self.database.writing() as db:
-            run = self._locked(db, run_id)
-            others = tuple(one for one in run.wishes if one.kind != wish.kind)
-            return self._wishing(db, run, artifacts.pertinent((*others, wish), run.phase))
+        return self._change(run_id, lambda run: _wishing(run, wish.kind, wish))
 
-    @made_again
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
-        with self.database.writing() as db:
-            run = self._locked(db, run_id)
-            left = tuple(one for one in run.wishes if one.kind != kind)
-            return self._wishing(db, run, left)
+        return self._change(run_id, lambda run: _wishing(run, kind))
 
-    def _wishing(self, db: sa.Connection, run: Run, wishes: tuple[Wish, ...]) -> Run:
-        if wishes != run.wishes and run.artifacts is not None:
-            self.run_folder(run.run_id).keep_wishes(wishes)
-        return self._updated(db, msgspec.structs.replace(run, wishes=wishes))
-
-    def _updated(self, db: sa.Connection, run: Run) -> Run:
-        """Write what has changed of a run to its rows, and what its folder knew more than they."""
-        index.update(db, run)
-        if run.wishes != index.requests_of(db, run.run_id):
-            index.keep_requests(db, run.run_id, run.wishes)
-        return run
-
-    @made_again
     def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
         """Take a run up again that has ended because its job was not created."""
-        with self.database.writing() as db:
-            run = self._locked(db, plan.run_id)
+
+        def reopened(run: Run) -> Run:
             if not creation.may_be_submitted_again(run):
                 raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
-            again = msgspec.structs.replace(
-                run,
-                plan=plan,
-                location=location,
-                history=(*run.history, creation.again(at)),
-                artifacts=str(self.run_folder(run.run_id).path),
-                artifacts_missing=None,
-            )
-            self.run_folder(run.run_id).adopt(again)
-            self.files_are_here(db, run.run_id)
-            return self._updated(db, again)
+            history = (*run.history, creation.again(at))
+            return msgspec.structs.replace(run, plan=plan, location=location, history=history)
 
-    @made_again
+        return self._change(plan.run_id, reopened)
+
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
-        with self.database.writing() as db:
-            run = self._locked(db, run_id)
-            if run.artifacts is not None:
-                self.run_folder(run_id).keep_measurement(measurement)
-            new = msgspec.structs.replace(run, measurement=measurement)
-            return self._updated(db, new)
+        return self._change(
+            run_id, lambda run: msgspec.structs.replace(run, measurement=measurement)
+        )
 
-    @made_again
     def update_from_folder(self, run_id: str) -> Run:
         """Copy what the folder has and the row lacks into the row; returns the run as it is then.
 
         That is what a process leaves which is killed after it wrote the file.
         """
+        return self._change(run_id, lambda run: run)
+
+    @made_again
+    def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
+        """Change a run: its folder first, then its row, with what the folder knew more than it."""
         with self.database.writing() as db:
-            run = self._locked(db, run_id)
-            return self._updated(db, self._through_folder(run))
+            run = self._one(db, index.LOCKED_RUN, run_id)
+            self.claims.check(run_id, db)
+            new = change(run)
+            if run.artifacts is not None:
+                self.run_folder(run_id).keep_changes(run, new)
+            wishes = artifacts.pertinent(new.wishes, new.phase)
+            new = msgspec.structs.replace(new, wishes=wishes)
+            index.update(db, new)
+        return new
 
     @made_again
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
-        self._index_new_folders()
         with self.database.reading() as db:
             run = self._one(db, index.RUN, run_id)
         self._mend()
@@ -262,7 +219,6 @@ class SqlStore:
     @made_again
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first; what cannot be read is in :attr:`unreadable`."""
-        self._index_new_folders()
         query = index.filtered(wanted).order_by(RUNS.c.created_at, RUNS.c.run_id)
         with self.database.reading() as db:
             runs = [run for run in self.load(db, query) if index.matches(run, wanted)]
@@ -272,73 +228,8 @@ class SqlStore:
     @made_again
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
-        self._index_new_folders()
         with self.database.reading() as db:
-            return self._ids(db)
-
-    def _index_new_folders(self) -> None:
-        """Write the rows of folders that have none: a process was killed before it wrote the row.
-
-        Once for each opened store. On PostgreSQL somebody may have removed the run on another
-        machine: there only a reindex that the user asks for brings it back.
-        """
-        if self._knows_folders or self.absent or not self.has_all_folders:
-            return
-        self._knows_folders = True
-        if not self.database.writable:
-            return
-        self.index_orphans(artifacts.run_ids(self.root))
-
-    def index_orphans(self, run_ids: Collection[str]) -> None:
-        """Write the rows of those of some runs that have a folder and no row."""
-        with self.database.reading() as db:
-            known = set(self._ids(db))
-        folders = [self.run_folder(run_id) for run_id in sorted(run_ids) if run_id not in known]
-        if any(folder.holds_a_run for folder in folders):
-            with self.database.writing() as db:
-                self.index_folders(db, [one for one in folders if not self.has(db, one.path.name)])
-
-    def index_folders(self, db: sa.Connection, folders: Iterable[RunFolder]) -> Indexed:
-        """Write the rows of folders anew.
-
-        Where two runs claim one number, one that has a row keeps it, then the older one.
-        """
-        indexed, runs = Indexed(), list[tuple[bool, Run]]()
-        for folder in folders:
-            query = RUNS.c.run_id == folder.path.name
-            row = next(iter(self.load(db, sa.select(RUNS).where(query), through=False)), None)
-            try:
-                kept, problems = folder.run()
-            except StoreError as damage:
-                if folder.holds_a_run and (folder.is_there or row is None):
-                    indexed.problems.append(damage.message)
-                    if row is None:
-                        self.unreadable[folder.path.name] = damage.message
-                continue
-            indexed.problems += problems
-            run = kept if row is None else self._merged(row, kept, whole=not problems)
-            runs.append((row is None, run))
-            db.execute(sa.delete(RUNS).where(query))
-        runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
-        later = []
-        for _, run in runs:
-            if index.is_taken(db, run.plan.set_name, run.case_key, run.plan.repeat):
-                later.append(run)
-            else:
-                self._index(db, run)
-        for run in later:
-            free = index.free_repeat(db, run.plan.set_name, run.case_key)
-            plan = msgspec.structs.replace(run.plan, repeat=free)
-            indexed.renumbered.append(msgspec.structs.replace(run, plan=plan))
-            self._index(db, indexed.renumbered[-1])
-        return indexed
-
-    def _index(self, db: sa.Connection, run: Run) -> None:
-        if self.database.writable:
-            # Another index must give it the same number.
-            self.run_folder(run.run_id).keep_repeat(run)
-        index.insert(db, run, self._here())
-        self.unreadable.pop(run.run_id, None)
+            return index.ids(db)
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
@@ -355,10 +246,11 @@ class SqlStore:
     def ensure_folder(self, run_id: str) -> None:
         """Make a run's folder from its row where its files are not here, and say so in the row."""
         with self.database.writing() as db:
-            run = self._locked(db, run_id)
+            run = self._one(db, index.LOCKED_RUN, run_id)
+            self.claims.check(run_id, db)
             if run.artifacts is None:
                 self.run_folder(run_id).adopt(run)
-                self.files_are_here(db, run_id)
+                index.files_are_at(db, run_id, self.here)
 
     def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
@@ -424,24 +316,15 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def has(self, db: sa.Connection, run_id: str) -> bool:
-        """Whether there is a row of a run, be it one that cannot be read."""
-        return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
-
-    def files_are_here(self, db: sa.Connection, run_id: str) -> None:
-        """Say in a run's row that its files were last written here."""
-        where = RUNS.c.run_id == run_id
-        db.execute(sa.update(RUNS).where(where).values(files_at=self._here()))
-
-    def insert(self, db: sa.Connection, run: Run) -> None:
+    def _insert(self, db: sa.Connection, run: Run) -> None:
         """Add a run's rows, or say which of its names is taken."""
         plan = run.plan
-        if self.has(db, plan.run_id):
+        if index.has(db, plan.run_id):
             raise UsageError(
                 f"There is a run {plan.run_id!r} already.", f"See: k8sbench status {plan.run_id}"
             )
         try:
-            index.insert(db, run, self._here())
+            index.insert(db, run, self.here)
         except sa.exc.IntegrityError as wrong:
             # Or another machine recorded the id just now: with the next repeat the id is refused.
             raise RepeatTaken(
@@ -454,55 +337,44 @@ class SqlStore:
         self, db: sa.Connection, query: sa.Select[Any], *, through: bool = True, **values: str
     ) -> list[Run]:
         """Read the runs of some rows, those that go on ``through`` their folders."""
-        rows = db.execute(query, values).mappings().all()
-        wishes = index.requests(db) if len(rows) != 1 else None
         runs = []
-        for row in rows:
-            run_id = row["run_id"]
-            asked = index.requests_of(db, run_id) if wishes is None else wishes.get(run_id, ())
+        for row in db.execute(query, values).mappings():
             try:
-                run = self._read(row, asked, through=through)
+                runs.append(self._read(row, through=through))
             except (StoreError, ValueError) as damage:
-                self.unreadable[run_id] = str(damage)
-            else:
-                runs.append(run)
+                self.unreadable[row["run_id"]] = str(damage)
         return runs
 
-    def _read(self, row: sa.RowMapping, wishes: tuple[Wish, ...], *, through: bool) -> Run:
+    def _read(self, row: sa.RowMapping, *, through: bool) -> Run:
         folder = self.run_folder(row["run_id"])
         is_there = folder.is_there
         try:
-            run = index.run_of(row, wishes)
+            run = index.run_of(row)
         except (StoreError, ValueError):
             if not is_there:
                 raise
             kept, _ = folder.run()  # the row is an index: the folder has all of it
             self._behind.add(kept.run_id)
             plan = msgspec.structs.replace(kept.plan, repeat=row["repeat"])
-            wishes = kept.wishes if self.has_all_folders else wishes
+            wishes = kept.wishes if self.has_all_folders else index.wishes_of(row)
             return msgspec.structs.replace(kept, plan=plan, wishes=wishes)
         if not is_there:
             known = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
             missing = f"The files of run {run.run_id} are not in {folder.path}{known}."
             return msgspec.structs.replace(run, artifacts_missing=missing)
         run = msgspec.structs.replace(run, artifacts=str(folder.path))
-        is_open = not row["closed"] or wishes != ()
-        return self._through_folder(run) if is_open and through else run
-
-    def _through_folder(self, run: Run) -> Run:
-        """Return a run with what its folder knows more than its row."""
-        if run.artifacts is None:
+        if row["closed"] or not through:
             return run
         try:
-            kept, problems = self.run_folder(run.run_id).run()
+            kept, problems = folder.run()
         except StoreError:  # damaged: a reindex names it
             return run
-        merged = self._merged(run, kept, whole=not problems)
+        merged = self.merged(run, kept, whole=not problems)
         if merged != run:
             self._behind.add(run.run_id)
         return merged
 
-    def _merged(self, row: Run, kept: Run, *, whole: bool) -> Run:
+    def merged(self, row: Run, kept: Run, *, whole: bool) -> Run:
         """Combine a run's row with its folder, which is written first and so holds more.
 
         A folder that is not ``whole`` may hold less. On PostgreSQL another machine may have gone on
@@ -532,29 +404,21 @@ class SqlStore:
                 self.update_from_folder(run_id)
                 self._behind.discard(run_id)
 
-    def _locked(self, db: sa.Connection, run_id: str) -> Run:
-        """Read a run that no other process may change until the transaction ends."""
-        run = self._one(db, index.LOCKED_RUN, run_id)
-        self.claims.check(run_id, db)
-        return run
-
     def _one(self, db: sa.Connection, query: sa.Select[Any], run_id: str) -> Run:
         runs = self.load(db, query, id=run_id)
         if runs:
             return runs[0]
         if run_id in self.unreadable:
             raise StoreError(self.unreadable[run_id], REINDEX)
-        action = did_you_mean(run_id, self._ids(db)) + "k8sbench list shows the runs."
+        action = did_you_mean(run_id, index.ids(db)) + "k8sbench list shows the runs."
         raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", action)
-
-    def _ids(self, db: sa.Connection) -> list[str]:
-        return list(db.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.created_at, RUNS.c.run_id)))
 
     def run_folder(self, run_id: str) -> RunFolder:
         """Where a run has its files, if they are here."""
         return RunFolder(self.root / artifacts.RUNS / run_id)
 
-    def _here(self) -> str:
+    @property
+    def here(self) -> str:
         """Where this process keeps files: a hint for people, which nothing depends on."""
         return f"{platform.node()}:{self.root}"
 
@@ -562,3 +426,9 @@ class SqlStore:
 def _clean(text: str) -> str:
     """Make a sentence that quotes a log fit for every database: no NUL, no half characters."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _wishing(run: Run, kind: str, *wishes: Wish) -> Run:
+    """Replace the wish of a kind; a run that is final is not cancelled any more."""
+    others = tuple(wish for wish in run.wishes if wish.kind != kind)
+    return msgspec.structs.replace(run, wishes=artifacts.pertinent((*others, *wishes), run.phase))

@@ -34,9 +34,9 @@ def open_store(
     """
     root = _place(where)
     if isinstance(root, str):
-        folder = folder or _default_folder()
+        folder = folder or _folder()
         _keep_private(folder)
-        return _open_postgres(root, folder)
+        return reindexing.opened(database.open_postgres(root), folder)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -49,60 +49,44 @@ def open_store(
             if root.exists() and not any(root.iterdir()):
                 disk.restrict(root)  # a folder that was made for it; any other is left as it is
             disk.make_folder(root / artifacts.RUNS)
-        return reindexing.opened(root)
+        return reindexing.opened_folder(root)
 
 
 def _place(where: str | None) -> Path | str:
     """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
-    if where is None:
-        # From a file or a Secret it may come with a line end.
-        where = os.environ.get(STORE_VARIABLE, "").strip() or None
-    if where is None:
-        return _default_folder()
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
+    # From a file or a Secret the variable may come with a line end.
+    where = os.environ.get(STORE_VARIABLE, "").strip() or None if where is None else where
+    if where is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
         return where
-    if not where.strip() or "\0" in where:
-        raise UsageError(f"{where!r} names no place.", "Give a folder, or a postgresql:// URL.")
-    try:
-        return Path(where).expanduser().absolute()
-    except RuntimeError as wrong:  # no home for a ~
-        raise UsageError(f"{where!r} cannot name a store: {wrong}.", "Give a folder.") from wrong
+    return _folder(where)
 
 
-def _default_folder() -> Path:
-    """Return where a user's data lies by default."""
-    named = os.environ.get("XDG_DATA_HOME", "")
+def _folder(named: str | None = None) -> Path:
+    """Return a folder by its name, or where a user's data lies by default."""
+    data = os.environ.get("XDG_DATA_HOME", "")
     try:
+        if named is not None:
+            if not named.strip() or "\0" in named:
+                raise RuntimeError("It is empty, or holds a NUL.")
+            return Path(named).expanduser().absolute()
         # A relative one is to be ignored, says the XDG specification.
-        data = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
-    except RuntimeError as wrong:
-        raise StoreError(
-            "There is no home folder to keep the store in.",
-            f"Name a place with --store or {STORE_VARIABLE}.",
-        ) from wrong
-    return data / "k8sbench"
+        base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    except RuntimeError as error:  # no home
+        raise UsageError(
+            f"{named or 'The home folder'!r} cannot name a store: {error}",
+            f"Name a folder, or a postgresql:// URL, with --store or {STORE_VARIABLE}.",
+        ) from error
+    return base / "k8sbench"
 
 
 def empty_store(shown: str, root: Path) -> SqlStore:
     """What a store that was never made reads like."""
     base = database.open_memory(shown)
     with base.writing() as db:
-        index.create(db)
-    return SqlStore(base, root, absent=True)
-
-
-def _open_postgres(url: str, folder: Path) -> SqlStore:
-    base = database.open_postgres(url)
-    try:
-        with base.reading() as db:
-            is_present = index.layout(db) == index.LAYOUT
-        if not is_present:
-            with base.translated():
-                index.migrate(base.writing_engine)
-        return SqlStore(base, folder)
-    except BaseException:
-        base.close()
-        raise
+        index.migrate(db)
+    store = SqlStore(base, root)
+    store.absent = True
+    return store
 
 
 def _keep_private(root: Path) -> None:

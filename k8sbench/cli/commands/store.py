@@ -106,7 +106,7 @@ def import_(file: str, where: str | None) -> None:
     source = sys.stdin.buffer if file == "-" else Path(file)
     done = exchange.import_runs(source, where, output.note)
     output.note(
-        f"{counted(len(done.added), 'run')} imported from store {done.store};"
+        f"{counted(len(done.added), 'run')} imported;"
         f" {counted(len(done.there), 'run', ('was', 'were'))} here already."
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 
 import pytest
 
@@ -35,13 +34,6 @@ def test_info_says_where_and_how_much(root: pathlib.Path, cli: Cli) -> None:
     assert "Runs:       2 runs in 1 set: 1 Created, 1 Failed" in out
 
 
-def test_info_as_json(root: pathlib.Path, cli: Cli) -> None:
-    said = cli.json("store", "info", "-o", "json")
-    assert said["schema"] == 2
-    assert said["runs"] == 2
-    assert said["exists"] is True
-
-
 def test_info_of_no_store(tmp_path: pathlib.Path, cli: Cli) -> None:
     assert "(not made yet)" in cli("store", "info", "--store", str(tmp_path / "none")).out
 
@@ -65,15 +57,6 @@ def test_what_cannot_be_read_is_named_with_what_to_do_and_exits_1(
     assert [finding["id"] for finding in report["findings"]] == ["damaged-run"]
 
 
-def test_a_lost_database_is_made_anew_by_the_next_command(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        before = store.runs(RunFilter())
-    (root / "k8sbench.db").unlink()
-    assert "seg-2" in cli("list").out
-    with open_store() as store:
-        assert store.runs(RunFilter()) == before
-
-
 @pytest.mark.parametrize("what", ["missing", "file", "empty"])
 def test_what_is_no_store_is_not_reindexed(tmp_path: pathlib.Path, cli: Cli, what: str) -> None:
     place = tmp_path / what
@@ -83,14 +66,6 @@ def test_what_is_no_store_is_not_reindexed(tmp_path: pathlib.Path, cli: Cli, wha
         place.mkdir()
     code = 1 if what == "file" else 2
     assert "store" in cli("store", "reindex", "--store", str(place), code=code).err
-
-
-def test_a_store_that_was_copied_elsewhere_is_whole_there(
-    root: pathlib.Path, tmp_path: pathlib.Path, cli: Cli
-) -> None:
-    shutil.copytree(root, tmp_path / "copy")
-    shutil.rmtree(root)
-    cli("store", "reindex", "--store", str(tmp_path / "copy"))
 
 
 def test_a_damaged_run_is_removed_by_its_id(root: pathlib.Path, cli: Cli) -> None:

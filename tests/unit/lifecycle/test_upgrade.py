@@ -121,7 +121,6 @@ def test_a_check_finds_nothing_and_a_rebuild_gives_the_same_runs(root: pathlib.P
         assert differences(store) == []
         assert reindexing.reindex(store).findings == ()
         assert store.runs(RunFilter()) == before
-    assert (root / "k8sbench.db.old").is_file(), "the database of before is kept"
 
 
 def test_the_folders_alone_give_the_same_cases(root: pathlib.Path) -> None:

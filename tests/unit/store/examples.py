@@ -1,11 +1,10 @@
-"""Plans, measurements and runs to keep: by hand, and drawn by hypothesis."""
+"""Plans, measurements and runs to keep."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from hypothesis import strategies as st
 
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import (
@@ -18,10 +17,8 @@ from k8sbench.model.measurement import (
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
-from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.run import Owner
 from k8sbench.model.sample import Place
-from k8sbench.model.spec import LogFormat
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 
 NOW = 1_795_160_000.25
@@ -98,83 +95,3 @@ def measurement(**changes: Any) -> Measurement:
 def step(phase: Phase, at: float = NOW + 1, cause: str = "All replicas run.") -> Transition:
     """Make a change of state."""
     return Transition(phase=phase, at=at, cause=cause)
-
-
-_NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
-_WORDS = st.text(st.characters(codec="utf-8"), max_size=40)
-_FLOATS = st.floats(allow_nan=False, allow_infinity=False)
-_OPTION = _WORDS | st.integers(-(2**63), 2**64 - 1) | _FLOATS | st.booleans()
-_PLACES = st.builds(Place, file=_WORDS, line=st.integers(1, 10**9), text=_WORDS)
-POOLS = st.builds(
-    NodePool,
-    name=_NAMES,
-    gpus_per_node=st.integers(0, 16),
-    gpu_model=st.none() | _NAMES,
-    selector=st.dictionaries(_NAMES, _NAMES, max_size=3),
-    tolerations=st.lists(st.builds(Toleration, key=st.none() | _NAMES), max_size=2).map(tuple),
-    annotations=st.dictionaries(_NAMES, _WORDS, max_size=3),
-    rdma=st.none() | st.builds(Rdma, resource=_NAMES),
-)
-LOG_FORMATS = st.sampled_from(["k8sbench", "mmseg"]) | st.builds(
-    LogFormat, name=st.just("mine"), unit=_NAMES, per=st.sampled_from(["job", "card"])
-)
-
-
-@st.composite
-def plans(draw: st.DrawFn, run_id: str = "seg-1") -> RunPlan:
-    """Draw a plan that differs in everything that a user can choose."""
-    return plan(
-        run_id,
-        set_name=draw(
-            st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,20}[A-Za-z0-9])?", fullmatch=True)
-        ),
-        repeat=draw(st.integers(1, 10**6)),
-        spec_source=draw(_WORDS),
-        data=draw(_WORDS),
-        log=draw(LOG_FORMATS),
-        command=tuple(draw(st.lists(_WORDS, max_size=5))),
-        env=draw(st.dictionaries(_WORDS, _WORDS, max_size=3)),
-        options=draw(st.dictionaries(_WORDS, _OPTION, max_size=3)),
-        image=draw(st.none() | _WORDS),
-        pool=draw(POOLS),
-        timeout_s=draw(st.none() | _FLOATS),
-        notes=tuple(draw(st.lists(_WORDS, max_size=2))),
-    )
-
-
-@st.composite
-def measurements(draw: st.DrawFn) -> Measurement:
-    """Draw a measurement with any figures that are numbers."""
-    figure = st.none() | _FLOATS
-    return measurement(
-        files=tuple(draw(st.lists(_WORDS, max_size=2))),
-        final_loss=draw(figure),
-        train_wall_s=draw(figure),
-        throughput=draw(
-            st.none()
-            | st.builds(
-                Throughput,
-                time_weighted=figure,
-                time_weighted_steady=figure,
-                median=figure,
-                arithmetic=figure,
-                timestamps=figure,
-                unit=_WORDS,
-            )
-        ),
-        environment=draw(st.dictionaries(_WORDS, st.none() | _OPTION, max_size=4)),
-        reasons=tuple(
-            draw(
-                st.lists(
-                    st.builds(
-                        Finding,
-                        id=_WORDS,
-                        severity=st.sampled_from(["reject", "warn"]),
-                        sentence=_WORDS,
-                        evidence=st.lists(_PLACES, max_size=2).map(tuple),
-                    ),
-                    max_size=2,
-                )
-            )
-        ),
-    )

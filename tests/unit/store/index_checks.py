@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts
-from k8sbench.adapters.store.index import RUNS
+from k8sbench.adapters.store.index import ROWS, RUNS
 from k8sbench.adapters.store.sql_store import SqlStore
 
 
@@ -18,7 +18,7 @@ def damage(store: SqlStore, run_id: str, record: str) -> None:
 def differences(store: SqlStore) -> list[str]:
     """Name the runs whose rows say otherwise than their folders, or that lack one of them."""
     with store.database.reading() as db:
-        rows = {run.run_id: run for run in store.load(db, sa.select(RUNS), through=False)}
+        rows = {run.run_id: run for run in store.load(db, ROWS, through=False)}
     folders = map(store.run_folder, artifacts.run_ids(store.root))
     kept = {folder.path.name: folder.run()[0] for folder in folders if folder.is_there}
     return sorted(run_id for run_id in rows | kept if rows.get(run_id) != kept.get(run_id))

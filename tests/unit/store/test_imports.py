@@ -56,7 +56,6 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
             "index",
             "outages",
             "reindexing",
-            "removal",
             "run_store",
         )
     }

@@ -36,10 +36,6 @@ def recorded(store: SqlStore) -> SqlStore:
     return store
 
 
-def test_a_run_without_logs_has_no_marks(sqlite_store: SqlStore) -> None:
-    assert recorded(sqlite_store).log_marks("seg-1") == {}
-
-
 def test_each_replica_has_its_mark(sqlite_store: SqlStore) -> None:
     store = recorded(sqlite_store)
     archive(store, "master-0", (1.0, "a"), (2.5, "b"), (2.5, "c"))
@@ -66,15 +62,6 @@ def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> Non
     archive(store, "master-0", (2.0, "torn"))
     assert path.read_bytes() == whole + b"1970-01-01T00:00:02.000000Z torn\n"
     assert store.log_marks("seg-1") == {"master-0": mark(2.0, 1, "a", "torn")}
-
-
-def test_a_file_of_nothing_but_half_a_line_has_no_mark(sqlite_store: SqlStore) -> None:
-    store = recorded(sqlite_store)
-    path = archive(store, "master-0", (1.0, "a"))
-    path.write_bytes(b"1970-01-01T00:00:0")
-    assert store.log_marks("seg-1") == {}
-    archive(store, "master-0", (2.0, "b"))
-    assert path.read_bytes() == b"1970-01-01T00:00:02.000000Z b\n"
 
 
 def test_long_lines_do_not_matter(sqlite_store: SqlStore) -> None:

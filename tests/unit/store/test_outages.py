@@ -118,11 +118,6 @@ def test_a_server_that_stays_away_is_an_error(
     assert shared.run("seg-1").phase is Phase.CREATED
 
 
-def test_a_server_that_was_never_there_is_not_waited_for(root: pathlib.Path) -> None:
-    with pytest.raises(StoreError, match="cannot be reached"):
-        open_store("postgresql://u:hemmelig@127.0.0.1:1/db", folder=root)
-
-
 def test_what_stays_locked_is_an_error(
     url: str, shared: SqlStore, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,14 +147,6 @@ def test_a_statement_has_a_limit_which_the_url_may_set(
         ):
             db.execute(sa.text("SELECT pg_sleep(60)"))
         assert impatient.runs(RunFilter()) == []
-
-
-def test_a_url_may_come_from_a_secret(
-    url: str, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("K8SBENCH_STORE", f"{url}\n")
-    with open_store(folder=root) as store:
-        assert store.database.kind == "postgresql"
 
 
 def test_what_the_users_rights_do_not_permit_is_said(shared: SqlStore, root: pathlib.Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,7 @@ import pytest
 from k8sbench.adapters.store import disk
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
-from k8sbench.model.phase import Phase
 from tests.unit.imports import foreign
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
 from tests.unit.store.test_exchange import fill
 
 UMASKS = [0o022, 0o000]
@@ -103,18 +100,6 @@ def test_a_folder_that_was_made_for_a_store_is_restricted_and_one_in_use_is_not(
     assert seen_by_others(tmp_path) == (left if others else {})
 
 
-def test_what_is_appended_to_or_replaced_keeps_to_itself(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / "file"
-    disk.make_folder(path.parent)
-    disk.make_folder(path.parent)
-    with disk.open_to_append(path) as file:
-        file.write(b"line\n")
-    disk.write_whole(path.with_name("whole"), b"x")
-    assert seen_by_others(tmp_path / "a") == {}
-    with pytest.raises(FileExistsError):
-        disk.make_folder(path)
-
-
 def test_a_link_leads_nowhere_that_is_not_the_stores(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.touch(mode=0o644)
@@ -122,22 +107,3 @@ def test_a_link_leads_nowhere_that_is_not_the_stores(tmp_path: Path) -> None:
     (tmp_path / "in" / "link").symlink_to(outside)
     disk.restrict(tmp_path / "in")
     assert stat.S_IMODE(outside.stat().st_mode) == 0o644
-
-
-def test_runs_of_two_processes_with_other_umasks_share_the_store(tmp_path: Path) -> None:
-    """The second one finds folders of the first, and files that it appends to."""
-    with open_store(str(tmp_path / "s")) as store:
-        store.record(plan("seg-1"), at=NOW, owner=OWNER)
-    code = (
-        "import os, sys; os.umask(0)\n"
-        "from k8sbench.adapters.store.sql_store import open_store\n"
-        "from tests.unit.store.examples import NOW, OWNER, plan\n"
-        "with open_store(sys.argv[1]) as store:\n"
-        "    store.record(plan('seg-2', repeat=2), at=NOW + 1, owner=OWNER)\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], check=True)
-    with open_store(str(tmp_path / "s")) as store:
-        store.move("seg-2", step(Phase.SUCCEEDED, NOW + 20))
-        store.measured("seg-2", measurement())
-        assert store.ids() == ["seg-1", "seg-2"]
-    assert seen_by_others(tmp_path / "s") == {}

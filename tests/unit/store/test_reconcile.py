@@ -55,21 +55,6 @@ def test_a_run_whose_process_is_gone_is_lost_and_says_so(store: SqlStore) -> Non
     assert run.ended_at == NOW + 65
 
 
-def test_a_run_that_had_not_started_says_that_too(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    records.reconcile(store, alive=gone, now=NOW + 3600)
-    assert "while the run was Created" in store.run("seg-1").history[-1].cause
-    assert "nothing of the run had reported yet" in store.run("seg-1").history[-1].cause
-
-
-def test_a_run_is_lost_once(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    records.reconcile(store, alive=gone, now=NOW + 10)
-    lost = store.run("seg-1")
-    assert records.reconcile(store, alive=gone, now=NOW + 99) == {}
-    assert store.run("seg-1") == lost
-
-
 @pytest.mark.parametrize("alive", [running, unknown])
 def test_a_run_whose_process_runs_or_cannot_be_seen_is_left_alone(
     store: SqlStore, alive: records.Alive
@@ -93,14 +78,6 @@ def test_what_stands_in_the_folder_alone_is_not_lost(store: SqlStore) -> None:
     folder.keep_measurement(measurement())
     records.reconcile(store, alive=gone, now=NOW + 10)
     assert store.run("seg-1").phase is Phase.SUCCEEDED
-    assert store.run("seg-1").measurement == measurement()
-
-
-def test_a_measurement_that_stands_in_the_folder_alone_is_taken_over(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    store.move("seg-1", step(Phase.SUCCEEDED))
-    RunFolder(store.folder("seg-1")).keep_measurement(measurement())
-    records.reconcile(store, alive=gone, now=NOW + 10)
     assert store.run("seg-1").measurement == measurement()
 
 
@@ -131,23 +108,6 @@ def test_a_store_that_can_only_be_read_still_tells(
         assert [run.phase for run in runs] == [Phase.LOST]
         assert records.find(store, "seg", alive=gone, now=NOW + 10).phase is Phase.LOST
         assert store.run("seg-1").phase is Phase.CREATED
-
-
-def test_a_run_with_a_deleted_folder_is_lost_all_the_same(store: SqlStore) -> None:
-    import shutil
-
-    store.record(plan(), at=NOW, owner=OWNER)
-    shutil.rmtree(store.folder("seg-1"))
-    records.reconcile(store, alive=gone, now=NOW + 10)
-    assert store.run("seg-1").phase is Phase.LOST
-
-
-def test_lists_are_brought_up_to_date_as_they_are_read(store: SqlStore) -> None:
-    for number in (1, 2):
-        store.record(plan(f"seg-{number}", repeat=number), at=NOW + number, owner=OWNER)
-    store.move("seg-1", step(Phase.FAILED))
-    runs = records.listing(store, RunFilter(), alive=gone, now=NOW + 10)
-    assert [run.phase for run in runs] == [Phase.FAILED, Phase.LOST]
 
 
 @pytest.mark.parametrize("text", ["seg-1", "seg-11", "se", "", "SEG-1", "%", "seg_1", "seg-1 "])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 
 import pytest
-import sqlalchemy as sa
 
-from k8sbench.adapters.store import reindexing, removal
+from k8sbench.adapters.store import index, reindexing, removal
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import context
 from k8sbench.app import removal as app
-from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
@@ -62,7 +60,7 @@ def test_a_row_that_cannot_be_removed_keeps_its_folder(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sa, "delete", full)
+        patched.setattr(index, "delete", full)
         with pytest.raises(StoreError, match="disk is full"):
             removal.remove(filled, "seg-1")
     assert names(filled) == before
@@ -78,7 +76,7 @@ def die(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
 with open_store(sys.argv[1]) as store:
     if sys.argv[2] == "delete":
-        removal.sa.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        removal.index.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(die)
     removal.remove(store, "seg-1")
 """
@@ -188,15 +186,3 @@ def test_logs_are_never_half_there(sqlite_store: SqlStore, event: str, path: str
     said = removal.pruned(store.folder("seg-1"))
     assert said is not None
     assert said.rule == "first"
-
-
-@pytest.mark.parametrize("text", ["90", "", "0d", "soon"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="not a length of time"):
-        app.keep_seconds(text)
-
-
-def test_a_run_without_its_folder_can_be_removed(filled: SqlStore) -> None:
-    shutil.rmtree(filled.root / "runs" / "seg-1")
-    removal.remove(filled, "seg-1")
-    assert filled.ids() == ["seg-2", "seg-3"]

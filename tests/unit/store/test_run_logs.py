@@ -20,56 +20,28 @@ from k8sbench.ports import LogLine
 from tests.unit.store.examples import NOW, OWNER, plan
 
 
-def test_log_lines_carry_their_time(tmp_path: pathlib.Path) -> None:
+def test_log_lines_carry_their_time_and_are_on_disk_when_they_are_written(
+    tmp_path: pathlib.Path,
+) -> None:
+    no_text = b"\xff\xfe \x1b[31m".decode(errors="surrogateescape")
+    lines = [
+        (1795162530.123456, "K8SBENCH {}"),
+        (1795162530.9999999, ""),
+        (1795162531.0, "  indented\ttext\r"),
+        (1795162532.0, "one\ntwo"),
+        (1795162533.0, no_text),
+    ]
     writer = LogWriter(tmp_path)
-    writer.write(LogLine(replica="master-0", at=1795162530.123456, text="K8SBENCH {}"))
-    writer.write(LogLine(replica="master-0", at=1795162530.9999999, text=""))
-    writer.write(LogLine(replica="master-0", at=1795162531.0, text="  indented\ttext\r"))
-    writer.close()
+    for at, text in lines:
+        writer.write(LogLine(replica="master-0", at=at, text=text))
     assert (tmp_path / "logs" / "master-0.log").read_bytes() == (
         b"2026-11-20T08:15:30.123456Z K8SBENCH {}\n"
         b"2026-11-20T08:15:31.000000Z \n"
         b"2026-11-20T08:15:31.000000Z   indented\ttext\r\n"
+        b"2026-11-20T08:15:32.000000Z one\n"
+        b"2026-11-20T08:15:32.000000Z two\n"
+        b"2026-11-20T08:15:33.000000Z \xff\xfe \x1b[31m\n"
     )
-
-
-def test_a_text_of_several_lines_is_several_stamped_lines(tmp_path: pathlib.Path) -> None:
-    writer = LogWriter(tmp_path)
-    writer.write(LogLine(replica="master-0", at=NOW, text="one\ntwo"))
-    writer.close()
-    lines = (tmp_path / "logs" / "master-0.log").read_bytes().splitlines()
-    assert [run_logs.split_stamp(line) for line in lines] == [(NOW, b"one"), (NOW, b"two")]
-
-
-def test_bytes_that_are_no_text_are_kept(tmp_path: pathlib.Path) -> None:
-    writer = LogWriter(tmp_path)
-    writer.write(
-        LogLine(
-            replica="master-0", at=NOW, text=b"\xff\xfe \x1b[31m".decode(errors="surrogateescape")
-        )
-    )
-    writer.close()
-    assert (tmp_path / "logs" / "master-0.log").read_bytes().endswith(b"Z \xff\xfe \x1b[31m\n")
-
-
-def test_a_line_is_on_disk_when_it_is_written(tmp_path: pathlib.Path) -> None:
-    writer = LogWriter(tmp_path)
-    writer.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    assert (tmp_path / "logs" / "master-0.log").read_bytes().endswith(b"hello\n")
-    writer.close()
-
-
-def test_a_torn_last_log_line_is_cut_off_by_the_next_writer(tmp_path: pathlib.Path) -> None:
-    """It is in no mark, so that whoever goes on with the log gets it once more."""
-    (tmp_path / "logs").mkdir()
-    path = tmp_path / "logs" / "master-0.log"
-    path.write_bytes(b"2026-11-20T08:15:30.123456Z whole\n2026-11-20T08:15:3")
-    writer = LogWriter(tmp_path)
-    writer.write(LogLine(replica="master-0", at=NOW, text="next"))
-    writer.close()
-    with contextlib.closing(LogTail(path)) as tail:
-        lines = [line for _, line in tail.lines()]
-    assert lines == [b"whole", b"next"]
 
 
 LIMITED = """

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.exchange import Header
 from k8sbench.adapters.store.intake import ImportedLogs
 from k8sbench.adapters.store.reindexing import StoreInfo, StoreReport
 from k8sbench.adapters.store.removal import Pruned
@@ -64,7 +63,6 @@ DOCUMENTS: dict[str, Any] = {
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
     "imported.json": ImportedLogs,
-    "k8sbench-export.json": Header,
     "pruned.json": Pruned,
     "baselines/NAME.json": Baseline,
 }

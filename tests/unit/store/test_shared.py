@@ -96,21 +96,6 @@ def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
     assert pod.runs(RunFilter()) == [done]
 
 
-def test_a_folder_that_is_there_stays_as_it_is(laptop: SqlStore) -> None:
-    before = (laptop.folder("seg-1") / "run.json").stat()
-    laptop.ensure_folder("seg-1")
-    assert (laptop.folder("seg-1") / "run.json").stat() == before
-
-
-def test_a_folder_that_was_half_made_is_made_again(laptop: SqlStore, pod: SqlStore) -> None:
-    half = pod.root / "runs" / "seg-1"
-    half.mkdir(parents=True)
-    (half / "events.jsonl").write_text("{")
-    assert pod.run("seg-1").artifacts is None
-    pod.ensure_folder("seg-1")
-    assert RunFolder(half).run() == (pod.run("seg-1"), [])
-
-
 def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
     url: str, laptop: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,19 +105,6 @@ def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
     with open_store(url, folder=laptop.root) as again:
         assert again.run("seg-1") == before
         assert again.log_files("seg-1") == []
-
-
-def test_a_reindex_leaves_the_runs_of_others_alone(laptop: SqlStore, pod: SqlStore) -> None:
-    assert reindexing.reindex(pod).findings == ()
-    assert pod.ids() == ["seg-1"]
-
-
-def test_the_copy_of_the_machine_that_began_is_no_finding(laptop: SqlStore, pod: SqlStore) -> None:
-    """It knows less than the row, and a rebuild there does not set the row back."""
-    pod.ensure_folder("seg-1")
-    done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
-    reindexing.reindex(laptop)
-    assert pod.run("seg-1") == done
 
 
 def test_both_are_one_store(laptop: SqlStore, pod: SqlStore, tmp_path: pathlib.Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import msgspec
 import pytest
@@ -11,12 +10,13 @@ import pytest
 from k8sbench.adapters.store import index, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.model.errors import StoreError
+from k8sbench.model import creation
+from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import RunFilter
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.examples import NOW, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
 CANCEL = Wish(kind="cancel", at=NOW, cause="By hand.", cause_id="cancelled")
@@ -57,7 +57,11 @@ def test_a_run_that_is_final_is_not_to_be_cancelled_any_more(store: SqlStore) ->
     assert store.move("seg-1", step(Phase.SUCCEEDED)).wishes == (DELETE,)
     assert store.run("seg-1").wishes == (DELETE,)
     assert store.wish("seg-1", CANCEL).wishes == (DELETE,)
-    assert [run.run_id for run in store.runs(RunFilter(unfinished=True))] == ["seg-1"]
+    store.measured("seg-1", measurement())
+    for wanted in (RunFilter(unfinished=True), RunFilter(wished=True)):
+        assert [run.run_id for run in store.runs(wanted)] == ["seg-1"]
+    store.fulfilled("seg-1", "delete")
+    assert store.runs(RunFilter(unfinished=True)) == []
 
 
 def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
@@ -71,6 +75,17 @@ def test_a_wish_comes_with_the_end_of_a_run_unless_there_is_one_of_its_kind(
     by_name = msgspec.structs.replace(DELETE, cause="By name.")
     store.wish("seg-2", by_name)
     assert store.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
+
+
+def test_a_run_that_is_submitted_again_is_not_cancelled_by_a_wish_of_before(
+    store: SqlStore,
+) -> None:
+    recorded(store)
+    store.wish("seg-1", CANCEL)
+    store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
+    store.reopen(plan(), at=NOW + 2, location=None)
+    assert store.run("seg-1").wishes == ()
+    assert not (store.folder("seg-1") / "wishes.json").exists()
 
 
 def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
@@ -96,38 +111,3 @@ def test_a_reindex_restores_wishes(sqlite_store: SqlStore) -> None:
     (store.root / "k8sbench.db").unlink()
     with open_store(str(store.root)) as again:
         assert again.run("seg-1").wishes == (CANCEL,)
-
-
-def test_a_file_of_wishes_that_cannot_be_read_is_a_finding_and_its_row_counts(
-    sqlite_store: SqlStore,
-) -> None:
-    recorded(sqlite_store)
-    sqlite_store.wish("seg-1", CANCEL)
-    file = sqlite_store.folder("seg-1") / "wishes.json"
-    file.write_text("[")
-    (finding,) = reindexing.reindex(sqlite_store).findings
-    assert (finding.id, str(file) in finding.sentence) == ("damaged-run", True)
-    assert sqlite_store.run("seg-1").wishes == (CANCEL,)
-
-
-def test_a_folder_that_is_made_of_a_row_has_its_wishes(
-    store: SqlStore, open_again: OpenStore
-) -> None:
-    recorded(store)
-    store.wish("seg-1", CANCEL)
-    for path in store.folder("seg-1").iterdir():
-        path.unlink()
-    store.ensure_folder("seg-1")
-    assert RunFolder(store.folder("seg-1")).run()[0].wishes == (CANCEL,)
-
-
-def test_a_store_that_cannot_be_written_takes_no_wish(
-    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded(sqlite_store)
-    sqlite_store.close()
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with open_store(str(sqlite_store.root)) as store:
-        assert store.ids() == ["seg-1"]
-        with pytest.raises(StoreError, match="can only be read"):
-            store.wish("seg-1", CANCEL)
