@@ -52,8 +52,12 @@ def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[str 
     if error is None:
         if not followed.is_watched:
             followed.see(job=Watched())
+        uid, latest = answer.result(), followed.run.history[-1]
         if active.survives and not creation.is_known_created(followed.run):
-            active.move(followed, creation.created(now, answer.result()))
+            active.move(followed, creation.created(now, uid))
+        elif uid is not None and followed.run.job_uid is None:
+            # Its state was reported before the answer came: the same again, with the uid.
+            active.move(followed, msgspec.structs.replace(latest, job_uid=uid))
         _leave_created(active, followed)
     elif isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
         _create_later(active, followed, creation.waiting(error, now))
