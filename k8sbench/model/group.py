@@ -53,16 +53,22 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """One run's part in its group."""
 
     run_id: str
+    """The run."""
     repeat: int
+    """Its number in the set, from 1."""
     created_at: float
+    """Unix seconds."""
     rate: float | None
     """samples/s by the group's estimator; None where the run does not count."""
     phase: str
+    """The present state, one of the phases."""
     verdict: str | None
     """As the group sees it; None where nothing was measured, see the reasons."""
     reasons: tuple[Finding, ...]
+    """Reasons against it, and warnings."""
     unverified: float | None = None
-    """Rate of a run that does not count: for the reader, never part of a figure."""
+    """Rate of a run that does not count, for the reader, never part of a figure; None for one that
+    does."""
     gpu: dict[str, GpuFigure] = {}
     """Its GPU metrics by their ids, each with its source, coverage and samples."""
     source: str = "here"
