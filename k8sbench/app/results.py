@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from k8sbench.model.group import Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
-    from k8sbench.report.plot import GpuHistory
+    from k8sbench.report.plot import GpuHistory, History
 
 
 HERE = ClusterAccess()
@@ -99,11 +99,6 @@ def drawn(report: Report, named: Collection[str]) -> list[Member]:
     return list({run.run_id: run for run in chosen}.values())
 
 
-def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
-    """Return those of them that have GPU metrics."""
-    return [member for member in drawn(report, named) if member.gpu]
-
-
 def gpu_histories(
     members: Sequence[Member],
     where: str | None,
@@ -115,25 +110,23 @@ def gpu_histories(
 
     Of each metric it is what the source says whose figure counts.
     """
-    histories: list[GpuHistory | None] = []
+    made: list[GpuHistory | None] = []
     theirs = [member for member in members if member.source == collectors.SOURCE]
     if len(theirs) < len(members):
         with stores.to_read(where, note) as store:
             for member in members:
                 if member not in theirs:
                     with contextlib.suppress(StoreError):  # its files may be on another machine
-                        histories.append(
-                            _history(store.run(member.run_id), store.folder(member.run_id))
-                        )
+                        made.append(_history(store.run(member.run_id), store.folder(member.run_id)))
     for member in theirs:
         try:
             run = collectors.run(access, member.run_id, note, insist=True)
             with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
                 collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
-                histories.append(None if run is None else _history(run, Path(folder)))
+                made.append(None if run is None else _history(run, Path(folder)))
         except BenchError as error:
             note(f"warning: without the GPU metrics of {member.run_id}: {error}")
-    return [history for history in histories if history is not None and history.panels()]
+    return [history for history in made if history is not None and history.series]
 
 
 def _history(run: Run, folder: Path) -> GpuHistory | None:
@@ -158,26 +151,45 @@ def _history(run: Run, folder: Path) -> GpuHistory | None:
     )
 
 
-def trained_curves(
-    report: Report, members: Sequence[Member], where: str | None, note: Callable[[str], None]
-) -> list[tuple[str, Curve]]:
-    """Read how runs that train to an accuracy went, of those whose logs are here."""
-    trains = {
-        member.run_id
-        for row in report.results
-        for member in row.group.members
-        if row.group.plan.mode == "train" and member.source != collectors.SOURCE
+def histories(
+    report: Report,
+    members: Sequence[Member],
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    access: ClusterAccess = HERE,
+) -> tuple[list[History], str]:
+    """Read what runs did over time, for charts; with it comes which store they are of.
+
+    Runs of which only a collector has the logs are without their steps.
+    """
+    from k8sbench.report.plot import History
+
+    of_gpus = [member for member in members if member.gpu]
+    gpus = {made.run_id: made for made in gpu_histories(of_gpus, where, note, access=access)}
+    here = [member for member in members if member.source != collectors.SOURCE]
+    runs: dict[str, Run] = {}
+    curves: dict[str, Curve | None] = {}
+    at = "the collector"
+    if here or where != stores.CLUSTER:
+        with stores.to_read(where, note) as store:
+            at = store.where
+            runs = {member.run_id: store.run(member.run_id) for member in here}
+            curves = {run_id: _curve(store, run.plan, note) for run_id, run in runs.items()}
+    units = {
+        member.run_id: row.group.unit for row in report.results for member in row.group.members
     }
-    named = [run.run_id for run in members if run.run_id in trains]
-    if not named:
-        return []
-    with stores.to_read(where, note) as store:
-        curves = ((run_id, _curve(store, store.run(run_id).plan, note)) for run_id in named)
-        return [
-            (run_id, curve)
-            for run_id, curve in curves
-            if curve and curve.evaluations and curve.minutes()
-        ]
+    made = [
+        History(
+            run_id=run_id,
+            unit=units[run_id],
+            measured=runs[run_id].measurement if run_id in runs else None,
+            curve=curves.get(run_id),
+            gpus=gpus.get(run_id),
+        )
+        for run_id in (member.run_id for member in members)
+    ]
+    return made, at
 
 
 def page(
@@ -189,38 +201,17 @@ def page(
     access: ClusterAccess = HERE,
     lang: str = "en",
 ) -> str:
-    """Write a report as a page, with what one run of each row did over time.
-
-    Runs of which only a collector has the logs are without their steps.
-    """
+    """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
     from k8sbench.report import page as pages
 
     members = drawn(report, named)[:MOST_DRAWN]
-    of_gpus = [member for member in members if member.gpu]
-    gpus = {member.run_id: member for member in gpu_histories(of_gpus, where, note, access=access)}
-    here = [member for member in members if member.source != collectors.SOURCE]
-    runs: dict[str, Run] = {}
-    curves: dict[str, Curve | None] = {}
-    at = "the collector"
-    if here or where != stores.CLUSTER:
-        with stores.to_read(where, note) as store:
-            at = store.where
-            runs = {member.run_id: store.run(member.run_id) for member in here}
-            curves = {run_id: _curve(store, run.plan, note) for run_id, run in runs.items()}
+    over_time, at = histories(report, members, where, note, access=access)
     return pages.html(
         pages.Page(
             results=report.results,
             parities=report.parities,
-            histories=[
-                pages.History(
-                    run_id=run_id,
-                    measured=runs[run_id].measurement if run_id in runs else None,
-                    curve=curves.get(run_id),
-                    gpus=gpus.get(run_id),
-                )
-                for run_id in (member.run_id for member in members)
-            ],
+            histories=over_time,
             where=at,
             at=context.now(),
             version=__version__,

@@ -13,8 +13,8 @@ from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.run import Run
 from k8sbench.parse.families import FAMILIES
-from k8sbench.report.page import History, Page
-from k8sbench.report.plot import GpuHistory
+from k8sbench.report.page import Page
+from k8sbench.report.plot import GpuHistory, History
 from tests.unit.measure import train_logs
 from tests.unit.report import example
 from tests.unit.report.factory import START
@@ -43,7 +43,9 @@ def history() -> History:
     gpus = GpuHistory(
         run_id=run.run_id, steady=steady, window=(START + 10, START + 100), series=series
     )
-    return History(run_id=run.run_id, measured=run.measurement, curve=curve, gpus=gpus)
+    return History(
+        run_id=run.run_id, unit="images/s", measured=run.measurement, curve=curve, gpus=gpus
+    )
 
 
 def trained() -> Page:
@@ -54,7 +56,7 @@ def trained() -> Page:
     first = train_logs.until(train_logs.attempt(), killed)
     second = train_logs.attempt(train_logs.START + killed + 60, resume=60)
     steps = curve(run.plan, FAMILIES["k8sbench"], train_logs.texts(first, second))
-    history = History(run_id=run.run_id, measured=run.measurement, curve=steps)
+    history = History(run_id=run.run_id, unit="images/s", measured=run.measurement, curve=steps)
     return page(results=made.results, parities=(), histories=[history])
 
 
