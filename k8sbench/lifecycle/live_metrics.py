@@ -148,18 +148,19 @@ class LiveMetrics:
         ``wait`` returns what happened to it within some seconds. Raises :class:`Unreachable` where
         no source has anything though there should be samples by now.
         """
-        shown: Phase | None = None
+        shown: tuple[Phase, bool] | None = None
         due = float("-inf")
         while stop.cause is None:
             self.take(wait(LOOK_SECONDS), note)
             if self.live.phase.final:
                 return
-            if self.live.phase is not shown or self.clock() >= due:
+            state = (self.live.phase, self.live.steps() is not None)
+            if state != shown or self.clock() >= due:
                 self._read()
                 if self.reads and self.clock() >= self.live.state.at + FIRST_SECONDS:
                     self.check()
                 show(self)
-                shown, due = self.live.phase, self.clock() + REFRESH_SECONDS
+                shown, due = state, self.clock() + REFRESH_SECONDS
 
     def once(self, sleep: Callable[[float], None]) -> None:
         """Read the sources, if the run is running: again for a moment while one has nothing."""

@@ -5,13 +5,12 @@ What so few runs can and cannot show is said beside each case: a ratio alone say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from k8sbench.measure.group import rank_test
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import counted
-from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
@@ -27,8 +26,8 @@ _COLUMNS = (
     *("case", "benchmark", "framework", "precision", "A", "B", "change", "interval", "p", "n"),
     "verdict",
 )
-UP_TO_BATCH = 5
-"""Words of a case's name: case, benchmark, framework, precision, batch."""
+WORDS = ("case", "benchmark", "framework", "precision", "batch")
+"""Words of a case's name."""
 _RIGHT = ("A", "B", "change", "interval", "p")
 _KEPT = ("case", "A", "B", "change", "verdict")
 
@@ -153,23 +152,16 @@ def tables(compared: Comparison) -> list[Table]:
     return found
 
 
-def case_names(compared: Comparison, *, fewest: int = 1) -> list[str]:
-    """Name each case, with as many words as tell them apart, ``fewest`` or more."""
+def case_names(compared: Comparison, *, in_full: bool = False) -> list[str]:
+    """Name each case, with as many words as tell them apart, or all of :data:`WORDS`."""
     groups = {one.group.key.id: one.group for one in compared.cases}
-    words: list[Callable[[Group], str]] = [
-        lambda g: g.key.case,
-        lambda g: g.key.benchmark,
-        lambda g: g.key.framework,
-        group_words.precision,
-        lambda g: f"batch {g.key.batch_size}",
-        lambda g: g.key.variant,
-        lambda g: g.key.data,
-        lambda g: g.key.pool,
-    ]
+    more = ("variant", "data", "pool")
     names = group_words.unique_names(
         list(groups.values()),
-        lambda g: " ".join(word(g) for word in words[:fewest]),
-        *words[fewest:],
+        (lambda group: " ".join(group_words.word(group, name) for name in WORDS))
+        if in_full
+        else (lambda group: group.key.case),
+        *(more if in_full else (*WORDS[1:], *more)),
     )
     return [names[one.group.key.id] for one in compared.cases]
 
@@ -366,7 +358,7 @@ def junit(compared: Comparison) -> str:
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
     # The same words whatever else is compared: CI servers follow a test over time by its name.
-    names = case_names(compared, fewest=UP_TO_BATCH)
+    names = case_names(compared, in_full=True)
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
     count = {"failure": 0, "error": 0, "skipped": 0}
     for one, name in zip(compared.cases, names, strict=True):

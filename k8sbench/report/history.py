@@ -27,14 +27,7 @@ def names(series: Sequence[Series]) -> list[str]:
             f"{g.key.benchmark} {g.key.case} {g.key.framework} {group_words.precision(g)},"
             f" batch {g.key.batch_size}"
         ),
-        lambda g: g.key.variant,
-        lambda g: g.key.impl,
-        lambda g: g.key.data,
-        lambda g: g.key.pool,
-        lambda g: g.key.gpu_model,
-        lambda g: g.key.options,
-        lambda g: g.key.node,
-        lambda g: g.key.preset,
+        *("variant", "impl", "data", "pool", "gpu_model", "options", "node", "preset"),
     )
     return [found[one.group.key.id] for one in series]
 

@@ -194,13 +194,7 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: (
             f"{g.key.case} {g.key.framework} {group_words.precision(g)}, batch {g.key.batch_size}"
         ),
-        lambda g: g.key.variant,
-        lambda g: g.key.impl,
-        lambda g: g.key.data,
-        lambda g: g.key.mode,
-        lambda g: g.key.pool,
-        lambda g: g.plan.node or "",
-        lambda g: g.key.set_name,
+        *("variant", "impl", "data", "mode", "pool", "node", "set_name"),
     )
 
 
@@ -237,12 +231,7 @@ def scaling_curves(results: Sequence[Result]) -> dict[str, list[tuple[int, float
             f"{g.key.benchmark} {g.key.framework} {group_words.precision(g)} {g.key.impl},"
             f" batch {g.key.batch_size}"
         ),
-        lambda g: g.key.variant,
-        lambda g: g.key.data,
-        lambda g: g.key.mode,
-        lambda g: g.key.gpu_model,
-        lambda g: g.key.pool,
-        lambda g: g.key.set_name,
+        *("variant", "data", "mode", "gpu_model", "pool", "set_name"),
     )
     curves = {
         names[each[0].group.key.id]: sorted((_gpus(one), one.speedup.value or 0.0) for one in each)
