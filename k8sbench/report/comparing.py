@@ -57,7 +57,7 @@ def _unknown_gpus(one: Compared) -> str:
     sides = [
         name
         for name, side in (("A", one.a), ("B", one.b))
-        if side is not None and side.groups and side.groups[-1].key.gpu_model == "unknown"
+        if side is not None and side.groups[-1].key.gpu_model == "unknown"
     ]
     if not sides or not {"device", "gpu-model"} & {*one.not_comparable}:
         return ""
@@ -67,27 +67,21 @@ def _unknown_gpus(one: Compared) -> str:
 def _shown(one: Compared, a: Figures, b: Figures) -> str:
     evidence = one.evidence
     assert evidence is not None  # it comes with the ratio
-    published = next((side for side in (a, b) if side.of == "published"), None)
-    ours = b if published is a else a
-    if published is not None:
-        who = f"{counted(len(ours.values), 'run')} and one published figure"
-    else:
-        who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
+    who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
     once = round(1 / evidence.chance)
     if not rank_test.can_be_shown(evidence):
-        fewest = "5 runs" if published is not None else "3 on each side"
         return (
             f"{who} cannot show a difference: chance alone puts B wholly below A in 1 of {once}"
-            f" such comparisons. {fewest} are the fewest that can."
+            " such comparisons. 3 on each side are the fewest that can."
         )
     if one.finding in ("slower", "faster"):
         place = "below" if one.finding == "slower" else "above"
         if evidence.least > rank_test.ALPHA:
             least = numbers.percent(evidence.least)
-            enough = "6 runs" if published else f"{rank_test.fewest()} on each side"
             return (
                 f"All of B is {place} all of A, which chance alone does in 1 of {once} such"
-                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {least}); {enough} can."
+                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {least});"
+                f" {rank_test.fewest()} on each side can."
             )
         return (
             f"B is {one.finding}: chance alone puts {who} at least this far apart in"
@@ -207,8 +201,6 @@ def _figure(side: Figures | None, *, name_it: bool) -> Cell:
     if side is None:
         return absent("there is no counterpart")
     by = (f"by {side.estimator}",) if name_it else ()
-    if side.of == "published":
-        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "", *by))
     if side.spread is None:
         newest = side.groups[-1]
         return Cell(group_words.no_figure(newest), group_words.footnotes(newest, "reject"))
@@ -218,13 +210,8 @@ def _figure(side: Figures | None, *, name_it: bool) -> Cell:
 def _n(one: Compared) -> str:
     """Count the observations of both sides, as benchstat does."""
     counts = [0 if side is None else len(side.values) for side in (one.a, one.b)]
-    of = next((side.of for side in (one.a, one.b) if side is not None and side.of != "runs"), "")
-    if of == "published":
-        return "+".join(
-            "published" if side is not None and side.of == "published" else str(count)
-            for side, count in zip((one.a, one.b), counts, strict=True)
-        )
-    return f"{counts[0]}+{counts[1]}{' sets' if of == 'sets' else ''}"
+    of_sets = any(side is not None and side.of == "sets" for side in (one.a, one.b))
+    return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
@@ -313,9 +300,8 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
         "sets": list(side.sets),
         "runs": side.runs,
         "of": side.of,
-        "source": side.source,
         "values": list(side.values),
-        "median": side.values[0] if side.of == "published" else side.spread and side.spread.median,
+        "median": side.spread and side.spread.median,
         "unit": side.unit,
         "estimator": side.estimator,
     }
@@ -363,12 +349,11 @@ def junit(compared: Comparison) -> str:
     count = {"failure": 0, "error": 0, "skipped": 0}
     for one, name in zip(compared.cases, names, strict=True):
         key = one.group.key
-        source = next((s.source for s in (one.a, one.b) if s is not None and s.source), None)
         test = ET.SubElement(
             suite,
             "testcase",
             classname=_xml(f"{key.benchmark}.{key.framework}"),
-            name=_xml(name if source is None else f"{name} {source}"),
+            name=_xml(name),
         )
         told = f"{verdict(one)}. {words(one, compared.limit)}"
         if one.ratio is not None:
