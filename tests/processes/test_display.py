@@ -303,30 +303,6 @@ def test_a_note_is_broken_between_words_and_a_command_is_not(terminal: Terminal)
     )
 
 
-def test_several_runs_have_a_line_each(terminal: Terminal) -> None:
-    terminal.do("for n in range(1000): tell.planned(run(f'seg-{n}'))")
-    terminal.do("tell.on_event(run('seg-7'), moved(Phase.RUNNING, run_id='seg-7'))")
-    lines = terminal.see("and 980 more: all Created")
-    assert "  [seg-7] Running" in lines
-    assert "1 Running, 999 Created" in lines[-23:]
-    terminal.do("for n in range(998): tell.ended(ended(run(f'seg-{n}')))")
-    terminal.see("2 Created · 998 ended: 998 Succeeded")
-    lines = terminal.see("seg-999  ")  # the drawing's last line, of which that was the first
-    assert [line.split()[0] for line in lines[-2:]] == ["seg-998", "seg-999"]
-
-
-def test_each_run_of_a_sweep_leaves_its_figure_when_it_ends(terminal: Terminal) -> None:
-    terminal.do("from tests.unit.store.examples import measurement")
-    terminal.do("tell.expect([run('a').plan, run('b', repeat=2).plan], [], 1)")
-    for name, repeat in (("a", 1), ("b", 2)):
-        terminal.do(f"tell.planned(run('{name}', repeat={repeat}))")
-        terminal.do(f"tell.ended(ended(run('{name}', repeat={repeat}), measurement=measurement()))")
-    lines = terminal.end()
-    assert [line.split(" (")[0] for line in lines if "measured" in line] == [
-        "  measured 12.50 images/s"
-    ] * 2
-
-
 def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("for n in range(30): tell.on_event(run(), replica(f'worker-{n}', Phase.RUNNING))")
@@ -351,18 +327,6 @@ def test_a_terminal_that_has_gone_ends_nothing(terminal: Terminal) -> None:
     terminal.do("for n in range(100): tell.on_event(run(), note('anybody there?'))")
     terminal.do("tell.close(); output.write('still here\\n')")
     assert terminal.process.communicate(timeout=PATIENCE)[0] == "still here\n"
-
-
-def test_no_colours_where_they_are_not_wanted(terminals: list[Terminal]) -> None:
-    for no_color in ("", "1"):
-        terminals.append(Terminal(NO_COLOR=no_color))
-        terminals[-1].do("tell.planned(run())")
-        terminals[-1].do("tell.on_event(run(), moved(Phase.RUNNING))")
-        terminals[-1].see("Running 0s")
-        terminals[-1].end()
-    coloured, plain = terminals
-    assert "\x1b[32mRunning" in coloured.raw
-    assert not re.search(r"\x1b\[3\dm", plain.raw)
 
 
 @pytest.mark.parametrize("name", ["dumb", "unknown", ""])
