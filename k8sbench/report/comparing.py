@@ -12,7 +12,7 @@ from k8sbench.measure.group import rank_test
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import group_words, numbers
+from k8sbench.report import formats, group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column, clean
 
@@ -68,36 +68,18 @@ def _shown(one: Compared, a: Figures, b: Figures) -> str:
     evidence = one.evidence
     assert evidence is not None  # it comes with the ratio
     who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
-    once = round(1 / evidence.chance)
     if not rank_test.can_be_shown(evidence):
-        return (
-            f"{who} cannot show a difference: chance alone puts B wholly below A in 1 of {once}"
-            " such comparisons. 3 on each side are the fewest that can."
-        )
+        return f"{who} cannot show a difference; 3 on each side are the fewest that can."
+    p = numbers.percent(evidence.p)
     if one.finding in ("slower", "faster"):
-        place = "below" if one.finding == "slower" else "above"
+        told = f"B is {one.finding}: p = {p}."
         if evidence.least > rank_test.ALPHA:
-            least = numbers.percent(evidence.least)
-            return (
-                f"All of B is {place} all of A, which chance alone does in 1 of {once} such"
-                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {least});"
-                f" {rank_test.fewest()} on each side can."
-            )
-        return (
-            f"B is {one.finding}: chance alone puts {who} at least this far apart in"
-            f" {numbers.percent(evidence.p)} of such comparisons."
-        )
-    told = (
-        f"No difference is shown: chance alone puts {who} at least this far apart in"
-        f" {numbers.percent(evidence.p)} of such comparisons."
-    )
-    if evidence.least > rank_test.ALPHA:
-        told += " So few show one only where one side lies wholly below the other."
+            told += f" {who} cannot reach p ≤ 5 %; {rank_test.fewest()} on each side can."
+        return told
+    told = f"No difference is shown: p = {p}."
     if one.interval is not None and one.interval.low < 1:
-        told += (
-            f" That is no proof of equality: a slowdown of {numbers.percent(1 - one.interval.low)}"
-            " is within the interval."
-        )
+        slowdown = numbers.percent(1 - one.interval.low)
+        told += f" A slowdown of {slowdown} is within the interval."
     return told
 
 
@@ -300,6 +282,7 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
         "sets": list(side.sets),
         "runs": side.runs,
         "of": side.of,
+        "n": len(side.values),
         "values": list(side.values),
         "median": side.spread and side.spread.median,
         "unit": side.unit,
@@ -309,27 +292,7 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
 
 def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row for each case."""
-    plain = (
-        *("name", "benchmark", "framework", "variant", "case", "precision"),
-        *("batch_size_per_gpu", "gpu_model", "ratio", "interval_low", "interval_high"),
-        *("interval_coverage", "p", "p_least", "finding", "beyond_limit", "regression"),
-    )
-    sides = ("median", "unit", "estimator", "of", "runs")
-    header = [*plain, *(f"{side}_{field}" for side in "ab" for field in (*sides, "n", "sets"))]
-    header += ["not_comparable", "notes", "words"]
-    rows = []
-    for case in document(compared)["cases"]:
-        row = [_flag(case[name]) for name in plain]
-        for side in (case["a"], case["b"]):
-            row += [None if side is None else side[field] for field in sides]
-            row += [None, None] if side is None else [len(side["values"]), " ".join(side["sets"])]
-        row += [" ".join(case["not_comparable"]), "; ".join(case["notes"]), case["words"]]
-        rows.append(row)
-    return header, rows
-
-
-def _flag(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    return formats.flattened(document(compared)["cases"], without=("missing",))
 
 
 # JUnit

@@ -8,7 +8,7 @@ from typing import Any
 
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import group_words, numbers
+from k8sbench.report import formats, group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
@@ -130,15 +130,9 @@ def _point(point: Point) -> dict[str, Any]:
 
 def flat(series: Sequence[Series]) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row for each set of each case."""
-    header = [
-        *("series", "unit", "estimator", "set", "began_at", "throughput", "interval_low"),
-        *("interval_high", "interval_coverage", "runs_valid", "runs_total", "change", "p"),
-        *("gpu_model", "image", "program", "group"),
+    rows = [
+        {"series": one["name"], "unit": one["unit"], "estimator": one["estimator"], **point}
+        for one in document(series)["series"]
+        for point in one["points"]
     ]
-    rows = []
-    for one in document(series)["series"]:
-        for point in one["points"]:
-            fields = {**point, "series": one["name"]}
-            fields |= {name: one[name] for name in ("unit", "estimator")}
-            rows.append([fields[name] for name in header])
-    return header, rows
+    return formats.flattened(rows, without=("missing",))
