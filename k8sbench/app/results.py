@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.lifecycle.reporting import Report, Wanted
     from k8sbench.measure.run.curve import Curve
+    from k8sbench.model.gpu_metrics import Series
     from k8sbench.model.group import Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
-    from k8sbench.report.plot import GpuHistory, History
+    from k8sbench.report.plot import History
 
 
 HERE = ClusterAccess()
@@ -99,58 +100,6 @@ def drawn(report: Report, named: Collection[str]) -> list[Member]:
     return list({run.run_id: run for run in chosen}.values())
 
 
-def gpu_histories(
-    members: Sequence[Member],
-    where: str | None,
-    note: Callable[[str], None],
-    *,
-    access: ClusterAccess = HERE,
-) -> list[GpuHistory]:
-    """Read what the GPUs of runs did over time, for a plot; of a collector's runs it is asked.
-
-    Of each metric it is what the source says whose figure counts.
-    """
-    made: list[GpuHistory | None] = []
-    theirs = [member for member in members if member.source == collectors.SOURCE]
-    if len(theirs) < len(members):
-        with stores.to_read(where, note) as store:
-            for member in members:
-                if member not in theirs:
-                    with contextlib.suppress(StoreError):  # its files may be on another machine
-                        made.append(_history(store.run(member.run_id), store.folder(member.run_id)))
-    for member in theirs:
-        try:
-            run = collectors.run(access, member.run_id, note, insist=True)
-            with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
-                collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
-                made.append(None if run is None else _history(run, Path(folder)))
-        except BenchError as error:
-            note(f"warning: without the GPU metrics of {member.run_id}: {error}")
-    return [history for history in made if history is not None and history.series]
-
-
-def _history(run: Run, folder: Path) -> GpuHistory | None:
-    from k8sbench.lifecycle import gathering
-    from k8sbench.report.plot import GpuHistory
-
-    measured = run.measurement
-    if measured is None or measured.steady is None or measured.gpu_metrics is None:
-        return None
-    kept, window = gathering.kept_series(folder), measured.window
-    series = [
-        stored
-        for metric, figure in measured.gpu_metrics.figures.items()
-        for stored in kept.get(figure.source, ())
-        if stored.metric == metric
-    ]
-    between = None
-    if window is not None and window.started_at is not None and window.ended_at is not None:
-        between = (window.started_at, window.ended_at)
-    return GpuHistory(
-        run_id=run.run_id, steady=measured.steady, window=between, series=tuple(series)
-    )
-
-
 def histories(
     report: Report,
     members: Sequence[Member],
@@ -165,31 +114,60 @@ def histories(
     """
     from k8sbench.report.plot import History
 
-    of_gpus = [member for member in members if member.gpu]
-    gpus = {made.run_id: made for made in gpu_histories(of_gpus, where, note, access=access)}
-    here = [member for member in members if member.source != collectors.SOURCE]
-    runs: dict[str, Run] = {}
-    curves: dict[str, Curve | None] = {}
-    at = "the collector"
-    if here or where != stores.CLUSTER:
-        with stores.to_read(where, note) as store:
-            at = store.where
-            runs = {member.run_id: store.run(member.run_id) for member in here}
-            curves = {run_id: _curve(store, run.plan, note) for run_id, run in runs.items()}
     units = {
         member.run_id: row.group.unit for row in report.results for member in row.group.members
     }
-    made = [
-        History(
-            run_id=run_id,
-            unit=units[run_id],
-            measured=runs[run_id].measurement if run_id in runs else None,
-            curve=curves.get(run_id),
-            gpus=gpus.get(run_id),
-        )
-        for run_id in (member.run_id for member in members)
-    ]
-    return made, at
+    made: dict[str, History] = {}
+    theirs = [member for member in members if member.source == collectors.SOURCE]
+    at = "the collector"
+    if len(theirs) < len(members) or where != stores.CLUSTER:
+        with stores.to_read(where, note) as store:
+            at = store.where
+            for member in members:
+                if member not in theirs:
+                    run = store.run(member.run_id)
+                    series: tuple[Series, ...] = ()
+                    with contextlib.suppress(StoreError):  # its files may be on another machine
+                        series = _series(run, store.folder(run.run_id))
+                    made[run.run_id] = History(
+                        run_id=run.run_id,
+                        unit=units[run.run_id],
+                        measured=run.measurement,
+                        curve=_curve(store, run.plan, note),
+                        series=series,
+                    )
+    for member in theirs:
+        made[member.run_id] = History(run_id=member.run_id, unit=units[member.run_id])
+        if member.gpu:
+            try:
+                there = collectors.run(access, member.run_id, note, insist=True)
+                with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
+                    collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
+                    if there is not None:
+                        made[member.run_id] = msgspec.structs.replace(
+                            made[member.run_id],
+                            measured=there.measurement,
+                            series=_series(there, Path(folder)),
+                        )
+            except BenchError as error:
+                note(f"warning: without the GPU metrics of {member.run_id}: {error}")
+    return [made[member.run_id] for member in members], at
+
+
+def _series(run: Run, folder: Path) -> tuple[Series, ...]:
+    """Read the GPU metrics of a run: of each metric what the source says whose figure counts."""
+    from k8sbench.lifecycle import gathering
+
+    measured = run.measurement
+    if measured is None or measured.gpu_metrics is None:
+        return ()
+    kept = gathering.kept_series(folder)
+    return tuple(
+        stored
+        for metric, figure in measured.gpu_metrics.figures.items()
+        for stored in kept.get(figure.source, ())
+        if stored.metric == metric
+    )
 
 
 def page(

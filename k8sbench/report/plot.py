@@ -73,17 +73,6 @@ class Panel(NamedTuple):
     fill: Callable[[Axes], None]
 
 
-class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What the GPUs of a run did over time."""
-
-    run_id: str
-    steady: SteadyPart
-    window: tuple[float, float] | None
-    """That of the throughput, Unix seconds; None where it is not known."""
-    series: tuple[Series, ...]
-    """Of each metric those of one source."""
-
-
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """One run, and what it did over time."""
 
@@ -92,7 +81,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """Of its throughput."""
     measured: Measurement | None = None
     curve: Curve | None = None
-    gpus: GpuHistory | None = None
+    series: tuple[Series, ...] = ()
+    """Of each GPU metric those of one source."""
 
 
 def draw(results: Sequence[Result], form: str, histories: Sequence[History] = ()) -> bytes:
@@ -329,10 +319,11 @@ def _speedup_intervals(results: Sequence[Result]) -> dict[tuple[int, float], tup
 def over_time(history: History, word: Word = str) -> list[Panel]:
     """Draw what a run did: accuracy, throughput and loss by its steps, and its GPU metrics."""
     panels = _steps(history, history.curve, word) if history.curve is not None else []
-    if history.gpus is not None:
-        known = {series.metric for series in history.gpus.series if series.at}
+    steady = history.measured.steady if history.measured is not None else None
+    known = {series.metric for series in history.series if series.at}
+    if steady is not None:
         panels += [
-            _gpu_panel(history.gpus, metric.id, word)
+            _gpu_panel(history, steady, metric.id, word)
             for metric in METRICS
             if metric.is_plotted and metric.id in known
         ]
@@ -369,8 +360,7 @@ def _steps(history: History, curve: Curve, word: Word) -> list[Panel]:
     return panels
 
 
-def _gpu_panel(history: GpuHistory, metric: str, word: Word) -> Panel:
-    steady, window = history.steady, history.window
+def _gpu_panel(history: History, steady: SteadyPart, metric: str, word: Word) -> Panel:
     unit, scale = BY_ID[metric].unit, 1.0
     if unit == "ratio":
         unit, scale = "%", 100.0
@@ -381,9 +371,11 @@ def _gpu_panel(history: GpuHistory, metric: str, word: Word) -> Panel:
             drawn = [scale * value for value in values]
             lines[gpu_name(series)] = list(zip(minutes, drawn, strict=True))
     across, shade = word("minutes"), None
+    window = history.measured.window if history.measured is not None else None
+    began, ended = (window.started_at, window.ended_at) if window else (None, None)
     # A window by another clock lies elsewhere.
-    if window and window[0] < steady.ended_at and window[1] > steady.started_at:
-        shade = tuple((at - steady.started_at) / 60 for at in window)
+    if began and ended and began < steady.ended_at and ended > steady.started_at:
+        shade = tuple((at - steady.started_at) / 60 for at in (began, ended))
         across = f"{across}; {word('shaded: the measured window')}"
     return _lines(f"{word(BY_ID[metric].title)}, {unit}", across, lines, shade)
 

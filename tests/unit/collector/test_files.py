@@ -224,14 +224,13 @@ def test_gpu_metrics_of_a_collector_are_shown_and_drawn_elsewhere(
     assert member["gpu"]["power"]["value"] == 250.0
     assert member["gpu"]["power"]["source"] == "prometheus"
     members = results.drawn(report, ["seg"])
-    (history,) = results.gpu_histories(members, where, notes.append, access=HERE)
-    (series,) = history.series
+    (over_time,), at = results.histories(report, members, where, notes.append, access=HERE)
+    (series,) = over_time.series
     assert series.values == (250.0,) * 10
-    over_time, at = results.histories(report, members, where, notes.append, access=HERE)
-    assert [made.gpus for made in over_time] == [history]
     assert at == ("the collector" if insist else where)
     collector.is_away = True
-    assert results.gpu_histories(members, where, notes.append, access=HERE) == []
+    (over_time,), _ = results.histories(report, members, where, notes.append, access=HERE)
+    assert over_time.series == ()
     assert "without the GPU metrics of seg-1: The collector cannot be read" in notes[-1]
 
 
@@ -286,4 +285,5 @@ def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path
         members = results.drawn(report, [])
         assert [member.source for member in members] == ["here"]
         collector.is_away = True
-        assert len(results.gpu_histories(members, str(store.root), notes.append)) == 1
+        ((over_time,), _) = results.histories(report, members, str(store.root), notes.append)
+        assert over_time.series

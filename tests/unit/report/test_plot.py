@@ -15,7 +15,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.report import plot
-from k8sbench.report.plot import GpuHistory, History
+from k8sbench.report.plot import History
 from tests.unit.report import example, pages
 from tests.unit.report.factory import run
 
@@ -136,13 +136,16 @@ def series(metric: str, *at: float, gpu: str = "0", value: float = 0.5) -> Serie
     return Series(metric=metric, gpu=where, source="dcgm", at=at, values=(value,) * len(at))
 
 
-def history(*found: Series, window: tuple[float, float] | None = (1060.0, 1120.0)) -> GpuHistory:
-    steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
-    return GpuHistory(run_id="r-1", steady=steady, window=window, series=found)
-
-
-def of_gpus(*found: Series, window: tuple[float, float] | None = (1060.0, 1120.0)) -> History:
-    return History(run_id="r-1", gpus=history(*found, window=window))
+def of_gpus(*found: Series, between: tuple[float, float] | None = (1060.0, 1120.0)) -> History:
+    began, ended = between or (None, None)
+    measured = run(1.0).measurement
+    assert measured is not None
+    measured = msgspec.structs.replace(
+        measured,
+        steady=SteadyPart(started_at=1000.0, ended_at=1300.0),
+        window=msgspec.structs.replace(pages.window(), started_at=began, ended_at=ended),
+    )
+    return History(run_id="r-1", measured=measured, series=found)
 
 
 class Marks:
@@ -210,7 +213,7 @@ def test_the_shaded_part_is_what_was_measured_and_not_what_was_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     marks = Marks(monkeypatch)
-    one = msgspec.structs.replace(pages.history(), gpus=None)
+    one = msgspec.structs.replace(pages.history(), series=())
     assert one.measured is not None
     window = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
     measured = msgspec.structs.replace(one.measured, window=window)
@@ -242,8 +245,8 @@ def test_a_window_by_another_clock_is_not_marked() -> None:
     at = tuple(1000.0 + 30 * i for i in range(11))
     results = example.made().results
     marked = plot.draw(results, "svg", [of_gpus(series("power", *at))])
-    hours_off = of_gpus(series("power", *at), window=(8200.0, 8300.0))
-    without = of_gpus(series("power", *at), window=None)
+    hours_off = of_gpus(series("power", *at), between=(8200.0, 8300.0))
+    without = of_gpus(series("power", *at), between=None)
     assert plot.draw(results, "svg", [hours_off]) == plot.draw(results, "svg", [without]) != marked
 
 
