@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Member
+from k8sbench.model.group import Deviation, Member
 from k8sbench.model.measurement import SCHEMA, Measurement, Verdict
 from k8sbench.model.sample import Place
 
@@ -38,22 +38,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     """A published figure beside every rule."""
 
-    source: str
-    """Key of the source in the benchmark's file."""
-    title: str
-    """Its title."""
-    case: str
-    """Of the published figure."""
-    precision: str
-    """Of the published figure."""
-    batch_size: int
-    """Of the published figure, per GPU."""
-    gpu_model: str
-    """Of the published figure."""
-    published: float
-    """The figure."""
-    stated: str
-    """The estimator that its report names, or ``unknown``."""
+    figure: Deviation
+    """The figure, and ours by the estimator that its report names."""
     not_comparable: tuple[str, ...]
     """Ids of what differs besides the rule."""
     rules: tuple[Rule, ...]

@@ -206,13 +206,19 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """Key of the source in the catalog."""
     title: str
+    """Title of the source."""
     quantity: Literal["throughput", "time_to_train", "accuracy"] = "throughput"
     """What the figures are: samples/s, seconds to the target, or percent."""
     case: str
+    """Of the published figure."""
     precision: str
+    """Of the published figure."""
     batch_size: int
+    """Of the published figure, per GPU."""
     gpu_model: str
+    """Of the published figure."""
     published: float
+    """The published figure."""
     estimator: str
     """The published figure's; ours is by the same one, or there is no ratio. Of a time to train
     ``Time2Train``, of an accuracy its metric."""
@@ -225,7 +231,7 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What differs and is allowed to: ``impl k8sbench``, ``data synthetic``."""
     remark: str | None = None
-    """The catalog's note on the published figure."""
+    """The catalog's note on the published figure; None without one."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

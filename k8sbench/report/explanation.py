@@ -165,14 +165,10 @@ def _reasons(reasons: Sequence[Finding], depth: int = 0) -> Iterator[Row]:
 
 def _published(published: Sequence[Reproduction]) -> Iterator[Row]:
     for each in published:
-        yield (
-            0,
-            (
-                f"Published {numbers.rate(each.published)} by {each.source} ({each.case}"
-                f" {each.precision}, batch {each.batch_size}, {each.gpu_model};"
-                f" estimator {each.stated})"
-            ),
-        )
+        one = each.figure
+        of = f"{one.case} {one.precision}, batch {one.batch_size}, {one.gpu_model}"
+        rate = numbers.rate(one.published)
+        yield 0, f"Published {rate} by {one.source} ({of}; estimator {one.estimator})"
         if each.not_comparable:
             yield 1, f"not comparable: {', '.join(each.not_comparable)}"
         for rule in each.rules[:FEW_RULES]:

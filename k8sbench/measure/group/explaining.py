@@ -60,14 +60,7 @@ def _reproduction(each: Deviation, rules: Mapping[str, float]) -> Reproduction:
     ]
     beside.sort(key=lambda rule: abs(rule.deviation or 0.0))
     return Reproduction(
-        source=each.source,
-        title=each.title,
-        case=each.case,
-        precision=each.precision,
-        batch_size=each.batch_size,
-        gpu_model=each.gpu_model,
-        published=each.published,
-        stated=each.estimator,
+        figure=each,
         not_comparable=unlike,
         rules=tuple(beside),
         reproduced_by=tuple(
@@ -194,19 +187,11 @@ def _formulas(result: Result) -> list[Formula]:
             "mean", spread.mean, f"{shown(sum(rates))} ÷ {count} = {shown(spread.mean)} {unit}"
         ),
     ]
-    if spread.low is None or spread.high is None or spread.coverage is None:
-        found.append(_formula("interval", None, spread.interval_reason or "it is not known"))
-    else:
-        rank = rates.index(spread.low) + 1
-        ends = "the smallest and the largest" if rank == 1 else f"number {rank} from either end"
-        # Where runs were left out for their rates it is less.
-        is_plain = rank == 1 and spread.coverage == 1 - 2 ** (1 - count)
-        covers = f"1 − 2^(1−{count}) = " if is_plain else ""
-        text = (
-            f"{shown(spread.low)}–{shown(spread.high)}: {ends} of {count} runs, coverage"
-            f" {covers}{spread.coverage:.4g}"
-        )
-        found.append(_formula("interval", spread.coverage, text))
+    interval = spread.interval_reason or "it is not known"
+    if spread.low is not None and spread.high is not None and spread.coverage is not None:
+        ends = f"{shown(spread.low)}–{shown(spread.high)}"
+        interval = f"{ends} of {count} runs, coverage {spread.coverage:.4g}"
+    found.append(_formula("interval", spread.coverage, interval))
     found += [_against("speedup", result.speedup, result, gpus=1)]
     found += [_against("efficiency", result.efficiency, result, gpus=group.plan.world_size)]
     return found
