@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 HERE = ClusterAccess()
 """The current context and its namespace."""
-MOST_DRAWN = 50
-"""Runs whose logs are read for one page."""
+MOST_DRAWN = 20
+"""Runs that are drawn over time on one page; each takes some tenths of a second."""
 Show = Callable[["Rows", float | None], None]
 """Takes rows whose GPU metrics follow, and in how many seconds, as far as that is known."""
 
