@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, results, sides, stores
+from k8sbench.app import results, sides, stores
 from k8sbench.app.sides import StoresRead
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.sides import Side, differing
-from k8sbench.model.baseline import PUBLISHED
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     Interrupted,
     NotFound,
     TimedOut,
     Unreachable,
-    UsageError,
     did_you_mean,
 )
 from k8sbench.model.phase import Phase
@@ -48,16 +46,9 @@ def compare(
     *,
     limit: float | None = None,
 ) -> Comparison:
-    """Compare two sides: each is runs, groups, sets or baselines, or the published figures."""
+    """Compare two sides: each is runs, groups, sets or baselines."""
     results.check_accepted(scope.accept)
-    if a == b == PUBLISHED:
-        raise UsageError("Both sides are the published figures.", "Name runs on one side.")
     known = sides.known(scope, note)
-    if PUBLISHED in (a, b):
-        other = sides.side(b if a == PUBLISHED else a, known)
-        find = catalog.finder(note)
-        first = a == PUBLISHED
-        return comparing.with_published(other, find, published_is_first=first, limit=limit)
     one, two = sides.side(a, known), sides.side(b, known)
     both = {m.run_id for g in one.groups for m in g.members} & {
         m.run_id for g in two.groups for m in g.members

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.lifecycle.reporting import Report, Wanted
     from k8sbench.measure.run.curve import Curve
+    from k8sbench.model.gpu_metrics import Series
     from k8sbench.model.group import Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
-    from k8sbench.report.plot import GpuHistory
+    from k8sbench.report.plot import History
 
 
 HERE = ClusterAccess()
 """The current context and its namespace."""
-MOST_DRAWN = 50
-"""Runs whose logs are read for one page."""
+MOST_DRAWN = 20
+"""Runs that are drawn over time on one page; each takes some tenths of a second."""
 Show = Callable[["Rows", float | None], None]
 """Takes rows whose GPU metrics follow, and in how many seconds, as far as that is known."""
 
@@ -99,85 +100,74 @@ def drawn(report: Report, named: Collection[str]) -> list[Member]:
     return list({run.run_id: run for run in chosen}.values())
 
 
-def gpu_members(report: Report, named: Collection[str]) -> list[Member]:
-    """Return those of them that have GPU metrics."""
-    return [member for member in drawn(report, named) if member.gpu]
-
-
-def gpu_histories(
+def histories(
+    report: Report,
     members: Sequence[Member],
     where: str | None,
     note: Callable[[str], None],
     *,
     access: ClusterAccess = HERE,
-) -> list[GpuHistory]:
-    """Read what the GPUs of runs did over time, for a plot; of a collector's runs it is asked.
+) -> tuple[list[History], str]:
+    """Read what runs did over time, for charts; with it comes which store they are of.
 
-    Of each metric it is what the source says whose figure counts.
+    Runs of which only a collector has the logs are without their steps.
     """
-    histories: list[GpuHistory | None] = []
+    from k8sbench.report.plot import History
+
+    units = {
+        member.run_id: row.group.unit for row in report.results for member in row.group.members
+    }
+    made: dict[str, History] = {}
     theirs = [member for member in members if member.source == collectors.SOURCE]
-    if len(theirs) < len(members):
+    at = "the collector"
+    if len(theirs) < len(members) or where != stores.CLUSTER:
         with stores.to_read(where, note) as store:
+            at = store.where
             for member in members:
                 if member not in theirs:
+                    run = store.run(member.run_id)
+                    series: tuple[Series, ...] = ()
                     with contextlib.suppress(StoreError):  # its files may be on another machine
-                        histories.append(
-                            _history(store.run(member.run_id), store.folder(member.run_id))
-                        )
+                        series = _series(run, store.folder(run.run_id))
+                    made[run.run_id] = History(
+                        run_id=run.run_id,
+                        unit=units[run.run_id],
+                        measured=run.measurement,
+                        curve=_curve(store, run.plan, note),
+                        series=series,
+                    )
     for member in theirs:
-        try:
-            run = collectors.run(access, member.run_id, note, insist=True)
-            with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
-                collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
-                histories.append(None if run is None else _history(run, Path(folder)))
-        except BenchError as error:
-            note(f"warning: without the GPU metrics of {member.run_id}: {error}")
-    return [history for history in histories if history is not None and history.panels()]
+        made[member.run_id] = History(run_id=member.run_id, unit=units[member.run_id])
+        if member.gpu:
+            try:
+                there = collectors.run(access, member.run_id, note, insist=True)
+                with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
+                    collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
+                    if there is not None:
+                        made[member.run_id] = msgspec.structs.replace(
+                            made[member.run_id],
+                            measured=there.measurement,
+                            series=_series(there, Path(folder)),
+                        )
+            except BenchError as error:
+                note(f"warning: without the GPU metrics of {member.run_id}: {error}")
+    return [made[member.run_id] for member in members], at
 
 
-def _history(run: Run, folder: Path) -> GpuHistory | None:
+def _series(run: Run, folder: Path) -> tuple[Series, ...]:
+    """Read the GPU metrics of a run: of each metric what the source says whose figure counts."""
     from k8sbench.lifecycle import gathering
-    from k8sbench.report.plot import GpuHistory
 
     measured = run.measurement
-    if measured is None or measured.steady is None or measured.gpu_metrics is None:
-        return None
-    kept, window = gathering.kept_series(folder), measured.window
-    series = [
+    if measured is None or measured.gpu_metrics is None:
+        return ()
+    kept = gathering.kept_series(folder)
+    return tuple(
         stored
         for metric, figure in measured.gpu_metrics.figures.items()
         for stored in kept.get(figure.source, ())
         if stored.metric == metric
-    ]
-    between = None
-    if window is not None and window.started_at is not None and window.ended_at is not None:
-        between = (window.started_at, window.ended_at)
-    return GpuHistory(
-        run_id=run.run_id, steady=measured.steady, window=between, series=tuple(series)
     )
-
-
-def trained_curves(
-    report: Report, members: Sequence[Member], where: str | None, note: Callable[[str], None]
-) -> list[tuple[str, Curve]]:
-    """Read how runs that train to an accuracy went, of those whose logs are here."""
-    trains = {
-        member.run_id
-        for row in report.results
-        for member in row.group.members
-        if row.group.plan.mode == "train" and member.source != collectors.SOURCE
-    }
-    named = [run.run_id for run in members if run.run_id in trains]
-    if not named:
-        return []
-    with stores.to_read(where, note) as store:
-        curves = ((run_id, _curve(store, store.run(run_id).plan, note)) for run_id in named)
-        return [
-            (run_id, curve)
-            for run_id, curve in curves
-            if curve and curve.evaluations and curve.minutes()
-        ]
 
 
 def page(
@@ -189,38 +179,17 @@ def page(
     access: ClusterAccess = HERE,
     lang: str = "en",
 ) -> str:
-    """Write a report as a page, with what one run of each row did over time.
-
-    Runs of which only a collector has the logs are without their steps.
-    """
+    """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
     from k8sbench.report import page as pages
 
     members = drawn(report, named)[:MOST_DRAWN]
-    of_gpus = [member for member in members if member.gpu]
-    gpus = {member.run_id: member for member in gpu_histories(of_gpus, where, note, access=access)}
-    here = [member for member in members if member.source != collectors.SOURCE]
-    runs: dict[str, Run] = {}
-    curves: dict[str, Curve | None] = {}
-    at = "the collector"
-    if here or where != stores.CLUSTER:
-        with stores.to_read(where, note) as store:
-            at = store.where
-            runs = {member.run_id: store.run(member.run_id) for member in here}
-            curves = {run_id: _curve(store, run.plan, note) for run_id, run in runs.items()}
+    over_time, at = histories(report, members, where, note, access=access)
     return pages.html(
         pages.Page(
             results=report.results,
             parities=report.parities,
-            histories=[
-                pages.History(
-                    run_id=run_id,
-                    measured=runs[run_id].measurement if run_id in runs else None,
-                    curve=curves.get(run_id),
-                    gpus=gpus.get(run_id),
-                )
-                for run_id in (member.run_id for member in members)
-            ],
+            histories=over_time,
             where=at,
             at=context.now(),
             version=__version__,

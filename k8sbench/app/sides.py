@@ -109,7 +109,8 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     }
     if text == PUBLISHED:
         raise UsageError(
-            "The published figures are a side of their own.", f"Give {PUBLISHED} alone."
+            "The published figures are no side of a comparison.",
+            "They stand beside the rows with: k8sbench results --published",
         )
     prefix, colon, rest = text.partition(":")
     kinds = (prefix,) if colon and prefix in KINDS else KINDS

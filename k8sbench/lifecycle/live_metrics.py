@@ -1,21 +1,17 @@
 """What a run's GPUs do now, beside its latest step: read from sources every few seconds.
 
-The run is only looked at: who follows it goes on to do so. Sources are asked by a thread of their
-own, so that one that is slow holds up neither the steps nor a request to stop.
+The run is only looked at: who follows it goes on to do so.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 
 import msgspec
 
 from k8sbench.lifecycle import gathering
 from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.live_state import LiveRun, rate_unit
-from k8sbench.lifecycle.pool import in_thread
 from k8sbench.measure.run import gpu_latest
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model.errors import Unreachable
@@ -29,8 +25,8 @@ WINDOW_SECONDS = 120.0
 """How old a sample may be: four of the intervals at which exporters take one by default."""
 REFRESH_SECONDS = 5.0
 """Between two reads of the sources."""
-SHOW_SECONDS = 0.5
-"""Between two views: steps may come more often."""
+LOOK_SECONDS = 0.5
+"""Between two looks at the run, which may change its state."""
 ONCE_LOOKS = 8
 """Further looks, within two seconds, for all sources to have something where they are read once: an
 exporter that is read directly is looked for first, and not before it is asked for."""
@@ -96,8 +92,6 @@ class LiveMetrics:
         self.run, self.live, self.clock = run, LiveRun(run), clock
         self._sources, self._source_clock = sources, source_clock or clock
         """``source_clock``: that of the samples, the cluster's; None: ours."""
-        self._fetch: Future[list[Fetched]] | None = None
-        self._due = float("-inf")
         self._found: Sequence[Fetched] = ()
         """The last answer that had any series, else the last."""
         self._silent: str | None = "Nothing was read yet."
@@ -154,34 +148,31 @@ class LiveMetrics:
         ``wait`` returns what happened to it within some seconds. Raises :class:`Unreachable` where
         no source has anything though there should be samples by now.
         """
-        shown = float("-inf")
+        shown: tuple[Phase, bool] | None = None
+        due = float("-inf")
         while stop.cause is None:
-            self.take(wait(SHOW_SECONDS), note)
+            self.take(wait(LOOK_SECONDS), note)
             if self.live.phase.final:
                 return
-            self._step()
-            if self.reads and self.clock() >= self.live.state.at + FIRST_SECONDS:
-                self.check()
-            if self.clock() >= shown + SHOW_SECONDS:
-                shown = self.clock()
+            state = (self.live.phase, self.live.steps() is not None)
+            if state != shown or self.clock() >= due:
+                self._read()
+                if self.reads and self.clock() >= self.live.state.at + FIRST_SECONDS:
+                    self.check()
                 show(self)
+                shown, due = state, self.clock() + REFRESH_SECONDS
 
     def once(self, sleep: Callable[[float], None]) -> None:
         """Read the sources, if the run is running: again for a moment while one has nothing."""
-        self._step()
+        if self.live.phase is not Phase.RUNNING:
+            return
         for look in range(ONCE_LOOKS + 1):
-            if self._fetch is None:
-                return
-            with contextlib.suppress(TimeoutError):
-                self._fetch.result(gathering.GIVE_UP_SECONDS)
-            self._step()
-            self.reads = self.reads or 1  # a source that hangs has nothing, either
-            if self._have_all or self._fetch is not None or look == ONCE_LOOKS:
-                self.check()
-                return
-            sleep(gathering.LOOK_SECONDS)
-            self._due = float("-inf")
-            self._step()
+            if look:
+                sleep(gathering.LOOK_SECONDS)
+            self._read()
+            if self._have_all:
+                break
+        self.check()
 
     def release(self) -> None:
         """Have the sources take no more samples for this."""
@@ -201,25 +192,17 @@ class LiveMetrics:
                 f"There are no GPU metrics of {self.run.run_id}. {self._silent}", advice
             )
 
-    def _step(self) -> None:
-        """Take what the sources have answered, and ask them again when it is time."""
-        now = self.clock()
-        if self._fetch is not None and self._fetch.done():
-            self._answered(self._fetch.result())
-            self._fetch, self._due = None, now + REFRESH_SECONDS
-        elif self._fetch is None and now >= self._due and self.live.phase is Phase.RUNNING:
-            end = self._source_clock()
-            nodes = {one.replica: one.node for one in self.live.replicas()}
-            gathering.follow(self._sources, self.run, nodes)
-            self._followed = True
-            uuids = self.live.gpu_uuids()
-            wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
-            self._fetch = in_thread(
-                lambda: gathering.all_fetched(self._sources, wanted), "gpu-metrics"
-            )
-
-    def _answered(self, found: Sequence[Fetched]) -> None:
-        """Keep an answer; one without anything leaves the samples of the one before."""
+    def _read(self) -> None:
+        """Ask the sources; an answer without anything leaves the samples of the one before."""
+        if self.live.phase is not Phase.RUNNING:
+            return
+        end = self._source_clock()
+        nodes = {one.replica: one.node for one in self.live.replicas()}
+        gathering.follow(self._sources, self.run, nodes)
+        self._followed = True
+        uuids = self.live.gpu_uuids()
+        wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
+        found = gathering.all_fetched(self._sources, wanted)
         gpus = gpu_latest.latest(found, 0.0)
         self._have_all = all(one.series for one in found)
         self._silent = gpu_latest.missing(found, gpus).get("*")

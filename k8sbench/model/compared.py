@@ -1,6 +1,6 @@
 """Two sides beside each other, case by case: what ``compare`` finds, and what ``history`` shows.
 
-A side is what was named: runs, a group, a set, a baseline or the published figures. Each case of a
+A side is what was named: runs, a group, a set or a baseline. Each case of a
 side is one or several groups of equal runs (:class:`Figures`); the two sides of a case, its ratio
 and what can be said of it are a :class:`Compared`.
 """
@@ -13,8 +13,8 @@ import msgspec
 
 from k8sbench.model.group import Group, Spread
 
-Unit = Literal["runs", "sets", "published"]
-"""What one observation is: a run's throughput, a set's median, or the published figure."""
+Unit = Literal["runs", "sets"]
+"""What one observation is: a run's throughput, or a set's median."""
 Finding = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
 """``no-difference``: the runs show none. ``undecided``: so few runs cannot show one."""
 
@@ -46,7 +46,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One case of one side."""
 
     groups: tuple[Group, ...]
-    """Equal in all but what may differ between sets; oldest first. None for a published figure."""
+    """Equal in all but what may differ between sets; oldest first."""
     values: tuple[float, ...]
     """Of the observations, samples/s."""
     unit: str
@@ -56,8 +56,6 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     """Runs of this side in these groups, valid or not."""
     of: Unit = "runs"
-    source: str | None = None
-    """Of a published figure."""
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -96,13 +94,12 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     beyond_limit: bool
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What differs and is allowed to, and the published figure's notes."""
+    """What differs and is allowed to."""
 
     @property
     def group(self) -> Group:
         """What names the case: the newest group of the second side, else of the first."""
-        sides = (side for side in (self.b, self.a) if side is not None)
-        return next(side.groups[-1] for side in sides if side.groups)
+        return next(side.groups[-1] for side in (self.b, self.a) if side is not None)
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

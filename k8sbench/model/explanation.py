@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.finding import Finding
-from k8sbench.model.measurement import SCHEMA, MeasuredWindow, Verdict
+from k8sbench.model.group import Deviation, Member
+from k8sbench.model.measurement import SCHEMA, Measurement, Verdict
 from k8sbench.model.sample import Place
 
 
@@ -21,40 +22,6 @@ class Formula(msgspec.Struct, frozen=True, kw_only=True):
     """Its value, or the coverage of an interval; None if there is none."""
     text: str
     """``a ÷ b = c``; where there is no value, why."""
-
-
-class LinesCounted(msgspec.Struct, frozen=True, kw_only=True):
-    """The training lines behind a run's figures."""
-
-    read: int | None
-    """Training lines of the rank that counts; None where the logs are not available."""
-    counted: int
-    """Those in the window."""
-    first: Place | None
-    """The first of those; None where the logs are not available."""
-    last: Place | None
-    """The last of these; None as above."""
-    unused: int | None
-    """Training lines outside the window; None as above."""
-
-
-class TrainingExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines behind a time to train and an accuracy."""
-
-    time_to_train_s: float | None
-    """As in the measurement; None where the target was not reached."""
-    text: str
-    """The time as a difference of two moments; where there is none, why."""
-    target: float | None
-    """Percent; None without one."""
-    began: Place | None
-    """AI-Rank's test_begin; None where the log has none, or is not at hand."""
-    reached: Place | None
-    """The first evaluation at the target; None where none reaches it, or the log is not at hand."""
-    best: Place | None
-    """The best evaluation; None likewise, and of other programs than our trainers."""
-    restarts: int
-    """As in the measurement."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,22 +38,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     """A published figure beside every rule."""
 
-    source: str
-    """Key of the source in the benchmark's file."""
-    title: str
-    """Its title."""
-    case: str
-    """Of the published figure."""
-    precision: str
-    """Of the published figure."""
-    batch_size: int
-    """Of the published figure, per GPU."""
-    gpu_model: str
-    """Of the published figure."""
-    published: float
-    """The figure."""
-    stated: str
-    """The estimator that its report names, or ``unknown``."""
+    figure: Deviation
+    """The figure, and ours by the estimator that its report names."""
     not_comparable: tuple[str, ...]
     """Ids of what differs besides the rule."""
     rules: tuple[Rule, ...]
@@ -112,49 +65,18 @@ class RunExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The present state, one of the phases."""
     verdict: Verdict | None
     """The verdict within its group; None if it is not measured."""
-    estimator: str | None
-    """The estimator of the headline figure; None if it is not measured."""
     throughput: float | None
     """None where the run does not count."""
     unverified: float | None
     """The headline figure of a run that does not count; None for one that does."""
-    unit: str | None
-    """``images/s``, …; None without a figure."""
-    lines: LinesCounted | None
-    """The training lines behind the figures; None if it is not measured."""
-    warmup_iterations: int | None
-    """Iterations left out before the window; None if it is not measured."""
-    iterations: int | None
-    """Iterations measured; None if it is not measured."""
-    window: MeasuredWindow | None
-    """What the figures were taken from; None if nothing was."""
     formulas: tuple[Formula, ...]
     """Each estimator with its numbers."""
-    training: TrainingExplained | None = None
-    """None of a run that was not evaluated."""
     reasons: tuple[Finding, ...]
     """Reasons against the run and warnings, including those of its group."""
     published: tuple[Reproduction, ...]
     """For each source the published figure that is nearest."""
-    missing: dict[str, str]
-    """Path of each figure that is null in the measurement → why."""
-    notes: tuple[str, ...]
-    """Why a part of the logs could not be used."""
-
-
-class MemberExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's part in a group."""
-
-    run_id: str
-    """The run."""
-    repeat: int
-    """Its number."""
-    rate: float | None
-    """None where it does not count."""
-    unverified: float | None
-    """The rate of a run that does not count; None for one that does."""
-    reasons: tuple[Finding, ...]
-    """Reasons against it, and warnings."""
+    measurement: Measurement | None
+    """The figures on record, and the lines that they came from; None if it is not measured."""
 
 
 class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,7 +102,7 @@ class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Median, mean, interval, speedup and efficiency, each with its numbers."""
     by_estimator: dict[str, float]
     """Median of the counted runs by each estimator that all of them have."""
-    members: tuple[MemberExplained, ...]
+    members: tuple[Member, ...]
     """Its runs."""
     reasons: tuple[Finding, ...]
     """Of the group as a whole."""
@@ -216,10 +138,6 @@ class ExpressionExplained(msgspec.Struct, frozen=True, kw_only=True):
     """The first few of those, and the last."""
     unread: int
     """Matched lines of which a group is no number."""
-    fits: str | None
-    """The longest beginning of it that a line matches; None where a line matches all or nothing."""
-    nearest: Place | None
-    """The first line that this beginning matches; None where there is none."""
 
 
 class FormatExplanation(msgspec.Struct, frozen=True, kw_only=True):

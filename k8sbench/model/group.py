@@ -53,16 +53,22 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """One run's part in its group."""
 
     run_id: str
+    """The run."""
     repeat: int
+    """Its number in the set, from 1."""
     created_at: float
+    """Unix seconds."""
     rate: float | None
     """samples/s by the group's estimator; None where the run does not count."""
     phase: str
+    """The present state, one of the phases."""
     verdict: str | None
     """As the group sees it; None where nothing was measured, see the reasons."""
     reasons: tuple[Finding, ...]
+    """Reasons against it, and warnings."""
     unverified: float | None = None
-    """Rate of a run that does not count: for the reader, never part of a figure."""
+    """Rate of a run that does not count, for the reader, never part of a figure; None for one that
+    does."""
     gpu: dict[str, GpuFigure] = {}
     """Its GPU metrics by their ids, each with its source, coverage and samples."""
     source: str = "here"
@@ -200,13 +206,19 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """Key of the source in the catalog."""
     title: str
+    """Title of the source."""
     quantity: Literal["throughput", "time_to_train", "accuracy"] = "throughput"
     """What the figures are: samples/s, seconds to the target, or percent."""
     case: str
+    """Of the published figure."""
     precision: str
+    """Of the published figure."""
     batch_size: int
+    """Of the published figure, per GPU."""
     gpu_model: str
+    """Of the published figure."""
     published: float
+    """The published figure."""
     estimator: str
     """The published figure's; ours is by the same one, or there is no ratio. Of a time to train
     ``Time2Train``, of an accuracy its metric."""
@@ -219,7 +231,7 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What differs and is allowed to: ``impl k8sbench``, ``data synthetic``."""
     remark: str | None = None
-    """The catalog's note on the published figure."""
+    """The catalog's note on the published figure; None without one."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

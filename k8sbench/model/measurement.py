@@ -285,6 +285,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     evaluation, a checkpoint or a restart; None if the log does not state it."""
     window: MeasuredWindow | None = None
     """The part of the log that the figures are computed from; None if nothing could be measured."""
+    lines: dict[str, Place] = {}
+    """The lines that the figures came from: ``first`` and ``last`` of the window; of a training
+    ``began``, ``reached`` (the target) and ``best`` (the best evaluation)."""
+    training_lines: int | None = None
+    """Training lines of the rank that counts, also those outside the window; None if an earlier
+    version measured it."""
     steady: SteadyPart | None = None
     """None where no line's time is known."""
     gpu_metrics: GpuMetrics | None = None

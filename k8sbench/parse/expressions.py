@@ -1,14 +1,9 @@
-"""The expressions of a declared format on a log: which lines they match.
-
-For somebody who writes such a file. An expression that matches nothing says nothing of why; its
-longest beginning that matches some line does.
-"""
+"""The expressions of a declared format on a log: which lines they match."""
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from k8sbench.model.spec import LogFormat
@@ -41,24 +36,13 @@ class Expression:
         self.unread = 0
         self.first: list[Matched] = []
         self.last: Matched | None = None
-        self.fits: str | None = None
-        """The longest beginning that some line matches, where none matches all of it."""
-        self.nearest: tuple[int, str] | None = None
-        """Number and text of the first line that this beginning matches."""
         self._compiled = re.compile(pattern)
-        self._beginnings = list(beginnings(pattern))
 
     def take(self, number: int, text: str) -> None:
         """Try a line."""
         match = self._compiled.search(text)
-        if match is not None:
-            self._take_match(number, text, match)
-        elif not self.matched:
-            # A line that does not match the next beginning matches none of those after it.
-            while self._beginnings and self._beginnings[0][1].search(text):
-                self.fits, self.nearest = self._beginnings.pop(0)[0], (number, text)
-
-    def _take_match(self, number: int, text: str, match: re.Match[str]) -> None:
+        if match is None:
+            return
         groups = {name: value for name, value in match.groupdict().items() if value is not None}
         unread = tuple(name for name, value in groups.items() if not self._reads(name, value))
         self.matched += 1
@@ -66,7 +50,6 @@ class Expression:
         self.last = Matched(number, text, groups, unread)
         if len(self.first) < SHOWN:
             self.first.append(self.last)
-        self.fits = self.nearest = None
 
     def _reads(self, name: str, text: str) -> bool:
         if self.name.startswith("facts"):
@@ -93,27 +76,3 @@ def explain(blocks: Iterable[str], some: Iterable[Expression]) -> int:
             if len(rest) < len(line):
                 whole, rest = whole + 1, ""
     return whole + bool(rest)
-
-
-def beginnings(pattern: str) -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Yield the beginnings of an expression that are expressions, shorter ones first.
-
-    Those that fit everywhere (``^``, ``.*``, an open alternative) say nothing and are left out.
-    """
-    for end in range(1, len(pattern)):
-        text = pattern[:end]
-        if text.endswith("|") or not _ends_whole(pattern, end):
-            continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compiled = re.compile(text)
-        except (re.error, OverflowError, RecursionError):
-            continue
-        if compiled.search("") is None:
-            yield text, compiled
-
-
-def _ends_whole(pattern: str, end: int) -> bool:
-    """Whether a beginning ends with a whole item: no quantifier follows it that belongs to it."""
-    return pattern[end] not in "*+?{"

@@ -77,6 +77,7 @@ TITLES = {
     "Verdict": "结论",
     "Repeat it": "复现命令",
     "Notes": "注释",
+    "Charts need matplotlib.": "绘图需要matplotlib。",
     "Speedup against one GPU": "相对单卡的加速比",
     "iterations": "迭代",
     "loss": "损失",

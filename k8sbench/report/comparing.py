@@ -5,15 +5,14 @@ What so few runs can and cannot show is said beside each case: a ratio alone say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from k8sbench.measure.group import rank_test
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import counted
-from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import group_words, numbers
+from k8sbench.report import formats, group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column, clean
 
@@ -27,8 +26,8 @@ _COLUMNS = (
     *("case", "benchmark", "framework", "precision", "A", "B", "change", "interval", "p", "n"),
     "verdict",
 )
-UP_TO_BATCH = 5
-"""Words of a case's name: case, benchmark, framework, precision, batch."""
+WORDS = ("case", "benchmark", "framework", "precision", "batch")
+"""Words of a case's name."""
 _RIGHT = ("A", "B", "change", "interval", "p")
 _KEPT = ("case", "A", "B", "change", "verdict")
 
@@ -58,7 +57,7 @@ def _unknown_gpus(one: Compared) -> str:
     sides = [
         name
         for name, side in (("A", one.a), ("B", one.b))
-        if side is not None and side.groups and side.groups[-1].key.gpu_model == "unknown"
+        if side is not None and side.groups[-1].key.gpu_model == "unknown"
     ]
     if not sides or not {"device", "gpu-model"} & {*one.not_comparable}:
         return ""
@@ -68,43 +67,19 @@ def _unknown_gpus(one: Compared) -> str:
 def _shown(one: Compared, a: Figures, b: Figures) -> str:
     evidence = one.evidence
     assert evidence is not None  # it comes with the ratio
-    published = next((side for side in (a, b) if side.of == "published"), None)
-    ours = b if published is a else a
-    if published is not None:
-        who = f"{counted(len(ours.values), 'run')} and one published figure"
-    else:
-        who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
-    once = round(1 / evidence.chance)
+    who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
     if not rank_test.can_be_shown(evidence):
-        fewest = "5 runs" if published is not None else "3 on each side"
-        return (
-            f"{who} cannot show a difference: chance alone puts B wholly below A in 1 of {once}"
-            f" such comparisons. {fewest} are the fewest that can."
-        )
+        return f"{who} cannot show a difference; 3 on each side are the fewest that can."
+    p = numbers.percent(evidence.p)
     if one.finding in ("slower", "faster"):
-        place = "below" if one.finding == "slower" else "above"
+        told = f"B is {one.finding}: p = {p}."
         if evidence.least > rank_test.ALPHA:
-            least = numbers.percent(evidence.least)
-            enough = "6 runs" if published else f"{rank_test.fewest()} on each side"
-            return (
-                f"All of B is {place} all of A, which chance alone does in 1 of {once} such"
-                f" comparisons. {who} cannot reach p ≤ 5 % (their least is {least}); {enough} can."
-            )
-        return (
-            f"B is {one.finding}: chance alone puts {who} at least this far apart in"
-            f" {numbers.percent(evidence.p)} of such comparisons."
-        )
-    told = (
-        f"No difference is shown: chance alone puts {who} at least this far apart in"
-        f" {numbers.percent(evidence.p)} of such comparisons."
-    )
-    if evidence.least > rank_test.ALPHA:
-        told += " So few show one only where one side lies wholly below the other."
+            told += f" {who} cannot reach p ≤ 5 %; {rank_test.fewest()} on each side can."
+        return told
+    told = f"No difference is shown: p = {p}."
     if one.interval is not None and one.interval.low < 1:
-        told += (
-            f" That is no proof of equality: a slowdown of {numbers.percent(1 - one.interval.low)}"
-            " is within the interval."
-        )
+        slowdown = numbers.percent(1 - one.interval.low)
+        told += f" A slowdown of {slowdown} is within the interval."
     return told
 
 
@@ -153,23 +128,16 @@ def tables(compared: Comparison) -> list[Table]:
     return found
 
 
-def case_names(compared: Comparison, *, fewest: int = 1) -> list[str]:
-    """Name each case, with as many words as tell them apart, ``fewest`` or more."""
+def case_names(compared: Comparison, *, in_full: bool = False) -> list[str]:
+    """Name each case, with as many words as tell them apart, or all of :data:`WORDS`."""
     groups = {one.group.key.id: one.group for one in compared.cases}
-    words: list[Callable[[Group], str]] = [
-        lambda g: g.key.case,
-        lambda g: g.key.benchmark,
-        lambda g: g.key.framework,
-        group_words.precision,
-        lambda g: f"batch {g.key.batch_size}",
-        lambda g: g.key.variant,
-        lambda g: g.key.data,
-        lambda g: g.key.pool,
-    ]
+    more = ("variant", "data", "pool")
     names = group_words.unique_names(
         list(groups.values()),
-        lambda g: " ".join(word(g) for word in words[:fewest]),
-        *words[fewest:],
+        (lambda group: " ".join(group_words.word(group, name) for name in WORDS))
+        if in_full
+        else (lambda group: group.key.case),
+        *(more if in_full else (*WORDS[1:], *more)),
     )
     return [names[one.group.key.id] for one in compared.cases]
 
@@ -215,8 +183,6 @@ def _figure(side: Figures | None, *, name_it: bool) -> Cell:
     if side is None:
         return absent("there is no counterpart")
     by = (f"by {side.estimator}",) if name_it else ()
-    if side.of == "published":
-        return Cell(f"{numbers.rate(side.values[0])} {side.unit}", (side.source or "", *by))
     if side.spread is None:
         newest = side.groups[-1]
         return Cell(group_words.no_figure(newest), group_words.footnotes(newest, "reject"))
@@ -226,13 +192,8 @@ def _figure(side: Figures | None, *, name_it: bool) -> Cell:
 def _n(one: Compared) -> str:
     """Count the observations of both sides, as benchstat does."""
     counts = [0 if side is None else len(side.values) for side in (one.a, one.b)]
-    of = next((side.of for side in (one.a, one.b) if side is not None and side.of != "runs"), "")
-    if of == "published":
-        return "+".join(
-            "published" if side is not None and side.of == "published" else str(count)
-            for side, count in zip((one.a, one.b), counts, strict=True)
-        )
-    return f"{counts[0]}+{counts[1]}{' sets' if of == 'sets' else ''}"
+    of_sets = any(side is not None and side.of == "sets" for side in (one.a, one.b))
+    return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
@@ -321,9 +282,9 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
         "sets": list(side.sets),
         "runs": side.runs,
         "of": side.of,
-        "source": side.source,
+        "n": len(side.values),
         "values": list(side.values),
-        "median": side.values[0] if side.of == "published" else side.spread and side.spread.median,
+        "median": side.spread and side.spread.median,
         "unit": side.unit,
         "estimator": side.estimator,
     }
@@ -331,27 +292,7 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
 
 def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row for each case."""
-    plain = (
-        *("name", "benchmark", "framework", "variant", "case", "precision"),
-        *("batch_size_per_gpu", "gpu_model", "ratio", "interval_low", "interval_high"),
-        *("interval_coverage", "p", "p_least", "finding", "beyond_limit", "regression"),
-    )
-    sides = ("median", "unit", "estimator", "of", "runs")
-    header = [*plain, *(f"{side}_{field}" for side in "ab" for field in (*sides, "n", "sets"))]
-    header += ["not_comparable", "notes", "words"]
-    rows = []
-    for case in document(compared)["cases"]:
-        row = [_flag(case[name]) for name in plain]
-        for side in (case["a"], case["b"]):
-            row += [None if side is None else side[field] for field in sides]
-            row += [None, None] if side is None else [len(side["values"]), " ".join(side["sets"])]
-        row += [" ".join(case["not_comparable"]), "; ".join(case["notes"]), case["words"]]
-        rows.append(row)
-    return header, rows
-
-
-def _flag(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    return formats.flattened(document(compared)["cases"], without=("missing",))
 
 
 # JUnit
@@ -366,17 +307,16 @@ def junit(compared: Comparison) -> str:
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
     # The same words whatever else is compared: CI servers follow a test over time by its name.
-    names = case_names(compared, fewest=UP_TO_BATCH)
+    names = case_names(compared, in_full=True)
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
     count = {"failure": 0, "error": 0, "skipped": 0}
     for one, name in zip(compared.cases, names, strict=True):
         key = one.group.key
-        source = next((s.source for s in (one.a, one.b) if s is not None and s.source), None)
         test = ET.SubElement(
             suite,
             "testcase",
             classname=_xml(f"{key.benchmark}.{key.framework}"),
-            name=_xml(name if source is None else f"{name} {source}"),
+            name=_xml(name),
         )
         told = f"{verdict(one)}. {words(one, compared.limit)}"
         if one.ratio is not None:

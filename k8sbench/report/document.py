@@ -297,13 +297,6 @@ def _dlperf_names(groups: Sequence[Group]) -> dict[str, str]:
     unique = group_words.unique_names(
         groups,
         lambda g: f"{g.key.case}/{g.key.benchmark}",
-        lambda g: g.key.framework,
-        group_words.precision,
-        lambda g: f"batch {g.key.batch_size}",
-        lambda g: g.key.variant,
-        lambda g: g.key.impl,
-        lambda g: g.key.data,
-        lambda g: g.key.mode,
-        lambda g: g.key.set_name,
+        *("framework", "precision", "batch", "variant", "impl", "data", "mode", "set_name"),
     )
     return {group: name.split("/", 1)[1] for group, name in unique.items()}

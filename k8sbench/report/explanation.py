@@ -11,13 +11,11 @@ from k8sbench.model.explanation import (
     FormatExplanation,
     Formula,
     GroupExplanation,
-    LinesCounted,
     Reproduction,
     RunExplanation,
-    TrainingExplained,
 )
 from k8sbench.model.finding import Finding
-from k8sbench.model.measurement import MeasuredWindow
+from k8sbench.model.measurement import MeasuredWindow, Measurement
 from k8sbench.model.sample import Place
 from k8sbench.report import numbers
 from k8sbench.report.text_table import clean
@@ -27,18 +25,12 @@ FEW_RULES = 12
 FEW_PLACES = 3
 
 
-def of_run(found: RunExplanation, width: int = WIDTH) -> str:
-    """What a run's figure was made of."""
-    return _wrapped(_run(found), width)
-
-
-def of_group(found: GroupExplanation, width: int = WIDTH) -> str:
-    """What a group's figure was made of."""
-    return _wrapped(_group(found), width)
-
-
-def of_format(found: FormatExplanation, width: int = WIDTH) -> str:
-    """Which lines the expressions of a file match."""
+def text(found: RunExplanation | GroupExplanation | FormatExplanation, width: int = WIDTH) -> str:
+    """Write what a figure was made of, or which lines the expressions of a file match."""
+    if isinstance(found, RunExplanation):
+        return _wrapped(_run(found), width)
+    if isinstance(found, GroupExplanation):
+        return _wrapped(_group(found), width)
     return _wrapped(_format(found), width)
 
 
@@ -62,53 +54,63 @@ def _wrapped(rows: Iterable[Row], width: int) -> str:
 
 
 def _run(found: RunExplanation) -> Iterator[Row]:
+    measurement = found.measurement
     yield 0, f"{found.run_id}: {_headline(found)}"
     yield 1, f"{found.title}; set {found.set_name}, group {found.group}"
-    if found.lines is not None:
-        yield from _lines(found.lines)
-    if found.window is not None:
-        yield from _window(found, found.window)
-    yield from _formulas(found.formulas, found.estimator)
-    if found.training is not None:
-        yield from _training(found.training)
+    if measurement is not None:
+        yield from _lines(measurement)
+        if measurement.window is not None:
+            yield from _window(measurement, measurement.window)
+        yield from _formulas(found.formulas, measurement.estimator)
+        if measurement.accuracy is not None:
+            yield from _training(measurement)
     yield from _reasons(found.reasons)
     yield from _published(found.published)
-    yield from ((0, f"Note: {text}") for text in found.notes)
 
 
 def _headline(found: RunExplanation) -> str:
+    measurement = found.measurement
+    if measurement is None:
+        return f"no figure: the run is {found.phase}"
+    figures = measurement.throughput or measurement.unverified
+    unit = figures.unit if figures is not None else ""
     if found.throughput is not None:
-        return f"{numbers.rate(found.throughput)} {found.unit} {found.estimator}, {found.verdict}"
+        rate = numbers.rate(found.throughput)
+        return f"{rate} {unit} {measurement.estimator}, {found.verdict}"
     if found.unverified is not None:
-        return f"{found.verdict}; {numbers.rate(found.unverified)} {found.unit} does not count"
-    why = found.missing.get("throughput", f"the run is {found.phase}")
-    return f"no figure: {why}"
+        return f"{found.verdict}; {numbers.rate(found.unverified)} {unit} does not count"
+    return f"no figure: {measurement.missing.get('throughput', f'the run is {found.phase}')}"
 
 
-def _lines(lines: LinesCounted) -> Iterator[Row]:
+def _lines(measurement: Measurement) -> Iterator[Row]:
     yield 0, "Lines"
-    each = counted(lines.counted, "training line", ("counts", "count"))
-    if lines.read is None:
-        # A log without a training line is available: a note says what it is.
-        yield 1, f"{each}; the logs are not available" if lines.counted else each
+    each = counted(measurement.records, "training line", ("counts", "count"))
+    read = measurement.training_lines
+    if read is None:
+        yield 1, f"{each}; an earlier version measured it and did not record which"
         return
-    unused = counted(lines.unused or 0, "line", ("lies", "lie"))
-    outside = f"; {unused} outside the window" if lines.unused else ""
-    yield 1, f"{each} of {lines.read}{outside}"
-    for name, place in (("first", lines.first), ("last", lines.last)):
-        if place is not None:
-            yield 2, f"{name}: {_place(place)}"
+    outside = read - measurement.records
+    unused = counted(outside, "line", ("lies", "lie"))
+    yield 1, f"{each} of {read}" + (f"; {unused} outside the window" if outside > 0 else "")
+    yield from _stated(measurement, "first", "last")
 
 
-def _window(found: RunExplanation, window: MeasuredWindow) -> Iterator[Row]:
+def _stated(measurement: Measurement, *names: str) -> Iterator[Row]:
+    """The lines that state a figure, those of them that are known."""
+    for name in names:
+        if name in measurement.lines:
+            yield 2, f"{name}: {_place(measurement.lines[name])}"
+
+
+def _window(measurement: Measurement, window: MeasuredWindow) -> Iterator[Row]:
     first, last = window.first_iteration, window.last_iteration
     took = f", {window.seconds:.6g} s" if window.seconds is not None else ""
     yield 0, "Window"
-    yield 1, f"iterations {first} to {last}: {found.iterations} measured{took}"
-    unprinted = last - first + 1 - (found.iterations or 0)
+    yield 1, f"iterations {first} to {last}: {measurement.iterations} measured{took}"
+    unprinted = last - first + 1 - measurement.iterations
     if unprinted > 0:
         yield 1, f"not measured: {unprinted} of these, which no line that counts covers"
-    warmup = found.warmup_iterations or 0
+    warmup = measurement.warmup_iterations
     if warmup:
         more = first - 1 - warmup
         rest = f", and {more} more, before the first line that counts" if more > 0 else ""
@@ -134,17 +136,18 @@ def _formulas(formulas: Sequence[Formula], headline: str | None) -> Iterator[Row
         yield 1, f"{each.estimator}{mark} = {none}{each.text}"
 
 
-def _training(found: TrainingExplained) -> Iterator[Row]:
+def _training(measurement: Measurement) -> Iterator[Row]:
     yield 0, "Training"
-    aim = "" if found.target is None else f" to {found.target:g} %"
-    none = "none: " if found.time_to_train_s is None else ""
-    yield 1, f"time to train{aim} = {none}{found.text}"
-    places = (("began", found.began), ("reached", found.reached), ("best", found.best))
-    for name, place in places:
-        if place is not None:
-            yield 2, f"{name}: {_place(place)}"
-    if found.restarts:
-        yield 1, f"restarted {counted(found.restarts, 'time')}; the time holds what that took"
+    aim = "" if measurement.target is None else f" to {measurement.target:g} %"
+    time = measurement.time_to_train_s
+    how = f"none: {measurement.missing.get('time_to_train_s', 'it is not known')}"
+    if time is not None:
+        how = f"{time:.3f} s from test_begin to the evaluation that reached it"
+    yield 1, f"time to train{aim} = {how}"
+    yield from _stated(measurement, "began", "reached", "best")
+    if measurement.restarts:
+        restarts = counted(measurement.restarts, "time")
+        yield 1, f"restarted {restarts}; the time holds what that took"
 
 
 def _reasons(reasons: Sequence[Finding], depth: int = 0) -> Iterator[Row]:
@@ -162,14 +165,10 @@ def _reasons(reasons: Sequence[Finding], depth: int = 0) -> Iterator[Row]:
 
 def _published(published: Sequence[Reproduction]) -> Iterator[Row]:
     for each in published:
-        yield (
-            0,
-            (
-                f"Published {numbers.rate(each.published)} by {each.source} ({each.case}"
-                f" {each.precision}, batch {each.batch_size}, {each.gpu_model};"
-                f" estimator {each.stated})"
-            ),
-        )
+        one = each.figure
+        of = f"{one.case} {one.precision}, batch {one.batch_size}, {one.gpu_model}"
+        rate = numbers.rate(one.published)
+        yield 0, f"Published {rate} by {one.source} ({of}; estimator {one.estimator})"
         if each.not_comparable:
             yield 1, f"not comparable: {', '.join(each.not_comparable)}"
         for rule in each.rules[:FEW_RULES]:
@@ -228,10 +227,8 @@ def _expression(each: ExpressionExplained) -> Iterator[Row]:
             yield 2, f"cannot be read: {', '.join(line.unread)}"
     if each.unread:
         yield 1, f"in {counted(each.unread, 'line')} a group is no number: correct the pattern"
-    if each.fits is not None and each.nearest is not None:
-        yield 1, f"only its beginning '{each.fits}' matches: {_place(each.nearest)}"
-    elif not each.matched:
-        yield 1, "no line matches even its beginning"
+    if not each.matched:
+        yield 1, "compare it with a line of the log, from its beginning on"
 
 
 def _signed(deviation: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -45,6 +45,33 @@ def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     writer.writerow(header)
     writer.writerows([_csv_field(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def flattened(
+    rows: Iterable[Mapping[str, Any]], *, without: Collection[str] = ()
+) -> tuple[list[str], list[list[Any]]]:
+    """Make the header and the rows of CSV of documents.
+
+    What is nested has the name of its part before its own; a list is one text.
+    """
+
+    parts = set[str]()
+
+    def fields(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+        for name, value in row.items():
+            if isinstance(value, Mapping):
+                parts.add(name)
+                yield from fields(value, f"{prefix}{name}_")
+            elif isinstance(value, bool):
+                yield prefix + name, str(value).lower()
+            else:
+                is_list = isinstance(value, list)
+                yield prefix + name, "; ".join(map(str, value)) if is_list else value
+
+    flat = [dict(fields({k: v for k, v in row.items() if k not in without})) for row in rows]
+    # A part that a row lacks is one field there.
+    header = [name for name in dict.fromkeys(n for row in flat for n in row) if name not in parts]
+    return header, [[row.get(name) for name in header] for row in flat]
 
 
 def _csv_field(value: Any) -> Any:

@@ -126,14 +126,29 @@ def _evidence(reason: Finding) -> str:
 
 
 def unique_names(
-    groups: Sequence[Group], base: Callable[[Group], str], *more: Callable[[Group], str]
+    groups: Sequence[Group], base: Callable[[Group], str], *more: str
 ) -> dict[str, str]:
-    """Map group id → a unique name: ``base``, and those further words that tell groups apart."""
+    """Map group id → a unique name: ``base``, and those further words that tell groups apart.
+
+    The words are ``precision``, ``batch`` and the fields of a group's key.
+    """
     names = {group.key.id: base(group) for group in groups}
-    for word in more:
-        longer = {group.key.id: f"{names[group.key.id]} {word(group)}".rstrip() for group in groups}
+    for name in more:
+        longer = {
+            group.key.id: f"{names[group.key.id]} {word(group, name)}".rstrip() for group in groups
+        }
         if len(set(longer.values())) > len(set(names.values())):
             names = longer
     if len(set(names.values())) == len(names):
         return names
     return {group: f"{name} {group}" for group, name in names.items()}
+
+
+def word(group: Group, name: str) -> str:
+    """Write a word of a group's name; empty where it has none."""
+    if name == "precision":
+        return precision(group)
+    if name == "batch":
+        return f"batch {group.key.batch_size}"
+    value = str(getattr(group.key, name))
+    return "" if value == "-" else value

@@ -8,7 +8,7 @@ from typing import Any
 
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import group_words, numbers
+from k8sbench.report import formats, group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
@@ -27,14 +27,7 @@ def names(series: Sequence[Series]) -> list[str]:
             f"{g.key.benchmark} {g.key.case} {g.key.framework} {group_words.precision(g)},"
             f" batch {g.key.batch_size}"
         ),
-        lambda g: g.key.variant,
-        lambda g: g.key.impl,
-        lambda g: g.key.data,
-        lambda g: g.key.pool,
-        lambda g: g.key.gpu_model,
-        lambda g: g.key.options,
-        lambda g: g.key.node,
-        lambda g: g.key.preset,
+        *("variant", "impl", "data", "pool", "gpu_model", "options", "node", "preset"),
     )
     return [found[one.group.key.id] for one in series]
 
@@ -137,15 +130,9 @@ def _point(point: Point) -> dict[str, Any]:
 
 def flat(series: Sequence[Series]) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row for each set of each case."""
-    header = [
-        *("series", "unit", "estimator", "set", "began_at", "throughput", "interval_low"),
-        *("interval_high", "interval_coverage", "runs_valid", "runs_total", "change", "p"),
-        *("gpu_model", "image", "program", "group"),
+    rows = [
+        {"series": one["name"], "unit": one["unit"], "estimator": one["estimator"], **point}
+        for one in document(series)["series"]
+        for point in one["points"]
     ]
-    rows = []
-    for one in document(series)["series"]:
-        for point in one["points"]:
-            fields = {**point, "series": one["name"]}
-            fields |= {name: one[name] for name in ("unit", "estimator")}
-            rows.append([fields[name] for name in header])
-    return header, rows
+    return formats.flattened(rows, without=("missing",))

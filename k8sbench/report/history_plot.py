@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,17 +20,14 @@ RED = "#cc3311"  # told apart from the blue without colour vision, too
 
 def draw(series: Sequence[Series], form: str) -> bytes:
     """Draw each series in a panel of its own; ``form`` is one of :data:`plot.FORMATS`."""
+    panels = []
+    for one, name in zip(series, history.names(series), strict=True):
+        title = f"{name}: {one.group.unit}, median of runs ({one.group.estimator})"
+        panels.append(plot.Panel(title, PANEL_INCHES, functools.partial(_panel, series=one)))
+    return plot.picture(form, panels)
 
-    def fill(grid: Sequence[Axes]) -> None:
-        for axes, one, name in zip(grid, series, history.names(series), strict=True):
-            _panel(axes, one, name)
 
-    return plot.picture(form, [PANEL_INCHES] * len(series), fill)
-
-
-def _panel(axes: Axes, series: Series, name: str) -> None:
-    group = series.group
-    axes.set_title(f"{name}: {group.unit}, median of runs ({group.estimator})", loc="left")
+def _panel(axes: Axes, series: Series) -> None:
     known = [(p, p.group.spread) for p in series.points if p.group.spread is not None]
     times = [_days(point.at) for point, _ in known]
     for at, (_, spread) in zip(times, known, strict=True):
@@ -60,7 +58,6 @@ def _panel(axes: Axes, series: Series, name: str) -> None:
     axes.xaxis_date("UTC")
     axes.margins(y=0.25)
     axes.tick_params(axis="x", rotation=20)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _days(at: float) -> float:

@@ -1,18 +1,24 @@
-"""Throughput as bars with their intervals, one panel per benchmark, how it scales, and GPU metrics.
+"""The charts of the page and of ``--plot``: throughput, how it scales, and runs over time.
 
-matplotlib is an extra and takes a second to import, so only :func:`picture` touches it. Bars of
-smoke runs are hatched and say what they are; a group without a figure has no bar but its words. The
-same results give the same bytes.
+matplotlib draws all of them. It is an extra and takes a second to import, so only :func:`picture`
+touches it. Bars of smoke runs are hatched and say what they are; a group without a figure has no
+bar but its words. The same results give the same bytes.
 """
 
 from __future__ import annotations
 
+import functools
+import html
+import importlib.util
 import io
 import math
+import re
 import statistics
+import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +29,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import BY_ID, METRICS, Series
 from k8sbench.model.group import Group, Result
-from k8sbench.model.measurement import SteadyPart
+from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.report import group_words, numbers
 
 if TYPE_CHECKING:
@@ -31,69 +37,97 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png", "pdf")
 BAR_INCHES = 0.42
-PANEL_INCHES = 0.9
+PANEL_INCHES = 0.6
 CURVES_INCHES = 3.2
+TIME_INCHES = 1.7
 WIDTH_INCHES = 9.0
-METRIC_INCHES = 1.5
+PAGE_INCHES = 5.0
+"""Width of a chart of the page: on a phone its letters are large enough."""
 NAMED_GPUS = 8
 """Of more GPUs than this the lines are not named."""
 NAMED_CURVES = 8
 """Of more scaling curves than this none is named."""
+NAME = 60
+"""Characters of a line of a legend."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
+COLOURS = ("#2f6ba8", "#b3420f", "#1a7f5a", "#8250a8", "#8a6d00", "#0f7d8c", "#b3266f", "#57606a")
+"""Of lines."""
+OF_PAGE = {
+    "#000000": "var(--text)",
+    "#ffffff": "var(--page)",
+    BLUE: "var(--c0)",
+    GREY: "var(--soft)",
+    **{colour: f"var(--c{number})" for number, colour in enumerate(COLOURS)},
+}
+"""Colour → that of the page's style sheet, so that a chart follows a dark screen."""
+Word = Callable[[str], str]
+"""Translates a word of a chart."""
 
 
-class GpuHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What the GPUs of a run did over time."""
+class Panel(NamedTuple):
+    """One chart."""
+
+    title: str
+    inches: float
+    """Its height."""
+    fill: Callable[[Axes], None]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, and what it did over time."""
 
     run_id: str
-    steady: SteadyPart
-    window: tuple[float, float] | None
-    """That of the throughput, Unix seconds; None where it is not known."""
-    series: tuple[Series, ...]
-    """Of each metric those of one source."""
-
-    def panels(self) -> list[tuple[GpuHistory, str]]:
-        """Name the metrics that are drawn."""
-        known = {one.metric for one in self.series if one.at}
-        return [(self, metric.id) for metric in METRICS if metric.is_plotted and metric.id in known]
+    unit: str = "samples/s"
+    """Of its throughput."""
+    measured: Measurement | None = None
+    curve: Curve | None = None
+    series: tuple[Series, ...] = ()
+    """Of each GPU metric those of one source."""
 
 
-def draw(
-    results: Sequence[Result],
-    form: str,
-    gpus: Sequence[GpuHistory] = (),
-    trained: Sequence[tuple[str, Curve]] = (),
+def draw(results: Sequence[Result], form: str, histories: Sequence[History] = ()) -> bytes:
+    """Draw the results, and what runs did over time; ``form`` is one of :data:`FORMATS`."""
+    panels = [*bars(results, words), *scaling(results)]
+    for history in histories:
+        panels += [
+            panel._replace(title=f"{history.run_id}: {panel.title}") for panel in over_time(history)
+        ]
+    return picture(form, panels)
+
+
+def picture(form: str, panels: Sequence[Panel]) -> bytes:
+    """Draw panels below each other, each with its title."""
+
+    def fill(panel: Panel, axes: Axes) -> None:
+        axes.set_title(panel.title, loc="left")
+        panel.fill(axes)
+
+    titled = [panel._replace(fill=functools.partial(fill, panel)) for panel in panels]
+    return _picture(form, titled, WIDTH_INCHES)
+
+
+def of_page(panel: Panel) -> str:
+    """Draw a chart for a page, which has its title: an SVG of any size, in the page's colours."""
+    drawn = _picture("svg", [panel], PAGE_INCHES, transparent=True).decode()
+    box = re.search(r'viewBox="[^"]*"', drawn)
+    assert box is not None
+    body = drawn[drawn.index("<defs>") :]
+    # Ids of groups are not unique in a page; those of shapes are made from what they are.
+    body = re.sub(r' id="[a-zA-Z0-9.]+_\d+"|<style.*?</style>', "", body, flags=re.DOTALL)
+    body = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", body)
+    body = re.sub("#[0-9a-f]{6}", lambda colour: OF_PAGE.get(colour[0], colour[0]), body)
+    body = re.sub(r"\s*\n\s*", " ", body)
+    return f'<svg role="img" aria-label="{html.escape(panel.title)}" {box[0]}>{body}'
+
+
+def is_there() -> bool:
+    """Whether charts can be drawn."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def _picture(
+    form: str, panels: Sequence[Panel], width: float, *, transparent: bool = False
 ) -> bytes:
-    """Draw the results, what GPUs did, and how runs learned, each with its run's id.
-
-    ``form`` is one of :data:`FORMATS`.
-    """
-    panels: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        panels.setdefault((result.group.key.benchmark, result.group.unit), []).append(result)
-    curves = scaling_curves(results)
-    heights = [PANEL_INCHES + BAR_INCHES * len(rows) for rows in panels.values()]
-    heights += [CURVES_INCHES] if curves else []
-    metrics = [panel for one in gpus for panel in one.panels()]
-    heights += [METRIC_INCHES] * (len(metrics) + 2 * len(trained))
-
-    def fill(grid: Sequence[Axes]) -> None:
-        for axes, ((benchmark, unit), rows) in zip(grid, panels.items(), strict=False):
-            _bars(axes, benchmark, unit, rows)
-        if curves:
-            _scaling(grid[len(panels)], curves)
-        rest = iter(grid[len(grid) - len(metrics) - 2 * len(trained) :])
-        for run_id, curve in trained:
-            _accuracy(next(rest), run_id, curve)
-            _loss(next(rest), run_id, curve)
-        for axes, (history, metric) in zip(rest, metrics, strict=True):
-            _over_time(axes, history, metric)
-
-    return picture(form, heights, fill)
-
-
-def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]], None]) -> bytes:
-    """Draw panels of these heights, inches, below each other; ``fill`` draws into them."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -105,19 +139,45 @@ def picture(form: str, heights: Sequence[float], fill: Callable[[Sequence[Axes]]
         ) from wrong
 
     metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    # Letters as letters and ids from a fixed salt: small, searchable, the same every time.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "k8sbench", "font.size": 9}):
-        figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+    settings: dict[str, Any] = {
+        # Letters as letters and ids from a fixed salt: small, searchable, the same every time.
+        "svg.fonttype": "none",
+        "svg.hashsalt": "k8sbench",
+        "font.size": 9,
+        # Names may hold dollar signs.
+        "text.parse_math": False,
+        "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "path.simplify_threshold": 0.5,
+    }
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        # A browser has the Chinese letters that matplotlib's own font lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        heights = [panel.inches for panel in panels]
+        # A chart alone is cut to what it holds, which takes half of the time of laying it out.
+        figure = Figure(
+            figsize=(width, sum(heights)), layout="constrained" if len(panels) > 1 else None
+        )
         FigureCanvasAgg(figure)
         grid = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
-        fill(list(grid))
+        for panel, axes in zip(panels, grid, strict=True):
+            panel.fill(axes)
         # Long words make the picture wider, and no panel narrower.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        if len(panels) > 1:
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
         for text in (text for axes in grid for text in axes.texts):
             text.set_in_layout(True)
         data = io.BytesIO()
-        figure.savefig(data, format=form, metadata=metadata.get(form), dpi=150, bbox_inches="tight")
+        figure.savefig(
+            data,
+            format=form,
+            metadata=metadata.get(form),
+            dpi=150,
+            bbox_inches="tight",
+            transparent=transparent,
+        )
     return data.getvalue()
 
 
@@ -128,13 +188,7 @@ def labels(groups: Sequence[Group]) -> dict[str, str]:
         lambda g: (
             f"{g.key.case} {g.key.framework} {group_words.precision(g)}, batch {g.key.batch_size}"
         ),
-        lambda g: g.key.variant,
-        lambda g: g.key.impl,
-        lambda g: g.key.data,
-        lambda g: g.key.mode,
-        lambda g: g.key.pool,
-        lambda g: g.plan.node or "",
-        lambda g: g.key.set_name,
+        *("variant", "impl", "data", "mode", "pool", "node", "set_name"),
     )
 
 
@@ -171,12 +225,7 @@ def scaling_curves(results: Sequence[Result]) -> dict[str, list[tuple[int, float
             f"{g.key.benchmark} {g.key.framework} {group_words.precision(g)} {g.key.impl},"
             f" batch {g.key.batch_size}"
         ),
-        lambda g: g.key.variant,
-        lambda g: g.key.data,
-        lambda g: g.key.mode,
-        lambda g: g.key.gpu_model,
-        lambda g: g.key.pool,
-        lambda g: g.key.set_name,
+        *("variant", "data", "mode", "gpu_model", "pool", "set_name"),
     )
     curves = {
         names[each[0].group.key.id]: sorted((_gpus(one), one.speedup.value or 0.0) for one in each)
@@ -189,95 +238,179 @@ def _gpus(result: Result) -> int:
     return result.group.plan.world_size
 
 
-def _bars(axes: Axes, benchmark: str, unit: str, rows: Sequence[Result]) -> None:
-    estimators = sorted({result.group.estimator for result in rows})
-    axes.set_title(f"{benchmark}: {unit}, median of runs ({', '.join(estimators)})", loc="left")
-    most = max((r.group.spread.maximum for r in rows if r.group.spread is not None), default=1.0)
-    for place, result in enumerate(rows):
-        group, spread = result.group, result.group.spread
-        end = 0.0
+def bars(results: Sequence[Result], write: Callable[[Group], str]) -> list[Panel]:
+    """Draw throughput with its intervals, a chart for each benchmark; ``write`` has its words."""
+    panels: dict[tuple[str, str], list[Group]] = {}
+    for result in results:
+        group = result.group
+        panels.setdefault((group.key.benchmark, group.unit), []).append(group)
+    names = labels([result.group for result in results])
+    return [
+        Panel(
+            f"{benchmark}: {unit}, median of runs"
+            f" ({', '.join(sorted({group.estimator for group in groups}))})",
+            PANEL_INCHES + BAR_INCHES * len(groups),
+            functools.partial(_bars, groups=groups, names=names, write=write),
+        )
+        for (benchmark, unit), groups in panels.items()
+    ]
+
+
+def _bars(
+    axes: Axes, groups: Sequence[Group], names: dict[str, str], write: Callable[[Group], str]
+) -> None:
+    for place, group in enumerate(groups):
+        spread = group.spread
         if spread is not None:
             color, hatch = (GREY, "//") if group.smoke else (BLUE, None)
-            axes.barh(place, spread.median, color=color, hatch=hatch, edgecolor="white")
-            end = spread.median
+            axes.barh(place, spread.median, 0.4, color=color, hatch=hatch, edgecolor="white")
             if spread.low is not None and spread.high is not None:
                 sides = [[spread.median - spread.low], [spread.high - spread.median]]
                 axes.errorbar(spread.median, place, xerr=sides, color="black", capsize=3)
-                end = spread.high
-        said = axes.annotate(
-            words(group), (end, place), (4, 0), textcoords="offset points", va="center"
-        )
+        said = axes.text(0, place - 0.28, f"{names[group.key.id]}: {write(group)}")
         said.set_in_layout(False)
-    names = labels([result.group for result in rows])
-    axes.set_yticks(range(len(rows)), [names[result.group.key.id] for result in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top, as in the table
-    axes.set_xlim(0, most * 1.9)  # room for most words; the picture grows for longer ones
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_yticks([])
+    axes.set_ylim(len(groups) - 0.6, -0.8)  # the first row on top, as in the table
+    axes.set_xlim(left=0)
 
 
-def _scaling(axes: Axes, curves: dict[str, list[tuple[int, float]]]) -> None:
-    axes.set_title("Speedup against one GPU", loc="left")
+def scaling(results: Sequence[Result], word: Word = str) -> list[Panel]:
+    """Draw how series scale, in one chart; none where nothing has a speedup on several GPUs."""
+    curves = scaling_curves(results)
+    if not curves:
+        return []
+    fill = functools.partial(
+        _scaling, curves=curves, intervals=_speedup_intervals(results), word=word
+    )
+    return [Panel(word("Speedup against one GPU"), CURVES_INCHES, fill)]
+
+
+def _scaling(
+    axes: Axes,
+    curves: dict[str, list[tuple[int, float]]],
+    intervals: dict[tuple[int, float], tuple[float, float]],
+    word: Word,
+) -> None:
     ticks = sorted({gpus for points in curves.values() for gpus, _ in points})
-    axes.plot([1, ticks[-1]], [1, ticks[-1]], color=GREY, linestyle="--", label="ideal")
+    ends = [1, ticks[-1]]
+    axes.plot(ends, ends, color=GREY, linestyle="--", label=word("ideal"))
     for name, points in curves.items():
-        axes.plot(*zip(*points, strict=True), marker="o", label=name)
-    axes.set_xlabel("GPUs")
+        axes.plot(*zip(*points, strict=True), marker="o", label=textwrap.fill(name, NAME))
+        for gpus, speedup in points:
+            low, high = intervals.get((gpus, speedup), (speedup, speedup))
+            sides = [[speedup - low], [high - speedup]]
+            axes.errorbar(gpus, speedup, yerr=sides, color="black", capsize=3)
+    axes.set_xlabel(word("GPUs"))
     axes.loglog(base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(ticks, [str(gpus) for gpus in ticks])
     if len(curves) <= NAMED_CURVES:
         # Below, where long names lie on nothing however narrow the panel is.
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.15))
-    axes.spines[["top", "right"]].set_visible(False)
 
 
-def _over_time(axes: Axes, history: GpuHistory, metric: str) -> None:
-    steady, window = history.steady, history.window
+def _speedup_intervals(results: Sequence[Result]) -> dict[tuple[int, float], tuple[float, float]]:
+    """Map a point of a scaling curve → the interval of its throughput, as a speedup."""
+    found = {}
+    for result in results:
+        spread, speedup = result.group.spread, result.speedup.value
+        if spread and speedup and spread.low is not None and spread.high is not None:
+            ends = (speedup * spread.low / spread.median, speedup * spread.high / spread.median)
+            found[_gpus(result), speedup] = ends
+    return found
+
+
+def over_time(history: History, word: Word = str) -> list[Panel]:
+    """Draw what a run did: accuracy, throughput and loss by its steps, and its GPU metrics."""
+    panels = _steps(history, history.curve, word) if history.curve is not None else []
+    steady = history.measured.steady if history.measured is not None else None
+    known = {series.metric for series in history.series if series.at}
+    if steady is not None:
+        panels += [
+            _gpu_panel(history, steady, metric.id, word)
+            for metric in METRICS
+            if metric.is_plotted and metric.id in known
+        ]
+    return panels
+
+
+def _steps(history: History, curve: Curve, word: Word) -> list[Panel]:
+    measured, panels = history.measured, []
+    shade, restarts = None, [curve.since(at) for at in curve.restarts]
+    across, over = word("iterations"), list(map(float, curve.iterations))
+    minutes = curve.minutes() if curve.evaluations else None
+    if minutes is not None:
+        # What is trained to an accuracy is seen over the time that it took.
+        said = f"; {word('dashed: restarts')}" if restarts else ""
+        across, over = f"{word('minutes')}{said}", minutes
+        points = [(curve.since(at), value) for at, value in curve.evaluations]
+        title = f"{word('accuracy')}: {curve.metric}"
+        panels.append(_lines(title, across, {"": points}, marks=restarts, level=curve.target))
+    elif measured is not None and measured.window is not None:
+        # Not of what was planned, but of what was measured.
+        shade = (measured.window.first_iteration - 1.0, float(measured.window.last_iteration))
+        across = f"{across}; {word('shaded: the measured window')}"
+    for title, values in (
+        (f"{word('throughput')}, {history.unit}", curve.rates),
+        (word("loss"), curve.losses),
+    ):
+        points = [
+            (at, math.nan if value is None else value)
+            for at, value in zip(over, values, strict=True)
+        ]
+        if any(math.isfinite(value) for _, value in points):
+            marks = () if minutes is None else restarts
+            panels.append(_lines(title, across, {"": points}, shade, marks))
+    return panels
+
+
+def _gpu_panel(history: History, steady: SteadyPart, metric: str, word: Word) -> Panel:
     unit, scale = BY_ID[metric].unit, 1.0
     if unit == "ratio":
         unit, scale = "%", 100.0
-    axes.set_title(f"{history.run_id}: {BY_ID[metric].title}, {unit}", loc="left")
-    axes.axvspan(0, (steady.ended_at - steady.started_at) / 60, color=GREY, alpha=0.3, lw=0)
-    if window and window[0] < steady.ended_at and window[1] > steady.started_at:
-        for at in window:
-            axes.axvline((at - steady.started_at) / 60, color="black", linestyle="--", lw=0.8)
-    lines = [one for one in history.series if one.metric == metric and one.at]
-    for one in lines:
-        minutes, values = unbroken(one, steady.started_at)
-        marker = "." if len(one.at) == 1 else ""
-        drawn = [scale * value for value in values]
-        axes.plot(minutes, drawn, label=gpu_name(one), lw=1, marker=marker)
-    axes.margins(y=0.1)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("minutes; grey: the steady part, dashed: the window of the throughput")
-    if len(lines) <= NAMED_GPUS:
-        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    axes.spines[["top", "right"]].set_visible(False)
+    lines = {}
+    for series in history.series:
+        if series.metric == metric and series.at:
+            minutes, values = unbroken(series, steady.started_at)
+            drawn = [scale * value for value in values]
+            lines[gpu_name(series)] = list(zip(minutes, drawn, strict=True))
+    across, shade = word("minutes"), None
+    window = history.measured.window if history.measured is not None else None
+    began, ended = (window.started_at, window.ended_at) if window else (None, None)
+    # A window by another clock lies elsewhere.
+    if began and ended and began < steady.ended_at and ended > steady.started_at:
+        shade = tuple((at - steady.started_at) / 60 for at in (began, ended))
+        across = f"{across}; {word('shaded: the measured window')}"
+    return _lines(f"{word(BY_ID[metric].title)}, {unit}", across, lines, shade)
 
 
-def _accuracy(axes: Axes, run_id: str, curve: Curve) -> None:
-    axes.set_title(f"{run_id}: {curve.metric}", loc="left")
-    if curve.target is not None:
-        axes.axhline(curve.target, color=GREY, linestyle="--")
-    minutes = [curve.since(at) for at, _ in curve.evaluations]
-    axes.plot(minutes, [value for _, value in curve.evaluations], marker="o", color=BLUE)
-    _of_training(axes, curve, "; dashed: the target" if curve.target is not None else "")
+def _lines(
+    title: str,
+    across: str,
+    lines: dict[str, list[tuple[float, float]]],
+    shade: Sequence[float] | None = None,
+    marks: Sequence[float] = (),
+    level: float | None = None,
+) -> Panel:
+    """Draw lines by their names, a part of the x axis shaded, and a level of the y axis."""
 
+    def fill(axes: Axes) -> None:
+        if shade is not None:
+            axes.axvspan(*shade, color=GREY, alpha=0.3, lw=0)
+        if level is not None:
+            axes.axhline(level, color=GREY, linestyle="--")
+        for at in marks:
+            axes.axvline(at, color="black", linestyle="--", lw=0.8)
+        for name, points in lines.items():
+            marker = "o" if level is not None else "." if len(points) == 1 else ""
+            axes.plot(*zip(*points, strict=True), label=name, lw=1, marker=marker, ms=4)
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(0.0, low), high + 0.05 * abs(high))
+        axes.set_xlabel(across)
+        if "" not in lines and len(lines) <= NAMED_GPUS:
+            axes.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0.0, -0.35))
 
-def _loss(axes: Axes, run_id: str, curve: Curve) -> None:
-    axes.set_title(f"{run_id}: loss", loc="left")
-    losses = [math.nan if loss is None else loss for loss in curve.losses]
-    axes.plot(curve.minutes() or [], losses, color=BLUE, lw=1)
-    _of_training(axes, curve)
-
-
-def _of_training(axes: Axes, curve: Curve, said: str = "") -> None:
-    for at in curve.restarts:
-        axes.axvline(curve.since(at), color="black", linestyle=":", lw=0.8)
-    axes.margins(y=0.1)
-    axes.set_xlim(left=0)
-    axes.set_xlabel(f"minutes{said}{'; dotted: restarts' if curve.restarts else ''}")
-    axes.spines[["top", "right"]].set_visible(False)
+    return Panel(title, TIME_INCHES, fill)
 
 
 def gpu_name(series: Series) -> str:

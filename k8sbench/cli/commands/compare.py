@@ -65,10 +65,10 @@ def command(
     """Compare two sides: how much they differ, and how surely.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
-    them with commas between; "published" means the published figures. Write set:NAME if several
-    things have that name. For each case it prints the ratio with its interval, an exact test, and
-    in words what this number of runs can show and what it cannot; below, the other differences.
-    Cases that are not comparable have no ratio.
+    them with commas between. Write set:NAME if several things have that name. For each case it
+    prints the ratio with its interval, an exact test, and in words what this number of runs can
+    show and what it cannot; below, the other differences. Cases that are not comparable have no
+    ratio.
     """
     scope = StoresRead(where=where, access=access, accept=accept)
 

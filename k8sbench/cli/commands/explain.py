@@ -30,8 +30,7 @@ def command(
     For a run: the lines that count, the window and what was left out, each estimator's formula with
     its numbers, every reason with its evidence and what to do, and the published figures with the
     estimator that reproduces them. For a group (results -o wide shows its id): its runs, median,
-    interval and speedup. For a benchmark's file and a LOG: the lines that each expression matches,
-    or, if it matches none, how much of it matches a line.
+    interval and speedup. For a benchmark's file and a LOG: the lines that each expression matches.
 
     \b
     k8sbench explain resnet50-261120-081500-x7k2qd
@@ -57,9 +56,4 @@ def _print(
     width = explanation.WIDTH
     if sys.stdout.isatty():
         width = max(min(shutil.get_terminal_size().columns, width), 40)
-    if isinstance(found, RunExplanation):
-        output.write(explanation.of_run(found, width))
-    elif isinstance(found, GroupExplanation):
-        output.write(explanation.of_group(found, width))
-    else:
-        output.write(explanation.of_format(found, width))
+    output.write(explanation.text(found, width))

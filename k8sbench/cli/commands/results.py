@@ -24,7 +24,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
 FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf", "page")
-MOST_GPU_PLOTS = 6
+MOST_PLOTS = 6
 """Runs whose GPU metrics one picture shows."""
 
 
@@ -107,13 +107,13 @@ def _draw(
 
     if not report.results:
         raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    members = results.gpu_members(report, runs)
-    if len(members) > MOST_GPU_PLOTS:
+    members = results.drawn(report, runs)
+    if len(members) > MOST_PLOTS:
         output.note(
-            f"plot: the GPU metrics of {MOST_GPU_PLOTS} of {len(members)} runs are drawn;"
-            " name runs to choose them"
+            f"plot: {MOST_PLOTS} of {len(members)} runs are drawn over time; name runs to choose"
+            " them"
         )
-    gpus = results.gpu_histories(members[:MOST_GPU_PLOTS], where, output.note, access=access)
-    shown = results.drawn(report, runs)[:MOST_GPU_PLOTS]
-    trained = results.trained_curves(report, shown, where, output.note)
-    plot_file.write(plot, plots.draw(report.results, picture_format, gpus, trained))
+    over_time, _ = results.histories(
+        report, members[:MOST_PLOTS], where, output.note, access=access
+    )
+    plot_file.write(plot, plots.draw(report.results, picture_format, over_time))

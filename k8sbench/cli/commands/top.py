@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -15,24 +16,16 @@ from k8sbench.app.top import TopOptions
 from k8sbench.cli.options import access_options, prometheus_option, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal import color, output
 from k8sbench.cli.terminal.color import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import state_words
 from k8sbench.lifecycle.live_metrics import LiveMetrics, RunTop
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model import times
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
-from k8sbench.report.text_table import Column, clean
-
-
-class Shown(NamedTuple):
-    """A column of the table."""
-
-    title: str
-    keep: int
-    """The higher, the longer it is kept in a narrow terminal; 0 is never left out."""
-    cell: Callable[[GpuNow], str | None]
+from k8sbench.report.text_table import Column, clean, plain_table, wrapped
 
 
 def _of(metric: GpuMetric) -> Callable[[GpuNow], str | None]:
@@ -69,12 +62,18 @@ def _age(one: GpuNow) -> str | None:
     return times.duration(round(min(ages))) if ages else None
 
 
-COLUMNS = (
-    Shown("NODE", 4, _node),
-    Shown("REPLICA", 0, _replica),
-    Shown("GPU", 0, _number),
-    *(Shown(*metric.live, _of(metric)) for metric in METRICS if metric.live),
-    Shown("AGE", 1, _age),
+def _column(title: str, keep: int) -> Column:
+    """Make a column; of those that a narrow terminal may lack the least kept is left out first."""
+    return Column(title, right=True, whole=True, optional=keep and MOST_KEPT - keep)
+
+
+MOST_KEPT = 1 + max(metric.live[1] for metric in METRICS if metric.live)
+COLUMNS: tuple[tuple[Column, Callable[[GpuNow], str | None]], ...] = (
+    (_column("NODE", 4), _node),
+    (_column("REPLICA", 0), _replica),
+    (_column("GPU", 0), _number),
+    *((_column(*metric.live), _of(metric)) for metric in METRICS if metric.live),
+    (_column("AGE", 1), _age),
 )
 
 
@@ -94,7 +93,7 @@ def command(output_format: str, where: str | None, **asked: Any) -> None:
     """
     once = asked.pop("once") or output_format != "table"
     options = TopOptions(store=where, once=once, **asked)
-    with _shown(output_format, once=once) as show:
+    with _shown(output_format) as show:
         run = top.top(options, output.note, SignalStop(), show)
     if not once:
         output.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
@@ -103,79 +102,41 @@ def command(output_format: str, where: str | None, **asked: Any) -> None:
 
 
 @contextlib.contextmanager
-def _shown(output_format: str, *, once: bool) -> Iterator[Callable[[LiveMetrics], None]]:
-    """Give what shows the GPUs: drawn on a terminal, in blocks of plain text elsewhere."""
-    if once:
-        yield (
-            _print
-            if output_format == "table"
-            else lambda metrics: output.write_json(metrics.view())
-        )
+def _shown(output_format: str) -> Iterator[Callable[[LiveMetrics], None]]:
+    """Give what shows the GPUs: renewed in place on a terminal, one after the other in a pipe."""
+    if output_format == "json":
+        yield lambda metrics: output.write_json(metrics.view())
     elif not sys.stdout.isatty() or os.environ.get("TERM", "") in PLAIN_TERMS:
-        yield _Blocks()
+        blocks = itertools.count()
+        yield lambda metrics: output.write("\n" * min(next(blocks), 1) + text(metrics, None))
     else:
-        with _drawn() as show:
-            yield show
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        console = Console(force_terminal=True, no_color=not color.wanted())
+        with Live(console=console, auto_refresh=False) as live:
+            yield lambda metrics: live.update(
+                Text(text(metrics, console.width), no_wrap=True), refresh=True
+            )
 
 
-@contextlib.contextmanager
-def _drawn() -> Iterator[Callable[[LiveMetrics], None]]:
-    from rich.console import Console
-
-    from k8sbench.cli.terminal import color, drawing
-    from k8sbench.cli.terminal.redrawing import Redrawing
-    from k8sbench.cli.terminal.suspending import Suspending
-
-    console = Console(
-        force_terminal=True,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        no_color=not color.wanted(),
-    )
-    with Redrawing(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-
-        def show(metrics: LiveMetrics) -> None:
-            view, size = metrics.view(), console.size
-            notes, now = _notes(view, metrics.advice()), metrics.clock()
-            room = max(1, size.height - 1)
-            drawn = drawing.gpus(metrics.live, COLUMNS, view.gpus, notes, now, size.width, room)
-            live.update(drawn, refresh=True)
-
-        def leave() -> None:
-            live.update("", refresh=True)
-            live.stop()
-
-        suspending = Suspending(leave, live.start)
-        suspending.begin()
-        try:
-            yield show
-        finally:
-            suspending.end()
-
-
-class _Blocks:
-    """Prints the table each time that the metrics were read, and when the state changes."""
-
-    def __init__(self) -> None:
-        self._last: tuple[object, ...] = ()
-
-    def __call__(self, metrics: LiveMetrics) -> None:
-        this = metrics.live.phase, metrics.reads
-        if this not in (self._last, (Phase.RUNNING, 0)):
-            output.write("\n" if self._last else "")
-            _print(metrics)
-            self._last = this
-
-
-def _print(metrics: LiveMetrics) -> None:
-    view = metrics.view()
-    output.write(f"{' · '.join(state_words(metrics.live, metrics.clock()))}\n")
+def text(metrics: LiveMetrics, width: int | None) -> str:
+    """Write a run's state, a line for each of its GPUs, and why columns are empty."""
+    view, live = metrics.view(), metrics.live
+    lines = [" · ".join(state_words(live, metrics.clock()))]
+    if live.phase is not Phase.RUNNING:
+        lines += filter(None, (live.state.cause, live.state.action))
+    table = ""
     if view.gpus:
-        columns = [Column(each.title, right=True, whole=True) for each in COLUMNS]
-        output.write_table(columns, [[each.cell(one) for each in COLUMNS] for one in view.gpus])
-    for text in _notes(view, metrics.advice()):
-        output.write(f"{clean(text)}\n")
+        rows = [[cell(one) or ABSENT for _, cell in COLUMNS] for one in view.gpus]
+        table = plain_table([column for column, _ in COLUMNS], rows, room=width)
+    notes = _notes(view, metrics.advice())
+    above, below = (
+        "".join(f"{wrapped(clean(line), width, indent='')}\n" for line in part)
+        for part in (lines, notes)
+    )
+    return above + table + below
 
 
 def _notes(view: RunTop, advice: str | None) -> list[str]:

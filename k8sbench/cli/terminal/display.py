@@ -11,12 +11,11 @@ import sys
 import threading
 
 from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.text import Text
 
 from k8sbench.cli.terminal import color, drawing, output
 from k8sbench.cli.terminal.progress import Progress
-from k8sbench.cli.terminal.redrawing import Redrawing
-from k8sbench.cli.terminal.suspending import Suspending
 from k8sbench.lifecycle.live_state import LiveRun
 from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model.run import Run
@@ -28,7 +27,7 @@ PAUSE = 0.25
 
 
 class Display(Progress):
-    """Reports on runs on a terminal; unless it is closed, the cursor stays hidden."""
+    """Reports on runs on a terminal."""
 
     _draws = True
 
@@ -49,10 +48,7 @@ class Display(Progress):
         self._lock = threading.RLock()
         self._lines: list[str] = []
         """To be printed above the next drawing."""
-        self._live: Redrawing | None = None
-        self._drawing = threading.RLock()
-        """Held for each drawing, and while the process is stopped."""
-        self._suspending = Suspending(self._leave_terminal, self._enter_terminal)
+        self._live: Live | None = None
         self._stop = threading.Event()
         self._drawer = threading.Thread(target=self._draw, name="k8sbench-display", daemon=True)
 
@@ -63,15 +59,16 @@ class Display(Progress):
         if self._live is None and not self._stop.is_set():
             # What others print to stderr appears above the drawing. Not so stdout: it is for data,
             # and may be a file.
-            self._live = Redrawing(
+            self._live = Live(
                 console=self._console,
                 auto_refresh=False,
                 transient=True,
                 redirect_stdout=False,
                 vertical_overflow="crop",
             )
-            self._suspending.begin()
             self._live.start()
+            # A process that Ctrl-Z stops cannot show a cursor that it has hidden.
+            self._console.show_cursor(show=True)
             self._drawer.start()
 
     def on_event(self, run: Run, event: JobEvent) -> None:
@@ -85,7 +82,7 @@ class Display(Progress):
             super().ended(run)
 
     def close(self) -> None:
-        """Remove the drawing and show the cursor; idempotent."""
+        """Remove the drawing; idempotent."""
         self._stop.set()
         if self._live is None:
             return
@@ -99,7 +96,6 @@ class Display(Progress):
                 self._print_lines()
                 live.update("")
                 live.stop()
-            self._suspending.end()
 
     def note(self, text: str, *, whole: bool = False) -> None:
         """Print one line above the drawing."""
@@ -122,25 +118,11 @@ class Display(Progress):
             while True:
                 with self._lock:
                     frame = self._frame(*self._console.size)
-                with self._drawing, self._console:  # one write for both
+                with self._console:  # one write for both
                     self._print_lines()
                     live.update(frame, refresh=True)
                 if self._stop.wait(PAUSE):
                     return
-
-    def _leave_terminal(self) -> None:
-        self._drawing.acquire()
-        if self._live is not None:
-            with contextlib.suppress(OSError):
-                # The next drawing begins where the cursor is then, and erases nothing above.
-                self._live.update("", refresh=True)
-                self._live.stop()
-
-    def _enter_terminal(self) -> None:
-        if self._live is not None and not self._stop.is_set():
-            with contextlib.suppress(OSError):
-                self._live.start()
-        self._drawing.release()
 
     def _frame(self, width: int, height: int) -> RenderableType:
         """Draw one line less than the terminal has: nothing of it may scroll away."""

@@ -22,7 +22,7 @@ from k8sbench.lifecycle.sweep import Sweep, SweptCase
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.phase import Phase
-from k8sbench.report.text_table import clean, folded
+from k8sbench.report.text_table import clean
 
 Item = TypeVar("Item")
 
@@ -59,8 +59,6 @@ class _Field(NamedTuple):
     right: bool = False
     sentence: bool = False
     """Whether it may be cut."""
-    stays: bool = False
-    """Whether it is shown where no item has a value of it."""
 
 
 def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
@@ -82,34 +80,6 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
         _Field("DETAIL", 4, lambda item: item[0].detail, sentence=True),
     )
     return _drawn(lines, fields, items, [each.phase for each in more], width, room)
-
-
-def gpus(
-    live: LiveRun,
-    columns: Sequence[tuple[str, int, Callable[[Any], str | None]]],
-    items: Sequence[Any],
-    notes: Sequence[str],
-    now: float,
-    width: int,
-    room: int,
-) -> RenderableType:
-    """Draw a run's state and a line for each of its GPUs, on at most ``room`` lines.
-
-    ``columns`` hold a title, how long it is kept, and what makes its cell. Notes take a third of
-    the room at most.
-    """
-    lines = _head(live, now, width)[:room]
-    said = [_line(each, "dim") for text in notes for each in folded(clean(text), width)]
-    room -= len(lines)
-    said = said[: room if not items else room // 3]
-    shown, more = _fitting(items, room - len(said))
-    parts: list[RenderableType] = [*lines]
-    if shown:
-        fields = [_Field(name, keep, cell, True, stays=True) for name, keep, cell in columns]
-        parts.append(_table(fields, _cells(fields, shown), width))
-    if more and room > len(said):
-        parts.append(_line(f"{'and ' if shown else ''}{counted(len(more), 'more GPU')}", "dim"))
-    return Group(*parts, *said)
 
 
 def several_runs(
@@ -255,7 +225,7 @@ def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) 
         least = max(map(cell_len, (field.title, *texts)))
         if field.sentence:
             least = min(least, SHORTEST_SENTENCE)
-        if not field.keep or field.stays or set(texts) != {ABSENT}:
+        if not field.keep or set(texts) != {ABSENT}:
             columns.append((field, least, texts))
     while sum(least + GAP for _, least, _ in columns) - GAP > width:
         optional = [column for column in columns if column[0].keep]

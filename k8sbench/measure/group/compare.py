@@ -9,13 +9,10 @@ frameworks forbids, less what cannot be known of one and the same program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import msgspec
-
-from k8sbench.measure.group import arithmetic, deviations, differences, parity, rank_test
+from k8sbench.measure.group import arithmetic, differences, parity, rank_test
 from k8sbench.measure.group.gpu_peaks import plain_name
-from k8sbench.measure.group.group_figures import spread
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import (
     Compared,
@@ -26,9 +23,7 @@ from k8sbench.model.compared import (
     Interval,
 )
 from k8sbench.model.errors import UsageError
-from k8sbench.model.group import Deviation, Group
-from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.group import Group
 
 MOST_OBSERVATIONS = 120
 """On one side of one case: beyond that an exact test takes longer than somebody waits."""
@@ -46,30 +41,6 @@ def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
         ]
     )
     return Comparison(a=a.name, b=b.name, limit=limit, cases=tuple(cases), differences=tuple(found))
-
-
-def with_published(
-    side: Side,
-    find: Callable[[RunPlan], BenchmarkSpec | None],
-    *,
-    published_is_first: bool,
-    limit: float | None = None,
-) -> Comparison:
-    """Compare a side with the published figures of its benchmarks: for each source the nearest."""
-    cases: list[Compared] = []
-    for groups in side.cases():
-        spec = find(groups[-1].plan)
-        found = deviations.deviations_of(groups[-1], spec) if spec is not None else ()
-        ours = figures(groups, of_sets=False)
-        if not found:
-            pair = (None, ours) if published_is_first else (ours, None)
-            cases.append(_one_side(*pair))
-        cases += [
-            _published(_by(one.estimator, ours, side), one, first=published_is_first, limit=limit)
-            for one in found
-        ]
-    names = ("published", side.name) if published_is_first else (side.name, "published")
-    return Comparison(a=names[0], b=names[1], limit=limit, cases=tuple(cases), differences=())
 
 
 def _counted(groups: Sequence[Group]) -> list[str]:
@@ -91,7 +62,23 @@ def _compared(mine: Sequence[Group], theirs: Sequence[Group], limit: float | Non
     assert two.spread is not None
     ratio = two.spread.median / one.spread.median
     evidence, interval = tested(one.values, two.values)
-    return _judged(one, two, ratio, evidence, interval, ONE_EACH, notes, limit)
+    if interval is not None:
+        # Of even numbers of runs the ratio of the medians may be none of the pairs' ratios.
+        interval = Interval(
+            low=min(interval.low, ratio), high=max(interval.high, ratio), coverage=interval.coverage
+        )
+    return Compared(
+        a=one,
+        b=two,
+        ratio=ratio,
+        interval=interval,
+        interval_reason=None if interval is not None else ONE_EACH,
+        evidence=evidence,
+        finding=finding(ratio, evidence),
+        regression=is_regression(ratio, evidence, limit),
+        beyond_limit=limit is not None and ratio < 1 - limit,
+        notes=notes,
+    )
 
 
 def tested(a: Sequence[float], b: Sequence[float]) -> tuple[Evidence, Interval | None]:
@@ -119,35 +106,6 @@ def finding(ratio: float, evidence: Evidence) -> Finding:
     if not rank_test.is_shown(evidence) or (ratio - 1) * evidence.direction <= 0:
         return "no-difference"
     return "slower" if evidence.direction < 0 else "faster"
-
-
-def _judged(
-    one: Figures,
-    two: Figures,
-    ratio: float,
-    evidence: Evidence,
-    interval: Interval | None,
-    no_interval: str,
-    notes: tuple[str, ...],
-    limit: float | None,
-) -> Compared:
-    if interval is not None:
-        # Of even numbers of runs the ratio of the medians may be none of the pairs' ratios.
-        interval = Interval(
-            low=min(interval.low, ratio), high=max(interval.high, ratio), coverage=interval.coverage
-        )
-    return Compared(
-        a=one,
-        b=two,
-        ratio=ratio,
-        interval=interval,
-        interval_reason=None if interval is not None else no_interval,
-        evidence=evidence,
-        finding=finding(ratio, evidence),
-        regression=is_regression(ratio, evidence, limit),
-        beyond_limit=limit is not None and ratio < 1 - limit,
-        notes=notes,
-    )
 
 
 def _without_ratio(
@@ -225,62 +183,4 @@ def _notes(one: Group, two: Group) -> tuple[str, ...]:
     shown = [name for name in differing(one, two) if name not in named]
     return tuple(
         f"{name}: {getattr(one.key, name)} in A, {getattr(two.key, name)} in B" for name in shown
-    )
-
-
-# Published figures
-
-
-def _published(ours: Figures, found: Deviation, *, first: bool, limit: float | None) -> Compared:
-    theirs = Figures(
-        groups=(),
-        values=(found.published,),
-        unit=ours.unit,
-        estimator=found.estimator,
-        spread=None,
-        runs=0,
-        of="published",
-        source=f"{found.source}: {found.title}",
-    )
-    pair = (theirs, ours) if first else (ours, theirs)
-    notes = tuple(filter(None, (*found.notes, found.remark)))
-    if found.ratio is None or ours.spread is None:
-        return _without_ratio(*pair, found.not_comparable or ("no-figure",), notes)
-    if ours.estimator != found.estimator:  # the newest set has such a figure, an older one none
-        return _without_ratio(*pair, ("estimator",), notes)
-    ratio, interval = ours.spread.median / found.published, _around(ours, found.published)
-    if not first:
-        ratio, interval = 1 / ratio, interval and _turned(interval)
-    evidence = rank_test.sign(ours.values, found.published, figure_is_first=first)
-    no_interval = ours.spread.interval_reason or "one run shows no spread"
-    return _judged(*pair, ratio, evidence, interval, no_interval, notes, limit)
-
-
-def _by(estimator: str, ours: Figures, side: Side) -> Figures:
-    """The same runs' figures by another estimator, if all of them have one."""
-    if estimator == ours.estimator:
-        return ours
-    values = []
-    for run_id in _counted(ours.groups):
-        measured = side.runs[run_id].measurement
-        rates = measured and (measured.throughput or measured.unverified)
-        values.append(getattr(rates, estimator, None))
-    known = [value for value in values if value]
-    if not known or len(known) < len(values):
-        return ours
-    return msgspec.structs.replace(
-        ours, values=tuple(known), estimator=estimator, spread=spread(known)
-    )
-
-
-def _turned(interval: Interval) -> Interval:
-    return Interval(low=1 / interval.high, high=1 / interval.low, coverage=interval.coverage)
-
-
-def _around(ours: Figures, published: float) -> Interval | None:
-    spread = ours.spread
-    if spread is None or spread.low is None or spread.high is None or spread.coverage is None:
-        return None
-    return Interval(
-        low=spread.low / published, high=spread.high / published, coverage=spread.coverage
     )

@@ -1,4 +1,6 @@
-"""What a group's figures were made of, and which rule gives a published figure.
+"""Formulas of the figures of a run or a group, and which rule gives a published figure.
+
+All of it follows from what is on record: no log is read again.
 
 A report says what it publishes and seldom how. Beside each published figure stand ours by every
 estimator, of a group by the median and by the mean of its runs: the rule that gives the published
@@ -12,16 +14,16 @@ from collections.abc import Mapping, Sequence
 
 from k8sbench.measure.group import deviations
 from k8sbench.measure.group.candidates import Candidate
-from k8sbench.measure.run.explaining import middle, shown, with_actions
+from k8sbench.model.counts import counted
 from k8sbench.model.explanation import (
     Formula,
     GroupExplanation,
-    MemberExplained,
     Reproduction,
     Rule,
+    RunExplanation,
 )
 from k8sbench.model.group import Deviation, Figure, Group, Result
-from k8sbench.model.measurement import ESTIMATORS
+from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
@@ -29,6 +31,16 @@ from k8sbench.model.spec import BenchmarkSpec
 REPRODUCES = 0.001
 """Relative difference up to which a rule gives a published figure: reports round, and some of them
 leave out a first or a last line."""
+
+
+def shown(value: float) -> str:
+    """A figure with two decimals, as reports have it, or more digits where it is small."""
+    return f"{value:.2f}" if value >= 10 else f"{value:.4g}"
+
+
+def middle(count: int) -> str:
+    """What the median of so many values is."""
+    return "the middle" if count % 2 else "the mean of the middle two"
 
 
 def reproductions(
@@ -48,14 +60,7 @@ def _reproduction(each: Deviation, rules: Mapping[str, float]) -> Reproduction:
     ]
     beside.sort(key=lambda rule: abs(rule.deviation or 0.0))
     return Reproduction(
-        source=each.source,
-        title=each.title,
-        case=each.case,
-        precision=each.precision,
-        batch_size=each.batch_size,
-        gpu_model=each.gpu_model,
-        published=each.published,
-        stated=each.estimator,
+        figure=each,
         not_comparable=unlike,
         rules=tuple(beside),
         reproduced_by=tuple(
@@ -80,7 +85,74 @@ def rules_of(group: Group, runs: Sequence[Run]) -> dict[str, float]:
     return found
 
 
-def explained(result: Result, runs: Sequence[Run], spec: BenchmarkSpec | None) -> GroupExplanation:
+def of_run(run: Run, group: Group, alone: Group, spec: BenchmarkSpec | None) -> RunExplanation:
+    """Explain a run of a group; ``alone`` is the group that it would be by itself."""
+    measurement = run.measurement
+    made = formulas(measurement) if measurement is not None else ()
+    rules = {formula.estimator: formula.value for formula in made if formula.value is not None}
+    (member,) = (each for each in group.members if each.run_id == run.run_id)
+    counts = member.rate is not None
+    headline = rules.get(measurement.estimator) if measurement is not None else None
+    return RunExplanation(
+        run_id=run.run_id,
+        group=group.key.id,
+        set_name=run.plan.set_name,
+        title=describe(run.plan),
+        phase=str(run.phase),
+        # As its group sees it: that is what its row shows.
+        verdict=None if measurement is None else "valid" if counts else "rejected",
+        throughput=headline if counts else None,
+        unverified=None if counts else headline,
+        formulas=made,
+        reasons=member.reasons,
+        published=reproductions(alone, spec, rules),
+        measurement=measurement,
+    )
+
+
+def formulas(measurement: Measurement) -> tuple[Formula, ...]:
+    """Each estimator with its numbers put in, the usual headline first."""
+    known = measurement.throughput or measurement.unverified
+    if known is None:
+        return ()
+    made = []
+    for name in ESTIMATORS:
+        value = getattr(known, name)
+        text = measurement.missing.get(f"throughput.{name}", "it is not known")
+        if value is not None:
+            text = f"{_numbers(name, measurement)} = {shown(value)} {known.unit}"
+        made.append(_formula(name, value, text))
+    return tuple(made)
+
+
+def _numbers(name: str, measurement: Measurement) -> str:
+    """The right side of a formula, up to its result."""
+    records, window = counted(measurement.records, "record"), measurement.window
+    if not measurement.records:
+        return "the log's own figure of the whole run"
+    if name == "median":
+        return f"{middle(measurement.records)} of {records}' rates"
+    if name == "arithmetic":
+        return f"the mean of {records}' rates"
+    if name == "timestamps":
+        return "samples ÷ seconds, by the stamps of the first and the last counted line"
+    if name == "printed_steps":
+        return "as time_weighted, of the printed steps alone"
+    if name == "time_weighted_steady":
+        count = window.left_out_count if window is not None else 0
+        without = f"without the {counted(count, 'record')} that hold an evaluation, a checkpoint"
+        without += " or a restart"
+        return f"as time_weighted, {without if count else 'which leaves nothing out here'}"
+    batch, gpus = measurement.batch_size_per_gpu, measurement.gpus
+    if batch is None or gpus is None or window is None or window.seconds is None:
+        return f"{measurement.iterations} iterations over the time of {records}"
+    singular, plural = ("process", "processes") if measurement.device == "cpu" else ("GPU", "GPUs")
+    samples = f"{measurement.iterations} iterations × {batch} per {singular}"
+    samples += f" × {gpus} {plural}" if gpus > 1 else ""
+    return f"{samples} ÷ {window.seconds:.6g} s"
+
+
+def of_group(result: Result, runs: Sequence[Run], spec: BenchmarkSpec | None) -> GroupExplanation:
     """Explain a group; ``runs`` are those of its members."""
     group = result.group
     return GroupExplanation(
@@ -93,17 +165,8 @@ def explained(result: Result, runs: Sequence[Run], spec: BenchmarkSpec | None) -
         throughput=group.spread.median if group.spread else None,
         formulas=tuple(_formulas(result)),
         by_estimator=group.by_estimator,
-        members=tuple(
-            MemberExplained(
-                run_id=member.run_id,
-                repeat=member.repeat,
-                rate=member.rate,
-                unverified=member.unverified,
-                reasons=with_actions(member.reasons),
-            )
-            for member in group.members
-        ),
-        reasons=with_actions(group.reasons),
+        members=group.members,
+        reasons=group.reasons,
         published=reproductions(group, spec, rules_of(group, runs)),
         missing=group.missing,
     )
@@ -124,19 +187,11 @@ def _formulas(result: Result) -> list[Formula]:
             "mean", spread.mean, f"{shown(sum(rates))} ÷ {count} = {shown(spread.mean)} {unit}"
         ),
     ]
-    if spread.low is None or spread.high is None or spread.coverage is None:
-        found.append(_formula("interval", None, spread.interval_reason or "it is not known"))
-    else:
-        rank = rates.index(spread.low) + 1
-        ends = "the smallest and the largest" if rank == 1 else f"number {rank} from either end"
-        # Where runs were left out for their rates it is less.
-        is_plain = rank == 1 and spread.coverage == 1 - 2 ** (1 - count)
-        covers = f"1 − 2^(1−{count}) = " if is_plain else ""
-        text = (
-            f"{shown(spread.low)}–{shown(spread.high)}: {ends} of {count} runs, coverage"
-            f" {covers}{spread.coverage:.4g}"
-        )
-        found.append(_formula("interval", spread.coverage, text))
+    interval = spread.interval_reason or "it is not known"
+    if spread.low is not None and spread.high is not None and spread.coverage is not None:
+        ends = f"{shown(spread.low)}–{shown(spread.high)}"
+        interval = f"{ends} of {count} runs, coverage {spread.coverage:.4g}"
+    found.append(_formula("interval", spread.coverage, interval))
     found += [_against("speedup", result.speedup, result, gpus=1)]
     found += [_against("efficiency", result.efficiency, result, gpus=group.plan.world_size)]
     return found

@@ -45,22 +45,6 @@ def rank_sum(a: Sequence[float], b: Sequence[float]) -> Evidence:
     )
 
 
-def sign(values: Sequence[float], figure: float, *, figure_is_first: bool) -> Evidence:
-    """Test whether a single figure may be the median of what the values are of."""
-    below, above = (sum(v < figure for v in values), sum(v > figure for v in values))
-    count, ways = below + above, 2 ** len(values)
-    # A value that is equal says nothing of a direction.
-    tail = sum(math.comb(count, n) for n in range(min(below, above) + 1)) / 2**count
-    higher = (above > below) - (above < below)
-    return Evidence(
-        p=min(1.0, 2 * tail),
-        least=2 / ways,
-        chance=1 / ways,
-        is_apart=len(values) in (below, above),
-        direction=higher if figure_is_first else -higher,
-    )
-
-
 def ratio_interval(a: Sequence[float], b: Sequence[float]) -> Interval | None:
     """Bound the ratio of the second side to the first; None for one observation on each.
 

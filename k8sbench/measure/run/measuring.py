@@ -29,7 +29,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.sample import Shape
+from k8sbench.model.sample import Place, Shape
 from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import OURS
@@ -233,6 +233,8 @@ def of_log(log: LogFacts) -> Measurement:
         memory_mib=_memory(log, rank),
         data_fraction=rank.tally.waiting if rank else None,
         window=_window(rank, unit_seconds),
+        lines=_lines(log, rank, goal),
+        training_lines=rank.all_records if rank else 0,
         steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
         environment=stated.environment(log, accuracy),
@@ -397,6 +399,23 @@ def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWin
         left_out=tuple(occurrence.place for occurrence in rank.tally.left_out.first),
         left_out_count=rank.tally.left_out.count,
     )
+
+
+def _lines(
+    log: LogFacts, rank: RankRecords | None, goal: time_to_train.TimeToTrain
+) -> dict[str, Place]:
+    """The lines that the figures came from, by what each of them states."""
+    lines = {"began": log.airank.begun_at}
+    lines["reached"] = None if goal.reached is None else goal.reached.place
+    lines["best"] = None if goal.best is None else goal.best.place
+    if rank is not None:
+        tally = rank.tally
+        for name, file, record in zip(
+            ("first", "last"), tally.files, (tally.first, tally.last), strict=True
+        ):
+            if record is not None:
+                lines[name] = redaction.place(file, record.line, record.text)
+    return {name: place for name, place in lines.items() if place is not None}
 
 
 def _unique(reasons: Iterable[Finding]) -> Iterable[Finding]:

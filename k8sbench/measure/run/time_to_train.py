@@ -28,11 +28,9 @@ class TimeToTrain(msgspec.Struct, frozen=True, kw_only=True):
     """The best evaluation of our own trainers, in percent."""
 
 
-def of_log(log: LogFacts, percent: float | None = None) -> TimeToTrain:
-    """Time to train of a log that was read, to what it is measured by or to a given accuracy."""
+def of_log(log: LogFacts) -> TimeToTrain:
+    """Time to train of a log that was read, to what it is measured by."""
     target, evaluations = log.expected.target, log.airank.percent()
-    if percent is not None:
-        target = Accuracy(metric=log.training.metric or "", value=percent)
     if log.family is OURS:
         evaluations = log.training.evaluations
         if target is None and log.training.target is not None:

@@ -90,11 +90,6 @@ def test_a_word_that_is_too_long_is_broken() -> None:
     assert text.count("深") == 20
 
 
-def test_a_table_that_fits_is_the_same_with_and_without_a_terminal() -> None:
-    rows = [("seg-1", "7", "short")]
-    assert plain_table(COLUMNS, rows, room=80) == plain_table(COLUMNS, rows)
-
-
 def test_a_stream_that_cannot_say_a_letter_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
@@ -116,11 +111,6 @@ def test_csv_quotes_what_must_be_quoted() -> None:
     rows: list[list[object]] = [['x,"y"', None, 1.5], ["two\nlines", "", 0]]
     written = formats.csv_text((["a", "b", "c"], rows))
     assert written == 'a,b,c\n"x,""y""",,1.5\ntwo lines,,0\n'
-
-
-def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    output.note("working …")
-    assert capsys.readouterr() == ("", "working …\n")
 
 
 def test_times_are_written_in_utc() -> None:

@@ -313,32 +313,6 @@ def test_of_several_runs_each_line_says_which(
     ]
 
 
-def test_one_run_after_the_other_needs_no_names(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
-    for each in ("seg-1", "seg-2"):
-        run = live_runs.run(each)
-        tell.planned(run)
-        tell.on_event(run, moved(Phase.RUNNING, run_id=each))
-        assert said()[-1] == "  Running"
-        tell.ended(live_runs.ended(run))
-
-
-@pytest.mark.slow
-def test_the_more_runs_the_rarer_the_steps_of_each(
-    tell: Progress, clock: Clock, said: Callable[[], list[str]]
-) -> None:
-    runs = [live_runs.run(f"seg-{each}") for each in range(200)]
-    for run in runs:
-        tell.planned(run)
-    said()
-    for second in range(100):
-        clock.now = NOW + second
-        for run in runs:
-            tell.on_event(run, step(second + 10, at=clock.now, run_id=run.run_id))
-    assert len(said()) == len(runs)
-
-
 def test_a_run_that_is_left_alone_has_not_ended(tell: Progress) -> None:
     run = live_runs.run("seg-1")
     tell.planned(run)
@@ -403,24 +377,3 @@ def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
     said()
     tell.ended(live_runs.ended(runs[2], measurement=measurement(accuracy=None)))
     assert said() == ["3 of 3 ended; seg pytorch fp32 1x1-cpu, repeat 3: 12.50 samples/s"]
-
-
-def test_a_sweep_over_nodes_names_the_node_of_each_run(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
-    runs = [live_runs.run(f"seg-{node}", node=node) for node in ("gpu-3", "gpu-7")]
-    tell.expect([run.plan for run in runs], [], 1)
-    tell.planned(runs[0])
-    said()
-    tell.ended(live_runs.ended(runs[0], measurement=measurement(accuracy=None)))
-    assert "seg pytorch fp32 1x1-cpu on gpu-3, repeat 1: 12.50 samples/s" in said()[-1]
-
-
-def test_one_run_is_no_sweep(tell: Progress, said: Callable[[], list[str]]) -> None:
-    run = live_runs.run()
-    tell.expect([run.plan], [], 1)
-    tell.planned(run)
-    said()
-    tell.ended(live_runs.ended(run, measurement=measurement(accuracy=None)))
-    (line,) = said()
-    assert line.startswith("  measured 12.50 images/s (time_weighted), valid")

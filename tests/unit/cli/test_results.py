@@ -109,15 +109,6 @@ def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None
     assert "left out of the DLPerf file" in dlperf[2]
 
 
-def test_on_a_terminal_it_keeps_to_the_width(
-    fill: Fill, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(example.runs())
-    monkeypatch.setattr(rows, "terminal_width", lambda: 60)
-    lines = typed()[1].splitlines()
-    assert max(map(len, lines)) <= 60
-
-
 def test_a_store_that_is_not_there_is_empty_and_is_not_made(
     where: pathlib.Path, typed: Typed
 ) -> None:
@@ -173,13 +164,6 @@ def test_accept_overrules_by_id_and_refuses_a_typo(fill: Fill, typed: Typed) -> 
     code, out, err = typed("--accept", "outlyer")
     assert (code, out) == (2, "")
     assert "Did you mean outlier?" in err
-
-
-def test_the_demos_rows_end_with_the_parity_row_and_its_reasons(fill: Fill, typed: Typed) -> None:
-    fill([smoke(1.0), smoke(0.5, framework="paddle", repeat=2)])
-    out = typed()[1]
-    assert "Paddle : PyTorch" in out
-    assert "not comparable: smoke, cpu" in out
 
 
 def test_published_figures_come_from_the_catalog(fill: Fill, typed: Typed) -> None:
@@ -262,19 +246,6 @@ def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) ->
     assert code == 2
     assert "nowhere/rows.svg" in err
     assert typed("--benchmark", "tsm", "--plot", "rows.svg")[0] == 2
-
-
-def test_submit_prints_the_rows_of_its_runs(
-    fill: Fill, where: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = [*repeats([100.0, 101.0]), run(50.0, case="1x4")]
-    fill(runs)
-    with open_store(str(where)) as store:
-        made = results.rows(store, [store.run(runs[0].run_id)], print)
-    rows.write(made, "table")
-    out = capsys.readouterr().out
-    assert "100.50 images/s" in out
-    assert "1x4" not in out
 
 
 def test_submit_learns_which_of_its_runs_only_their_group_rejects(
@@ -388,14 +359,6 @@ def test_gpu_metrics_that_come_with_the_row_stand_below_it_if_not_in_it(
     rows.Printed(form, Reporter()).at_the_end(after)
     out = capsys.readouterr().out
     assert (out.count("GPU metrics"), out.count("38.0 %")) == (tables, 1)
-
-
-def test_without_gpu_metrics_to_come_the_row_is_printed_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    before, _ = with_and_without_gpu_metrics()
-    rows.Printed("table", Reporter()).at_the_end(before)
-    assert capsys.readouterr().out.count("2800.00") == 1
 
 
 def test_a_run_that_its_gpu_metrics_reject_says_so_below_its_row(

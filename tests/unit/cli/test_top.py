@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-import msgspec
 import pytest
 from rich.cells import cell_len
 
@@ -18,7 +17,6 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import metric_sources
 from k8sbench.cli.commands import top
 from k8sbench.cli.main import main
-from k8sbench.cli.terminal import drawing
 from k8sbench.lifecycle import live_metrics
 from k8sbench.lifecycle.live_metrics import ADVICE, LiveMetrics
 from k8sbench.measure.run import gpu_latest
@@ -30,7 +28,7 @@ from tests.tiers import ROOT
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
-from tests.unit.cli.test_drawing import RUNNING, alive, lines
+from tests.unit.cli.test_drawing import alive
 from tests.unit.store import test_schema
 from tests.unit.store.examples import plan, step
 
@@ -55,6 +53,8 @@ class Source:
         self.followed: list[str] = []
         self.released: list[str] = []
         self.why: str | None = None
+        self.missing = WITHOUT_DCP
+        self.gpus = 2
         self.then: Callable[[int], object] = lambda _: None
         """Is called with the number of each fetch."""
 
@@ -75,13 +75,13 @@ class Source:
         return Fetched(
             source=self.name,
             series=tuple(self._series(wanted)),
-            missing={"tensor_active": WITHOUT_DCP},
+            missing={"tensor_active": self.missing},
         )
 
     def _series(self, wanted: SeriesQuery) -> Iterator[Series]:
         at = wanted.end - 1
         for pod, node in wanted.nodes.items():
-            for index in "01":
+            for index in map(str, range(self.gpus)):
                 gpu = Gpu(node=node, index=index, uuid=f"GPU-{pod}-{index}", pod=pod)
                 for metric, value in VALUES.items():
                     yield Series(
@@ -108,7 +108,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
 
     monkeypatch.setattr(metric_sources, "opened", opened)
     monkeypatch.setattr(live_metrics, "REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr(live_metrics, "SHOW_SECONDS", 0.0)
+    monkeypatch.setattr(live_metrics, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 0)
     return one
 
@@ -308,39 +308,36 @@ def test_the_program_s_own_uuids_are_asked_for() -> None:
     assert live.gpu_uuids() == ["GPU-7"]
 
 
-def items(gpus: int, *, pod: str = "seg-1-worker-10", tensor: float | None = 0.41) -> Any:
-    values = VALUES if tensor is None else VALUES | {"tensor_active": tensor}
-    series = tuple(
-        Series(
-            metric=metric,
-            gpu=Gpu(node=NODE, index=str(index), uuid=f"GPU-{index}", pod=pod),
-            source="dcgm",
-            at=(NOW,),
-            values=(value,),
-        )
-        for index in range(gpus)
-        for metric, value in values.items()
+def watched(gpus: int, width: int, notes: str = WITHOUT_DCP) -> list[str]:
+    """What is shown of a running run whose replica has some GPUs, in lines."""
+    source = Source()
+    source.gpus = gpus
+    source.missing = notes
+    metrics = LiveMetrics(live_runs.run("seg-1", device="cuda"), [source], lambda: NOW + 83)
+    metrics.take(
+        (
+            moved(Phase.RUNNING),
+            live_runs.replica("master-0", Phase.RUNNING, node=NODE),
+            printed(10, at=NOW + 60),
+            printed(30, at=NOW + 80),
+        ),
+        print,
     )
-    return gpu_latest.latest([Fetched(source="dcgm", series=series)], NOW + 14)
-
-
-def drawn(width: int, room: int = 20, gpus: int = 2, notes: tuple[str, ...] = ()) -> list[str]:
-    live = alive("seg-1", *RUNNING)
-    made = drawing.gpus(live, top.COLUMNS, items(gpus), notes, NOW + 83, width, room)
-    return lines(made, width)
+    metrics.once(lambda _: None)
+    return top.text(metrics, width).splitlines()
 
 
 def test_a_terminal_of_80_columns_has_room_for_all() -> None:
-    assert drawn(80) == [
+    assert watched(2, 80)[:4] == [
         "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
-        "         NODE    REPLICA  GPU  UTIL  TENSOR  MEMORY  POWER  TEMP    CLOCK  AGE",
-        "ip-10-0-12-34  worker-10    0   97%     41%  13.8Gi   251W  65°C  1380MHz  14s",
-        "ip-10-0-12-34  worker-10    1   97%     41%  13.8Gi   251W  65°C  1380MHz  14s",
+        "         NODE   REPLICA  GPU  UTIL  TENSOR  MEMORY  POWER  TEMP    CLOCK  AGE",
+        "ip-10-0-12-34  master-0    0   97%       –  13.8Gi   251W  65°C  1380MHz   1s",
+        "ip-10-0-12-34  master-0    1   97%       –  13.8Gi   251W  65°C  1380MHz   1s",
     ]
 
 
 @pytest.mark.parametrize("backend", ADVICE)
-def test_without_a_source_80_columns_show_what_to_install_or_open(backend: str) -> None:
+def test_without_a_source_it_is_shown_what_to_install_or_open(backend: str) -> None:
     source = Source()
     source.why = "There is none of them."
     run = live_runs.run(device="cuda", backend=backend)
@@ -349,9 +346,7 @@ def test_without_a_source_80_columns_show_what_to_install_or_open(backend: str) 
     assert metrics.advice() is None  # the sources were not asked yet
     with pytest.raises(Unreachable):
         metrics.once(lambda _: None)
-    view = metrics.view()
-    notes = top._notes(view, metrics.advice())
-    seen = lines(drawing.gpus(metrics.live, top.COLUMNS, (), notes, NOW, 80, 24), 80)
+    seen = top.text(metrics, 80).splitlines()
     assert max(map(cell_len, seen)) <= 80
     assert " ".join(seen).endswith(f"No GPU metrics: {source.why} {ADVICE[backend]}")
 
@@ -359,58 +354,32 @@ def test_without_a_source_80_columns_show_what_to_install_or_open(backend: str) 
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (79, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK AGE"),
-        (77, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK"),
-        (70, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER CLOCK"),
+        (77, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK AGE"),
+        (76, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK"),
         (60, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER"),
-        (50, "REPLICA GPU UTIL TENSOR MEMORY POWER"),
         (40, "REPLICA GPU UTIL TENSOR MEMORY"),
-        (30, "REPLICA GPU UTIL TENSOR"),
-        (22, "REPLICA GPU UTIL"),
+        (21, "REPLICA GPU UTIL"),
     ],
 )
 def test_columns_are_left_out_in_a_fixed_order(width: int, titles: str) -> None:
-    assert drawn(width)[-3].split() == titles.split()
+    (head,) = [line for line in watched(1, width) if "REPLICA" in line]
+    assert head.split() == titles.split()
 
 
 def test_the_page_states_that_order() -> None:
-    optional = sorted((each.keep, each.title) for each in top.COLUMNS if each.keep)
+    optional = sorted((-column.optional, column.title) for column, _ in top.COLUMNS)
+    titles = [title for place, title in optional if place]
     page = (ROOT / "docs" / "gpu-metrics.md").read_text()
-    assert ", ".join(f"`{title}`" for _, title in optional) in page
+    assert ", ".join(f"`{title}`" for title in titles) in page
 
 
-def test_gpus_that_do_not_fit_are_counted_and_notes_come_last() -> None:
-    assert drawn(80, 8, 32, ("Tensor active: " + WITHOUT_DCP,))[2:] == [
-        *(
-            f"ip-10-0-12-34  worker-10    {i}   97%     41%  13.8Gi   251W  65°C  1380MHz  14s"
-            for i in range(4)
-        ),
-        "and 28 more GPUs",
-        f"Tensor active: {WITHOUT_DCP}",
-    ]
-
-
-def test_long_notes_leave_most_of_the_room_to_gpus() -> None:
-    seen = drawn(80, 10, 32, ("It has no sample of it. " * 40,))
-    assert sum("worker-10" in each for each in seen) == 4
-    assert sum("no sample" in each for each in seen) == 3
-
-
-@pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 40, 79, 80, 200])
-@pytest.mark.parametrize("room", [1, 2, 3, 4, 7, 20])
-@pytest.mark.parametrize("gpus", [0, 1, 64])
-def test_nothing_is_larger_than_the_terminal(width: int, room: int, gpus: int) -> None:
-    seen = drawn(width, room, gpus, ("资源不足 " * 30, "\x1b[2JNo."))
-    assert 1 <= len(seen) <= room
-    assert max(cell_len(each) for each in seen) <= width
+def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
+    seen = watched(1, 40, "资源不足 " * 30 + "\x1b[2JNo.")
+    assert max(map(cell_len, seen)) <= 40
+    assert "\x1b" not in "".join(seen)
 
 
 def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:
-    (one,) = items(1)
-    gpu = msgspec.structs.replace(one.gpu, node="10.0.12.34", mig="2 (1g.5gb)")
-    one = msgspec.structs.replace(one, gpu=gpu)
-    assert [each.cell(one) for each in top.COLUMNS[:3]] == [
-        "10.0.12.34",
-        "worker-10",
-        "0/2 (1g.5gb)",
-    ]
+    gpu = Gpu(node="10.0.12.34", index="0", mig="2 (1g.5gb)", pod="seg-1-worker-10")
+    one = gpu_latest.GpuNow(gpu=gpu, metrics={})
+    assert [cell(one) for _, cell in top.COLUMNS[:3]] == ["10.0.12.34", "worker-10", "0/2 (1g.5gb)"]

@@ -35,7 +35,6 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location
 from k8sbench.ports import LogLine
 from k8sbench.report import document
-from k8sbench.report.plot import FORMATS, draw
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
 from tests.unit.store.examples import NOW, plan, step
@@ -224,13 +223,14 @@ def test_gpu_metrics_of_a_collector_are_shown_and_drawn_elsewhere(
     assert member["source"] == "collector"
     assert member["gpu"]["power"]["value"] == 250.0
     assert member["gpu"]["power"]["source"] == "prometheus"
-    members = results.gpu_members(report, ["seg"])
-    (history,) = results.gpu_histories(members, where, notes.append, access=HERE)
-    (series,) = history.series
+    members = results.drawn(report, ["seg"])
+    (over_time,), at = results.histories(report, members, where, notes.append, access=HERE)
+    (series,) = over_time.series
     assert series.values == (250.0,) * 10
-    assert len(draw(report.results, FORMATS[0], [history])) > len(draw(report.results, FORMATS[0]))
+    assert at == ("the collector" if insist else where)
     collector.is_away = True
-    assert results.gpu_histories(members, where, notes.append, access=HERE) == []
+    (over_time,), _ = results.histories(report, members, where, notes.append, access=HERE)
+    assert over_time.series == ()
     assert "without the GPU metrics of seg-1: The collector cannot be read" in notes[-1]
 
 
@@ -282,7 +282,8 @@ def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path
         assert kept == gathering.kept_series(collector.store.folder("seg-1"))
         assert kept["prometheus"]
         report = results.results(Wanted(), str(store.root), notes.append, access=HERE)
-        members = results.gpu_members(report, [])
+        members = results.drawn(report, [])
         assert [member.source for member in members] == ["here"]
         collector.is_away = True
-        assert len(results.gpu_histories(members, str(store.root), notes.append)) == 1
+        ((over_time,), _) = results.histories(report, members, str(store.root), notes.append)
+        assert over_time.series

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.measure.group import compare as comparing
@@ -18,7 +17,6 @@ from k8sbench.model.measurement import Arithmetic, GpuFigure, GpuMetrics, arithm
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from tests.unit.measure.rows import catalog
 from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke
 
 A, B = (100.0, 101.0, 102.0), (90.0, 91.0, 92.0)
@@ -191,44 +189,6 @@ def test_named_runs_of_a_group_are_taken_alone() -> None:
 def test_more_runs_than_can_be_tested_exactly_are_refused() -> None:
     with pytest.raises(UsageError, match="121 runs"):
         comparing.tested([1.0] * 121, [1.0])
-
-
-def test_published_figures_are_held_against_by_their_own_estimator() -> None:
-    spec = catalog()
-    runs = repeats([2700.0, 2701.0, 2702.0, 2703.0, 2704.0], impl="upstream", set_name="new")
-    found = comparing.with_published(
-        side("b", runs), lambda _: spec, published_is_first=True, limit=0.03
-    )
-    assert (found.a, found.b) == ("published", "b")
-    first = found.cases[0]
-    assert first.a is not None
-    assert first.a.of == "published"
-    assert (first.ratio is None) == bool(first.not_comparable)
-    turned = comparing.with_published(side("b", runs), lambda _: spec, published_is_first=False)
-    if first.ratio is not None:
-        assert turned.cases[0].ratio == pytest.approx(1 / first.ratio)
-    nothing = comparing.with_published(side("b", runs), lambda _: None, published_is_first=True)
-    assert [one.finding for one in nothing.cases] == ["one-side"]
-
-
-def test_a_published_figure_has_no_ratio_to_another_estimator() -> None:
-    before = []
-    for one in repeats([2600.0, 2601.0, 2602.0], set_name="old"):
-        assert one.measurement is not None
-        assert one.measurement.throughput is not None
-        rates = msgspec.structs.replace(one.measurement.throughput, timestamps=None)
-        measured = msgspec.structs.replace(one.measurement, throughput=rates)
-        before.append(msgspec.structs.replace(one, measurement=measured))
-    now = repeats([2700.0, 2701.0, 2702.0], set_name="new", at=START + 1e6)
-
-    def against_published(runs: list[Run]) -> Compared:
-        return comparing.with_published(
-            side("b", runs), lambda _: catalog(), published_is_first=True
-        ).cases[0]
-
-    assert against_published(now).ratio == pytest.approx(2701 / 2802.14, rel=0.01)
-    both = against_published([*before, *now])
-    assert (both.ratio, both.not_comparable) == (None, ("estimator",))
 
 
 # What differs besides

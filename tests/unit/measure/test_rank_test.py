@@ -116,16 +116,3 @@ def test_the_interval_excludes_1_exactly_where_the_test_says_so() -> None:
 
 def test_one_run_on_each_side_has_no_interval() -> None:
     assert rank_test.ratio_interval([1.0], [2.0]) is None
-
-
-def test_the_sign_test_holds_runs_against_one_figure() -> None:
-    below = rank_test.sign((1, 2, 3, 4, 5), 9, figure_is_first=True)
-    assert (below.p, below.least, below.chance) == pytest.approx((1 / 16, 1 / 16, 1 / 32))
-    assert below.is_apart
-    assert below.direction == -1
-    assert rank_test.is_shown(below)
-    assert not rank_test.is_shown(rank_test.sign((1, 2, 3, 4), 9, figure_is_first=True))
-    assert rank_test.sign((1, 2, 3, 4, 5), 9, figure_is_first=False).direction == 1
-    mixed = rank_test.sign((1, 2, 9, 10, 11, 12), 8, figure_is_first=True)
-    assert mixed.p == pytest.approx(2 * (1 + 6 + 15) / 64)
-    assert rank_test.sign((5, 5), 5, figure_is_first=True).p == 1.0

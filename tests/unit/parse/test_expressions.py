@@ -1,8 +1,6 @@
-"""Which lines the expressions of a declared format match, and how much of one matches a line."""
+"""Which lines the expressions of a declared format match."""
 
 from __future__ import annotations
-
-import pytest
 
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import expressions
@@ -30,37 +28,6 @@ def test_matched_lines_are_counted_and_shown_with_their_groups() -> None:
         "loss": "0.5",
         "rate": "412.7",
     }
-    assert (found.fits, found.nearest) == (None, None)
-
-
-SINCE_LOSS = r" (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
-
-
-@pytest.mark.parametrize(
-    ("line", "then"),
-    [
-        ("step 10/100 loss=0.5 412.7 img/s", SINCE_LOSS),
-        ("step 10/100 loss 0.5 412.7 images/s", "g/s"),
-        ("step 10 of 100", r"/(?P<total>\d+) loss" + SINCE_LOSS),
-    ],
-)
-def test_the_longest_beginning_that_a_line_matches_is_shown_with_the_line(
-    line: str, then: str
-) -> None:
-    found = tried(RECORD, "Starting", "step x", line, line, "done")
-    assert found.fits is not None
-    assert found.fits + then == RECORD
-    assert found.nearest == (3, line)
-
-
-def test_nothing_is_said_of_a_beginning_once_a_line_matches() -> None:
-    assert tried(RECORD, "step 10/100 loss=0.5", LINE, "step 10").fits is None
-    assert tried(RECORD, "nothing of the kind").fits is None
-
-
-@pytest.mark.parametrize("pattern", ["#", ".*#", "^"])
-def test_an_expression_without_beginnings_fits_nothing(pattern: str) -> None:
-    assert tried(pattern, "nothing of the kind").fits is None
 
 
 def test_groups_that_are_no_numbers_are_named() -> None:
@@ -76,11 +43,6 @@ def test_prefixes_are_gone_and_lines_are_numbered_as_in_the_file() -> None:
     text = f"bar\rbar\n[1,0]<stdout>:{LINE}\nlast"
     assert expressions.explain([text], [found]) == 3
     assert [line.number for line in found.first] == [2]
-
-
-def test_every_beginning_is_an_expression_of_its_own() -> None:
-    found = [text for text, _ in expressions.beginnings(r"a|b\d+(?P<x>c)d*")]
-    assert found == [r"a", r"a|b", r"a|b\d+", r"a|b\d+(?P<x>c)"]
 
 
 def test_each_key_of_a_format_has_its_expression() -> None:

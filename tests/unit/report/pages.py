@@ -10,11 +10,11 @@ import msgspec
 from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.measure.run.curve import Curve, curve
 from k8sbench.model.gpu_metrics import Gpu, Series
-from k8sbench.model.measurement import SteadyPart
+from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.model.run import Run
 from k8sbench.parse.families import FAMILIES
-from k8sbench.report.page import History, Page
-from k8sbench.report.plot import GpuHistory
+from k8sbench.report.page import Page
+from k8sbench.report.plot import History
 from tests.unit.measure import train_logs
 from tests.unit.report import example
 from tests.unit.report.factory import START
@@ -39,11 +39,21 @@ def history() -> History:
         )
         for number in range(3)
     )
-    steady = SteadyPart(started_at=START, ended_at=START + 180)
-    gpus = GpuHistory(
-        run_id=run.run_id, steady=steady, window=(START + 10, START + 100), series=series
+    assert run.measurement is not None
+    measured = msgspec.structs.replace(
+        run.measurement,
+        steady=SteadyPart(started_at=START, ended_at=START + 180),
+        window=msgspec.structs.replace(
+            run.measurement.window or window(), started_at=START + 10, ended_at=START + 100
+        ),
     )
-    return History(run_id=run.run_id, measured=run.measurement, curve=curve, gpus=gpus)
+    return History(
+        run_id=run.run_id, unit="images/s", measured=measured, curve=curve, series=series
+    )
+
+
+def window() -> MeasuredWindow:
+    return MeasuredWindow(first_iteration=1, last_iteration=1200, seconds=90.0)
 
 
 def trained() -> Page:
@@ -54,7 +64,7 @@ def trained() -> Page:
     first = train_logs.until(train_logs.attempt(), killed)
     second = train_logs.attempt(train_logs.START + killed + 60, resume=60)
     steps = curve(run.plan, FAMILIES["k8sbench"], train_logs.texts(first, second))
-    history = History(run_id=run.run_id, measured=run.measurement, curve=steps)
+    history = History(run_id=run.run_id, unit="images/s", measured=run.measurement, curve=steps)
     return page(results=made.results, parities=(), histories=[history])
 
 

@@ -7,14 +7,15 @@ import math
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Gpu, Series
-from k8sbench.model.measurement import SteadyPart
+from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.report import plot
-from k8sbench.report.plot import GpuHistory
+from k8sbench.report.plot import History
 from tests.unit.report import example, pages
 from tests.unit.report.factory import run
 
@@ -22,7 +23,7 @@ from tests.unit.report.factory import run
 def test_the_picture_shows_every_row_with_its_words() -> None:
     svg = plot.draw(example.made().results, "svg").decode()
     for words in (
-        "2806.66 (5 of 8 runs); left out: gpu-count",
+        ": 2806.66 (5 of 8 runs); left out: gpu-count",
         "smoke (CPU): checks the path, not the speed",
         "rejected: too-few-records",
         "failed: run-failed",
@@ -135,29 +136,45 @@ def series(metric: str, *at: float, gpu: str = "0", value: float = 0.5) -> Serie
     return Series(metric=metric, gpu=where, source="dcgm", at=at, values=(value,) * len(at))
 
 
-def history(*found: Series, window: tuple[float, float] | None = (1060.0, 1120.0)) -> GpuHistory:
-    steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
-    return GpuHistory(run_id="r-1", steady=steady, window=window, series=found)
+def of_gpus(*found: Series, between: tuple[float, float] | None = (1060.0, 1120.0)) -> History:
+    began, ended = between or (None, None)
+    measured = run(1.0).measurement
+    assert measured is not None
+    measured = msgspec.structs.replace(
+        measured,
+        steady=SteadyPart(started_at=1000.0, ended_at=1300.0),
+        window=msgspec.structs.replace(pages.window(), started_at=began, ended_at=ended),
+    )
+    return History(run_id="r-1", measured=measured, series=found)
+
+
+class Marks:
+    """What is drawn besides bars: lines with their labels, and what is marked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from matplotlib.axes import Axes
+
+        self.lines: list[tuple[str, list[float]]] = []
+        self.shades: list[tuple[float, float]] = []
+        self.upright: list[float] = []
+        self.levels: list[float] = []
+        original = Axes.plot
+
+        def plotted(axes: Axes, *args: Any, **kwargs: Any) -> Any:
+            if "lw" in kwargs:
+                self.lines.append((kwargs["label"], list(args[1])))
+            return original(axes, *args, **kwargs)
+
+        monkeypatch.setattr(Axes, "plot", plotted)
+        monkeypatch.setattr(Axes, "axvspan", lambda _, a, b, **__: self.shades.append((a, b)))
+        monkeypatch.setattr(Axes, "axvline", lambda _, x, **__: self.upright.append(x))
+        monkeypatch.setattr(Axes, "axhline", lambda _, y, **__: self.levels.append(y))
 
 
 def test_gpu_metrics_are_drawn_over_time_a_panel_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib.axes import Axes
-
-    drawn: list[tuple[str, list[float]]] = []
-    spans: list[tuple[float, float]] = []
-    dashed: list[float] = []
-    original = Axes.plot
-
-    def count(self: Axes, *args: Any, **kwargs: Any) -> Any:
-        if "label" in kwargs and "lw" in kwargs:
-            drawn.append((kwargs["label"], list(args[1])))
-        return original(self, *args, **kwargs)
-
-    monkeypatch.setattr(Axes, "plot", count)
-    monkeypatch.setattr(Axes, "axvspan", lambda _, a, b, **__: spans.append((a, b)))
-    monkeypatch.setattr(Axes, "axvline", lambda _, x, **__: dashed.append(x))
+    marks = Marks(monkeypatch)
     at = tuple(1000.0 + 30 * i for i in range(11))
-    one = history(
+    one = of_gpus(
         series("gpu_utilization", *at),
         series("gpu_utilization", *at, gpu="1"),
         series("power", *at, value=250),
@@ -169,52 +186,67 @@ def test_gpu_metrics_are_drawn_over_time_a_panel_each(monkeypatch: pytest.Monkey
     assert "r-1: Power, W" in svg
     assert "Temperature" not in svg
     assert "SM clock" not in svg
-    assert drawn == [
+    assert marks.lines == [
         ("r-master-0 0", [50.0] * 11),
         ("r-master-0 1", [50.0] * 11),
         ("r-master-0 0", [250.0] * 11),
     ]
-    assert spans == [(0, 5.0)] * 2
-    assert dashed == [1.0, 2.0] * 2
+    assert marks.shades == [(1.0, 2.0)] * 2
 
 
 def test_how_a_run_learned_is_drawn_with_its_target_and_its_restarts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from matplotlib.axes import Axes
-
-    targets: list[float] = []
-    dotted: list[float] = []
-    monkeypatch.setattr(Axes, "axhline", lambda _, y, **__: targets.append(y))
-    monkeypatch.setattr(Axes, "axvline", lambda _, x, **__: dotted.append(x))
+    marks = Marks(monkeypatch)
     made = pages.trained()
-    curve = made.histories[0].curve
-    assert curve is not None
-    svg = plot.draw(made.results, "svg", trained=[("r-1", curve)]).decode()
-    assert "r-1: mIoU, %" in svg
-    assert "r-1: loss" in svg
-    assert targets == [40.0]
-    assert dotted == [curve.since(curve.restarts[0])] * 2
+    (trained,) = made.histories
+    assert trained.curve is not None
+    svg = plot.draw(made.results, "svg", [trained]).decode()
+    assert f"{trained.run_id}: accuracy: mIoU, %" in svg
+    assert f"{trained.run_id}: loss" in svg
+    assert marks.levels == [40.0]
+    assert marks.upright == [trained.curve.since(trained.curve.restarts[0])] * 3
+    assert len(marks.lines[0][1]) == 5, "the evaluations"
+
+
+def test_the_shaded_part_is_what_was_measured_and_not_what_was_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marks = Marks(monkeypatch)
+    one = msgspec.structs.replace(pages.history(), series=())
+    assert one.measured is not None
+    window = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
+    measured = msgspec.structs.replace(one.measured, window=window)
+    drawn = plot.draw([], "svg", [msgspec.structs.replace(one, measured=measured)])
+    assert marks.shades == [(600.0, 1190.0)] * 2, "throughput and loss"
+    assert b"iterations; shaded: the measured window" in drawn
+    without = msgspec.structs.replace(measured, window=None)
+    drawn = plot.draw([], "svg", [msgspec.structs.replace(one, measured=without)])
+    assert b"shaded" not in drawn
 
 
 def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
     panels: list[Any] = []
-    monkeypatch.setattr(plot, "_loss", lambda axes, *_: panels.append(axes))
-    made = pages.trained()
     monkeypatch.setattr(plot, "words", lambda _: "long words " * 30)
-    curve = made.histories[0].curve
-    assert curve is not None
-    svg = plot.draw(made.results, "svg", trained=[("r-1", curve)]).decode()
+    last = plot.Panel("last", 1.0, panels.append)
+    bars = plot.bars(example.made().results, plot.words)
+    svg = plot.picture("svg", [*bars, last]).decode()
     assert panels[0].get_position().width > 0.6
     assert "long words long words" in svg
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_are() -> None:
+    results = report([run(1.0, set_name="$a", variant="$b$")], Wanted()).results
+    found = plot.bars(results, lambda _: "$x$")
+    assert "$x$" in plot.of_page(found[0])
 
 
 def test_a_window_by_another_clock_is_not_marked() -> None:
     at = tuple(1000.0 + 30 * i for i in range(11))
     results = example.made().results
-    marked = plot.draw(results, "svg", [history(series("power", *at))])
-    hours_off = history(series("power", *at), window=(8200.0, 8300.0))
-    without = history(series("power", *at), window=None)
+    marked = plot.draw(results, "svg", [of_gpus(series("power", *at))])
+    hours_off = of_gpus(series("power", *at), between=(8200.0, 8300.0))
+    without = of_gpus(series("power", *at), between=None)
     assert plot.draw(results, "svg", [hours_off]) == plot.draw(results, "svg", [without]) != marked
 
 
@@ -228,4 +260,4 @@ def test_a_line_is_broken_where_samples_are_missing() -> None:
 
 def test_where_nothing_is_nothing_is_drawn() -> None:
     results = example.made().results
-    assert plot.draw(results, "svg", [history()]) == plot.draw(results, "svg")
+    assert plot.draw(results, "svg", [of_gpus()]) == plot.draw(results, "svg")

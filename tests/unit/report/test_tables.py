@@ -110,10 +110,6 @@ def test_wide_letters_take_two_columns() -> None:
     assert lines[2] == "1x1    a         1   x"
 
 
-def test_control_characters_are_gone() -> None:
-    assert clean("a\x1b[2J\tb\r\nc\x00") == "a[2J b  c"
-
-
 WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
