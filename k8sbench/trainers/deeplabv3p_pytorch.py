@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             model=lambda: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment, torch.from_numpy),
+            samples=Scenes(own.crop, own.classes, common.seed, augment),
             files=files,
             evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
         _check_dali()
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
+    from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_loop
 

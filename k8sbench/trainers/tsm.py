@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import NORMALISE, Clips
+    from k8sbench.trainers.data.pictures import NORMALISE, Clips
     from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
 

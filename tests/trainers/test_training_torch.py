@@ -219,7 +219,7 @@ def toy(capfd: Captured, *argv: str, **work: Any) -> list[Event]:
     """Train one linear layer on two tiny pictures through the whole loop."""
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
+    from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.parts import lines, settings, torch_loop
 
     def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_la
 ) -> None:
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.data.pictures import Pictures
 
     class Noise(Pictures):
         def decoded(self, index: int) -> Any:

@@ -19,7 +19,14 @@ from k8sbench.trainers.parts import course, gpu_samples, weights
 from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, TrainingBatches, opened
+from k8sbench.trainers.parts.file_samples import (
+    At,
+    Ledger,
+    Reader,
+    TrainingBatches,
+    opened,
+    source,
+)
 from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
@@ -39,7 +46,7 @@ class Work:
     weight_decay: float
     schedule: Callable[[Course], Schedule]
     line: Callable[[LineValues], str]
-    samples: Samples[Any]  # synthetic
+    samples: Samples  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
     epoch_samples: int = 0
     # Opens the folder of `--data DIR`, or raises `DataError`; None: the trainer reads no files.
@@ -196,9 +203,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
-            source: Iterator[tuple[Any, Any]]
-            source = self.data.source(self.work.samples, self.here, self.work.normalise)
-            return source
+            return source(self.work.samples, self.here, self.data, self.work.normalise)
         return self._training_batches(self.files.training, self.broken)
 
     def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:
