@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     return torch_loop.train(
         torch_loop.Work(
             unit="samples",
-            model=lambda: deeplabv3plus_torch.DeepLabV3Plus(
+            model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
             samples=Scenes(own.crop, own.classes, common.seed, augment),

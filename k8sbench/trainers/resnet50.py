@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     return torch_loop.train(
         torch_loop.Work(
             unit="images",
-            model=lambda: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
+            model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
             samples=Pictures(own.input_size, own.classes, common.seed),
             files=partial(_files, own),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),

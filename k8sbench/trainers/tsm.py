@@ -55,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     return torch_loop.train(
         torch_loop.Work(
             unit="clips",
-            model=lambda: tsm_torch.TSM(own.classes, own.segments, width_divisor=own.width_divisor),
+            model=lambda _: tsm_torch.TSM(
+                own.classes, own.segments, width_divisor=own.width_divisor
+            ),
             samples=Clips(own.segments, own.input_size, own.classes, common.seed),
             files=partial(_files, own),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),

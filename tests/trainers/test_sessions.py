@@ -465,6 +465,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
     monkeypatch.setattr(loop, "refuse", refuse)
     work = loop.Work(
         unit="samples",
+        model=mock.Mock(),
         momentum=0.9,
         weight_decay=0.0,
         schedule=lambda _: lambda _: 0.1,

@@ -110,7 +110,7 @@ def test_options_of_speed_have_their_effect(
 
     runs = noted_runs(monkeypatch, torch_loop)
 
-    def model() -> nn.Module:
+    def model(_: Any) -> nn.Module:
         return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     switches = ("--channels-last", "--fused-optimizer", "--no-cudnn-benchmark")
@@ -187,7 +187,9 @@ def test_a_compiled_model_runs_code_that_was_made_for_it(
     # instructions the compiler knows spares six of its nine runs.
     sparing = {"cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
     with torch._inductor.config.patch(sparing):
-        plain, compiled = toy(capfd, model=Curved), toy(capfd, "--compile", model=Curved)
+        plain, compiled = (
+            toy(capfd, *options, model=lambda _: Curved()) for options in ((), ("--compile",))
+        )
     assert compiled[0]["options"]["compile"] is True
     assert list(tmp_path.rglob("*.so"))
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-4)
@@ -229,7 +231,7 @@ def toy(capfd: Captured, *argv: str, **work: Any) -> list[Event]:
     options = ["--warmup", "0", "--iterations", "4", "--log-interval", "1", "--device", "cpu"]
     described: dict[str, Any] = {
         "unit": "images",
-        "model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
+        "model": lambda _: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
         "normalise": NORMALISE,
         "losses": losses,
@@ -298,7 +300,7 @@ def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_la
     def trained(*batch: str, **more: Any) -> tuple[list[float], list[Any]]:
         model: Any = None
 
-        def made() -> Any:
+        def made(_: Any) -> Any:
             nonlocal model
             model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
             return model
@@ -401,7 +403,7 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
 
     norm, dropout = nn.BatchNorm2d(3), nn.Dropout2d()
     model = nn.Sequential(norm, dropout, nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
-    toy(capfd, model=lambda: model, **checked)
+    toy(capfd, model=lambda _: model, **checked)
     assert model.training
     assert (norm.training, dropout.training) == training
 

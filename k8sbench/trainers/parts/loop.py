@@ -42,6 +42,8 @@ class Work:
     """What makes one trainer different from another, whatever the framework."""
 
     unit: str
+    # The data parallel model, of a `Session`.
+    model: Callable[[Any], Any]
     momentum: float
     weight_decay: float
     schedule: Callable[[Course], Schedule]
@@ -56,6 +58,9 @@ class Work:
     # Mean and standard deviation of RGB values of 0-255, of inputs that are uint8.
     normalise: Normalise | None = None
     sync_bn: bool = False
+    # More for the framework's data parallelism.
+    ddp: Mapping[str, Any] = field(default_factory=dict)
+    sync_each_step: bool = False
     # The types of its operations under AMP, where it is stated (`arithmetic`).
     amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
@@ -109,21 +114,8 @@ class Loop(abc.ABC, Generic[W, S]):
     # Its modules of loaders and of states.
     data: ClassVar[Any]
     state: ClassVar[Any]
-    # Set by the framework's part when it builds the model.
-    bare: Any
-    model: Any
-    parameters: int
-    sync_bn: bool
 
-    def __init__(
-        self,
-        work: W,
-        here: S,
-        journal: Journal,
-        files: Files | None,
-        *,
-        sync_each_step: bool = False,
-    ) -> None:
+    def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
         self.meters: dict[str, Meter] = {}
         self.last_loss = math.nan
@@ -131,12 +123,21 @@ class Loop(abc.ABC, Generic[W, S]):
         samples = work.epoch_samples if files is None else len(files.training)
         self.course = course.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
-        self._sync_each_step = sync_each_step
         self._plan(done=0)
         self.gpu_samples = gpu_samples.Sampler(journal)
         # None: the data are synthetic.
         self.broken = None if files is None else Ledger(files, journal)
         self.training: Training | None = None
+        here.seed()
+        self.bare = work.model(here)
+        self.parameters = self.count_parameters()
+        self._load_weights()
+        self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
+        self.prepare()
+        here.seed(1 + here.place.rank)  # ranks drop out different units
+        if self.course.trains and self.files is not None and self.broken is not None:
+            self.training = Training(self, self.files, self.broken)
+            self._plan(done=self.training.resume())
 
     def _plan(self, *, done: int) -> None:
         """Time the steps that are left after those that an earlier process has done."""
@@ -150,10 +151,19 @@ class Loop(abc.ABC, Generic[W, S]):
             done=done,
             evaluate_every=course.evaluate_every,
         )
-        sync = self.here.sync
-        self.timer = StepTimer(self.plan, sync=sync, sync_each_step=self._sync_each_step)
+        self.timer = StepTimer(
+            self.plan, sync=self.here.sync, sync_each_step=self.work.sync_each_step
+        )
 
-    def load_weights(self) -> None:
+    @abc.abstractmethod
+    def count_parameters(self) -> int:
+        """The parameters of the bare model, as upstream counts them."""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Put the model into training mode, and make the optimizer and the scaler."""
+
+    def _load_weights(self) -> None:
         """Put the weights that the settings name into the model, before it is distributed."""
         if self.here.settings.weights is None:
             return
@@ -166,12 +176,6 @@ class Loop(abc.ABC, Generic[W, S]):
             refuse(f"--weights: {error}")
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
-
-    def prepare_training(self) -> None:
-        """Go on from the newest checkpoint in --mode train; once the optimizer is made."""
-        if self.course.trains and self.files is not None and self.broken is not None:
-            self.training = Training(self, self.files, self.broken)
-            self._plan(done=self.training.resume())
 
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         """Inputs, targets and notes, by the framework's loader; on the host perhaps."""

@@ -15,14 +15,12 @@ import paddle
 from paddle import _C_ops, nn
 
 from k8sbench.trainers.parts import loop, paddle_data, paddle_state
-from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
     Session,
     count_parameters,
     open_session,
 )
-from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Paddle's own first scale; it halves itself until gradients are finite.
@@ -36,8 +34,6 @@ class Work(loop.Work):
     With `frozen_norm` or `no_dropout` the printed values are means over the ranks.
     """
 
-    # The data parallel model.
-    model: Callable[[Session], Any]
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]
     # A layer of which every rank trains a part of its own, and the size of the whole.
@@ -80,19 +76,12 @@ class _Run(loop.Loop[Work, Session]):
     data: ClassVar[Any] = paddle_data
     state: ClassVar[Any] = paddle_state
 
-    def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
-        super().__init__(work, here, journal, files)
+    def count_parameters(self) -> int:
+        return count_parameters(self.bare, statistics=self.work.statistics_are_parameters)
+
+    def prepare(self) -> None:
+        work, here = self.work, self.here
         here.amp_lists = dict(work.amp_lists)
-        here.seed()
-        self.bare = work.model(here)
-        self.trained = count_parameters(self.bare)
-        self.parameters = (
-            count_parameters(self.bare, statistics=True)
-            if work.statistics_are_parameters
-            else self.trained
-        )
-        self.load_weights()
-        self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn)
         self.sharded = work.sharded(here) if work.sharded is not None else None
         self.train_mode()
         layers: Sequence[Any] = [self.model] if self.sharded is None else [self.model, self.sharded]
@@ -107,8 +96,6 @@ class _Run(loop.Loop[Work, Session]):
         self.fixed_scale: Any = None
         if here.scales and work.static_scale is not None:
             self.fixed_scale = paddle.to_tensor([work.static_scale], dtype="float32")
-        here.seed(1 + here.place.rank)  # ranks drop out different units
-        self.prepare_training()
 
     def layers(self) -> Any:
         return self.model.sublayers()
@@ -125,7 +112,10 @@ class _Run(loop.Loop[Work, Session]):
         }
 
     def more(self) -> Mapping[str, object]:
-        printed = {**self.work.summary(self.here), "trained_parameters": self.trained}
+        printed = {
+            **self.work.summary(self.here),
+            "trained_parameters": count_parameters(self.bare),
+        }
         if self.sharded is not None:
             printed["sharded_parameters"] = self.work.sharded_parameters
         return printed

@@ -110,13 +110,12 @@ class Session(session.Session):
         if self.on_gpu:
             paddle.device.synchronize()
 
-    def prepare(self, model: Any, *, sync_bn: bool) -> tuple[Any, bool]:
-        """`model` distributed as asked; and whether it has SyncBN."""
+    def prepare(self, model: Any, *, sync_bn: bool, **ddp: Any) -> tuple[Any, bool]:
         synced = self.synchronises(sync_bn)
         if synced:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         if self.place.world_size > 1 and not self.sums_at_once:
-            model = paddle.DataParallel(model)
+            model = paddle.DataParallel(model, **ddp)
         return model, synced
 
     def average(self, gradients: list[Any]) -> None:

@@ -79,6 +79,10 @@ class Session(abc.ABC):
         """Leave the job in order."""
 
     @abc.abstractmethod
+    def prepare(self, model: Any, *, sync_bn: bool, **ddp: Any) -> tuple[Any, bool]:
+        """`model` on the device, distributed as asked; and whether it has SyncBN."""
+
+    @abc.abstractmethod
     def seed(self, offset: int = 0) -> None:
         """Seed what draws random numbers on this rank; `offset` is below 2**31."""
 

@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from k8sbench.trainers.parts import loop, torch_data, torch_state
-from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
-from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_session import Session, open_session
 
@@ -31,7 +29,6 @@ DYNAMIC_SCALE = 65536.0
 class Work(loop.Work):
     """What makes one trainer different from another."""
 
-    model: Callable[[], nn.Module]
     # Scalars in printing order; the one called "loss" is descended.
     losses: Callable[[nn.Module, Tensor, Tensor], Mapping[str, Tensor]]
     # Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1) multiplies the
@@ -46,8 +43,6 @@ class Work(loop.Work):
     values_before_backward: bool = True
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
     mean_values: bool = True
-    sync_each_step: bool = False
-    ddp: Mapping[str, Any] = field(default_factory=dict)
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
     # What gives the batches of files to train on, in place of `torch_data.files`.
@@ -67,13 +62,11 @@ class _Run(loop.Loop[Work, Session]):
     data: ClassVar[Any] = torch_data
     state: ClassVar[Any] = torch_state
 
-    def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
-        super().__init__(work, here, journal, files, sync_each_step=work.sync_each_step)
-        here.seed()
-        self.bare = work.model()
-        self.parameters = sum(parameter.numel() for parameter in self.bare.parameters())
-        self.load_weights()
-        self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
+    def count_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.bare.parameters())
+
+    def prepare(self) -> None:
+        work, here = self.work, self.here
         self.train_mode()
         self.optimizer = torch.optim.SGD(
             work.groups(self.bare),
@@ -83,8 +76,6 @@ class _Run(loop.Loop[Work, Session]):
             fused=True if here.settings.fused_optimizer else None,
         )
         self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
-        here.seed(1 + here.place.rank)  # ranks drop out different units
-        self.prepare_training()
 
     def layers(self) -> Any:
         return self.model.modules()

@@ -94,7 +94,6 @@ class Session(session.Session):
             torch.cuda.synchronize(self.device)
 
     def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
-        """`model` on the device, compiled and distributed as asked; and whether it has SyncBN."""
         synced = self.synchronises(sync_bn)
         if synced:
             own = nn.SyncBatchNorm.convert_sync_batchnorm  # the compiler knows no other
