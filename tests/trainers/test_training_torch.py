@@ -391,19 +391,19 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
 @pytest.mark.parametrize(
     ("checked", "training"),
     [
-        ({}, (True, True)),
-        ({"frozen_norm": True}, (False, False)),
-        ({"no_dropout": True}, (True, False)),
+        ((), (True, True)),
+        (("--frozen-norm",), (False, False)),
+        (("--no-dropout",), (True, False)),
     ],
 )
 def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
-    checked: dict[str, bool], training: tuple[bool, bool], capfd: Captured
+    checked: tuple[str, ...], training: tuple[bool, bool], capfd: Captured
 ) -> None:
     from torch import nn
 
     norm, dropout = nn.BatchNorm2d(3), nn.Dropout2d()
     model = nn.Sequential(norm, dropout, nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
-    toy(capfd, model=lambda _: model, **checked)
+    toy(capfd, *checked, model=lambda _: model)
     assert model.training
     assert (norm.training, dropout.training) == training
 

@@ -131,7 +131,7 @@ def tells_its_device(found: Sequence[Event], device: str) -> None:
 STEEP = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
     "resnet50": (*SIZES["resnet50"], "--lr", "1e-5"),
-    "tsm": (*SIZES["tsm"], "--lr", "1e-5", "--mean-values"),
+    "tsm": (*SIZES["tsm"], "--lr", "1e-5"),
 }
 FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1")
 

@@ -111,7 +111,6 @@ class Torch:
                 model=model,
                 losses=losses,
                 groups=lambda net: net.parameters(),
-                mean_values=False,
                 samples=UNUSED,
                 **work,
             ),

@@ -7,6 +7,7 @@ framework.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,17 @@ from k8sbench.trainers.parts.settings import Settings, refuse
 
 At = tuple[int, int]  # epoch and number of a sample
 Batch = tuple[Array, Array, str]  # inputs, targets and a note
+
+
+def opener(name: str, **options: Any) -> Callable[[Path], Files]:
+    """What opens a folder as the data set of that name, whose module needs Pillow."""
+
+    def opened(folder: Path) -> Files:
+        module: Any = importlib.import_module(f"k8sbench.trainers.data.{name}")
+        files: Files = module.open_set(folder, **options)
+        return files
+
+    return opened
 
 
 def opened(

@@ -66,10 +66,9 @@ class Work:
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
     record_at: int = 0
-    # Batch norm in evaluation mode and no dropout: for checks of equality, not for measuring.
-    frozen_norm: bool = False
-    # No dropout, and batch norm as it trains: for checks of equality with synchronised batch norm.
-    no_dropout: bool = False
+    # Whether the printed values are means over the ranks (a collective each step) or rank 0's. They
+    # are with `frozen_norm` and `no_dropout`, too.
+    mean_values: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,10 +86,10 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     """
     settings, place = here.settings, here.place
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
-    if sharing < work.norm_batch and not work.frozen_norm:
+    if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
     files = opened(work.files, settings, settings.batch_size * place.world_size)
-    journal = here.begin(work.unit, options)
+    journal = here.begin(work.unit, {**options, **settings.checks})
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
@@ -242,8 +241,9 @@ class Loop(abc.ABC, Generic[W, S]):
     def train_mode(self) -> None:
         """Put the model into training mode, except what the work has frozen."""
         self.model.train()
-        frozen: tuple[Any, ...] = self.norms if self.work.frozen_norm else ()
-        if self.work.frozen_norm or self.work.no_dropout:
+        settings = self.here.settings
+        frozen: tuple[Any, ...] = self.norms if settings.frozen_norm else ()
+        if settings.frozen_norm or settings.no_dropout:
             frozen += self.dropouts
         for layer in self.layers():
             if isinstance(layer, frozen):
@@ -256,6 +256,13 @@ class Loop(abc.ABC, Generic[W, S]):
     def more(self) -> Mapping[str, object]:
         """Further fields of the summary."""
         return {}
+
+    def mean_over_ranks(self, printed: Any) -> Any:
+        """A step's values, as they are printed."""
+        settings = self.here.settings
+        if self.work.mean_values or settings.frozen_norm or settings.no_dropout:
+            return self.here.mean(printed)
+        return printed
 
     def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
         """Record a step's values, as they are printed."""

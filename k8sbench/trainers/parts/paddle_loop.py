@@ -29,10 +29,7 @@ DYNAMIC_SCALE = 65536.0
 
 @dataclass(frozen=True, kw_only=True)
 class Work(loop.Work):
-    """What makes one trainer different from another.
-
-    With `frozen_norm` or `no_dropout` the printed values are means over the ranks.
-    """
+    """What makes one trainer different from another."""
 
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]
@@ -46,8 +43,6 @@ class Work(loop.Work):
     # Additions to the lists of operators that AMP takes or leaves.
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
     values_before_backward: bool = False
-    # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
-    mean_values: bool = False
     # fp16 only: a fixed scale, under which no step is left out, or None for one that adapts, and
     # where that one begins.
     static_scale: float | None = None
@@ -150,6 +145,4 @@ class _Run(loop.Loop[Work, Session]):
 
     def read(self, values: Mapping[str, Any]) -> None:
         printed = paddle.stack([value.detach().astype("float32") for value in values.values()])
-        if self.work.mean_values or self.work.frozen_norm or self.work.no_dropout:
-            printed = self.here.mean(printed)
-        self.keep(tuple(values), printed.tolist())
+        self.keep(tuple(values), self.mean_over_ranks(printed).tolist())

@@ -30,6 +30,7 @@ SPEED_OPTIONS = (
     *("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap"),
 )
 _MORE_OPTIONS = ("workers", "threads")
+CHECKS = ("frozen_norm", "no_dropout", "width_divisor")
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,23 @@ class Settings:
     checkpoint_every: int = _count(0, "iterations; 0 = at evaluations", 0)
     broken_limit: int = _count(0, "samples that cannot be read, more of which end the run", 100)
 
+    # For checks and not for measuring: they make a trainer comparable with itself.
+    lr: float | None = _option("base learning rate (default: upstream's rule)", type=real(0.0))
+    frozen_norm: bool = _switch(
+        "batch norm in evaluation mode and no dropout, so that one rank and several compute the "
+        "same; for checks"
+    )
+    no_dropout: bool = _switch(
+        "no dropout, batch norm as it trains: so that one rank and several with synchronised "
+        "batch norm compute the same; for checks"
+    )
+    width_divisor: int = _option(
+        "divide the model's numbers of channels by N; for checks",
+        1,
+        type=whole(1, 32),  # the narrowest layer has 32 channels
+        metavar="N",
+    )
+
     @property
     def real_data(self) -> bool:
         """Whether `data` is a folder of files."""
@@ -195,6 +213,11 @@ class Settings:
     def precision(self) -> str:
         """The requested precision; the framework's session reports the effective one."""
         return "fp32" if self.amp_dtype is None else "amp"
+
+    @property
+    def checks(self) -> dict[str, object]:
+        """The options for checks that the start line names."""
+        return {name: getattr(self, name) for name in CHECKS}
 
     def speed_options(self) -> dict[str, object]:
         """The options that change speed, as they are written into the start line."""
@@ -308,30 +331,3 @@ def read(
         "workers": workers,
     }
     return Settings(**values), given
-
-
-def add_check_options(group: argparse._ArgumentGroup) -> None:
-    """Options that make a trainer comparable with itself; none is for measuring."""
-    add = group.add_argument
-    add("--lr", type=real(0.0), help="base learning rate (default: upstream's rule)")
-    text = "batch norm in evaluation mode and no dropout, so that one rank and several compute the"
-    add("--frozen-norm", action="store_true", help=f"{text} same; for checks")
-    text = "no dropout, batch norm as it trains: so that one rank and several with synchronised"
-    add("--no-dropout", action="store_true", help=f"{text} batch norm compute the same; for checks")
-    add(
-        "--width-divisor",
-        type=whole(1, 32),  # the narrowest layer has 32 channels
-        default=1,
-        metavar="N",
-        help="divide the model's numbers of channels by N; for checks",
-    )
-
-
-def check_values(own: argparse.Namespace) -> dict[str, Any]:
-    """The options for checks that change what is computed: for the work and the start line."""
-    return {"frozen_norm": own.frozen_norm, "no_dropout": own.no_dropout}
-
-
-def check_options(own: argparse.Namespace) -> dict[str, Any]:
-    """All options for checks that the start line names: also what the trainer itself takes."""
-    return {**check_values(own), "width_divisor": own.width_divisor}

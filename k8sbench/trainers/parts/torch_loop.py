@@ -41,8 +41,6 @@ class Work(loop.Work):
     # overflow (as in mmcv and in apex), or None for one that adapts.
     static_scale: float | None = None
     values_before_backward: bool = True
-    # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
-    mean_values: bool = True
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
     # What gives the batches of files to train on, in place of `torch_data.files`.
@@ -104,8 +102,7 @@ class _Run(loop.Loop[Work, Session]):
             with self.here.autocast():
                 values = work.losses(self.model, inputs, targets)
             printed = torch.stack([value.detach().float() for value in values.values()])
-            if work.mean_values:
-                printed = self.here.mean(printed)
+            printed = self.mean_over_ranks(printed)
             if work.values_before_backward:
                 self.keep(tuple(values), printed.tolist())
             loss = values["loss"]
