@@ -47,7 +47,7 @@ def test_what_is_handed_over_is_cropped_and_mirrored_as_by_pillow(folder: Path) 
         pair = reader[at].pair
         assert pair is not None
         random = np.random.default_rng((3, *at))
-        data, about = part.encoded(at[1], random)  # type: ignore[attr-defined]
+        data, about = imagenet.encoded(part, at[1], random)  # type: ignore[arg-type]
         *box, mirrored, label = about.tolist()
         cut = decoding.decoded(data.tobytes(), "").crop(tuple(box))
         cut = cut.resize((16, 16), Image.Resampling.BILINEAR)

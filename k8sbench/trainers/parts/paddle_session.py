@@ -148,9 +148,6 @@ class Session(session.Session):
             decr_every_n_nan_or_inf=2,
         )
 
-    def whole(self, number: int) -> Any:
-        return paddle.to_tensor([number], dtype="int64")
-
     def ones(self, length: int) -> Any:
         return paddle.ones([length], dtype="float32")
 

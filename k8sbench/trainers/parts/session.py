@@ -99,10 +99,6 @@ class Session(abc.ABC):
         """Wait until the device has finished all work."""
 
     @abc.abstractmethod
-    def whole(self, number: int) -> Any:
-        """A tensor of one 64-bit integer on the device."""
-
-    @abc.abstractmethod
     def ones(self, length: int) -> Any:
         """A float32 vector of ones on the device."""
 
@@ -179,7 +175,7 @@ class Session(abc.ABC):
         """Rank 0's number, on every rank."""
         if self.place.world_size == 1:
             return number
-        held = self.whole(number)
+        held = self.exact([number])
         self.distributed.broadcast(held, 0)
         return int(held.item())
 

@@ -135,9 +135,6 @@ class Session(session.Session):
             enabled=self.settings.amp_dtype == "fp16",
         )
 
-    def whole(self, number: int) -> Tensor:
-        return torch.tensor([number], dtype=torch.int64, device=self.device)
-
     def ones(self, length: int) -> Tensor:
         return torch.ones(length, device=self.device)
 
