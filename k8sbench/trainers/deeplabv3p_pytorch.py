@@ -81,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             amp_types=arithmetic.DEEPLABV3PLUS,
             norm_batch=2,
             mean_values=True,
+            values_before_backward=True,
             static_scale=LOSS_SCALE,
             ddp={"broadcast_buffers": False},
             options=segmentation.start_values(own),

@@ -99,7 +99,6 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             ),
             accumulate=accumulate,
             static_scale=scale,
-            values_before_backward=False,
             mean_values=True,
             sync_each_step=True,
             ddp={"broadcast_buffers": False},  # upstream's data parallelism covers parameters only

@@ -74,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             epoch_samples=CLIPS,
             line=lines.tsm,
             clip_norm=CLIP_NORM,
+            values_before_backward=True,
             record_at=1,
             norm_batch=2 if own.input_size <= ONE_PIXEL and own.segments == 1 else 1,
             options={

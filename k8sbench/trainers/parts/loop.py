@@ -66,6 +66,11 @@ class Work:
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
     record_at: int = 0
+    # Whether a step's values are read before the backward pass, or after the step.
+    values_before_backward: bool = False
+    # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
+    # overflow (as in mmcv and in apex), or None for one that adapts.
+    static_scale: float | None = None
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's. They
     # are with `frozen_norm` and `no_dropout`, too.
     mean_values: bool = False
@@ -248,6 +253,11 @@ class Loop(abc.ABC, Generic[W, S]):
         for layer in self.layers():
             if isinstance(layer, frozen):
                 layer.eval()
+
+    def gradients(self) -> list[Any]:
+        """Of all parameters of the data parallel model that have one."""
+        gradients = (parameter.grad for parameter in self.bare.parameters())
+        return [gradient for gradient in gradients if gradient is not None]
 
     def grad_scale(self) -> float:
         """What the loss is multiplied by."""

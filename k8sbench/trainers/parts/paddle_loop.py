@@ -42,10 +42,7 @@ class Work(loop.Work):
     flags: Mapping[str, object] = field(default_factory=dict)
     # Additions to the lists of operators that AMP takes or leaves.
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
-    values_before_backward: bool = False
-    # fp16 only: a fixed scale, under which no step is left out, or None for one that adapts, and
-    # where that one begins.
-    static_scale: float | None = None
+    # fp16 only: where a scale that adapts begins.
     initial_scale: float = DYNAMIC_SCALE
     # The trainer's own options, for the start line, and what of them the summary repeats.
     options: Callable[[Session], Mapping[str, object]] = lambda _: {}
@@ -137,11 +134,6 @@ class _Run(loop.Loop[Work, Session]):
         self.optimizer.clear_grad()
         if not self.work.values_before_backward:
             self.read(values)
-
-    def gradients(self) -> list[Any]:
-        """Of all parameters of the model that have one."""
-        gradients_found = (parameter.grad for parameter in self.model.parameters())
-        return [gradient for gradient in gradients_found if gradient is not None]
 
     def read(self, values: Mapping[str, Any]) -> None:
         printed = paddle.stack([value.detach().astype("float32") for value in values.values()])

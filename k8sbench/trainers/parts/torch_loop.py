@@ -37,10 +37,6 @@ class Work(loop.Work):
     clip_norm: float | None = None
     # Steps whose gradients are averaged before the weights change.
     accumulate: int = 1
-    # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
-    # overflow (as in mmcv and in apex), or None for one that adapts.
-    static_scale: float | None = None
-    values_before_backward: bool = True
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
     # What gives the batches of files to train on, in place of `torch_data.files`.
@@ -134,8 +130,3 @@ class _Run(loop.Loop[Work, Session]):
             scaler.step(optimizer)
             scaler.update()
         optimizer.zero_grad()
-
-    def gradients(self) -> list[Tensor]:
-        """Of all parameters that have one."""
-        gradients_found = (parameter.grad for parameter in self.bare.parameters())
-        return [gradient for gradient in gradients_found if gradient is not None]
