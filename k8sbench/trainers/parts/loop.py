@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import course, gpu_samples, weights
+from k8sbench.trainers.parts import course, gpu_samples, state, weights
 from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.events import Journal
@@ -115,9 +115,11 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Its modules of loaders and of states.
+    # Its module of loaders.
     data: ClassVar[Any]
-    state: ClassVar[Any]
+    # Made by `prepare`.
+    optimizer: Any
+    scaler: Any
 
     def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
@@ -137,6 +139,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.parameters = self.count_parameters()
         self._load_weights()
         self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
+        self.sharded: Any = None
         self.prepare()
         here.seed(1 + here.place.rank)  # ranks drop out different units
         if self.course.trains and self.files is not None and self.broken is not None:
@@ -192,21 +195,22 @@ class Loop(abc.ABC, Generic[W, S]):
         """Inputs, normalised, and targets on the device."""
         return self.data.on_device(inputs, targets, self.here, self.work.normalise)
 
-    @abc.abstractmethod
-    def statistics(self) -> Iterator[Any]:
-        """Tensors of the bare model that are not trained."""
-
-    @abc.abstractmethod
     def parts(self) -> dict[str, Any]:
         """What a checkpoint holds, as `state` takes it."""
+        return {
+            "model": self.bare,
+            "optimizer": self.optimizer,
+            "scaler": self.scaler,
+            "sharded": self.sharded,
+        }
 
     def save(self, folder: Path) -> None:
         """Fill this rank's folder of a checkpoint. Raises OSError."""
-        self.state.save(folder, first=self.here.place.first, **self.parts())
+        state.save(folder, self.here, **self.parts())
 
     def restore(self, common: Path, own: Path) -> None:
         """Put back what `save` wrote: rank 0's folder and this rank's."""
-        self.state.restore(common, own, **self.parts())
+        state.restore(common, own, self.here, **self.parts())
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
@@ -227,7 +231,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def share_statistics(self) -> None:
         """Give every rank rank 0's statistics of batch norm: one model is evaluated, not many."""
         if self.here.place.world_size > 1:
-            for tensor in self.statistics():
+            for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
     @abc.abstractmethod

@@ -7,14 +7,14 @@ twin reads them where that does, so that the frameworks are compared and not the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import paddle
 from paddle import _C_ops, nn
 
-from k8sbench.trainers.parts import loop, paddle_data, paddle_state
+from k8sbench.trainers.parts import loop, paddle_data
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
     Session,
@@ -66,7 +66,6 @@ class _Run(loop.Loop[Work, Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
     data: ClassVar[Any] = paddle_data
-    state: ClassVar[Any] = paddle_state
 
     def count_parameters(self) -> int:
         return count_parameters(self.bare, statistics=self.work.statistics_are_parameters)
@@ -74,7 +73,8 @@ class _Run(loop.Loop[Work, Session]):
     def prepare(self) -> None:
         work, here = self.work, self.here
         here.amp_lists = dict(work.amp_lists)
-        self.sharded = work.sharded(here) if work.sharded is not None else None
+        if work.sharded is not None:
+            self.sharded = work.sharded(here)
         self.train_mode()
         layers: Sequence[Any] = [self.model] if self.sharded is None else [self.model, self.sharded]
         self.optimizer = paddle.optimizer.Momentum(
@@ -91,17 +91,6 @@ class _Run(loop.Loop[Work, Session]):
 
     def layers(self) -> Any:
         return self.model.sublayers()
-
-    def statistics(self) -> Iterator[Any]:
-        return (value for value in self.bare.state_dict().values() if value.stop_gradient)
-
-    def parts(self) -> dict[str, Any]:
-        return {
-            "model": self.bare,
-            "optimizer": self.optimizer,
-            "scaler": self.scaler,
-            "sharded": self.sharded,
-        }
 
     def more(self) -> Mapping[str, object]:
         printed = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -121,6 +121,22 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def put(self, tensor: Any, values: Array) -> None:
         """Set a tensor of a model's state."""
+
+    @abc.abstractmethod
+    def trained(self, layer: Any) -> dict[str, Any]:
+        """The parameters of a layer that are trained, by their place in it."""
+
+    @abc.abstractmethod
+    def statistics(self, layer: Any) -> dict[str, Any]:
+        """All tensors of a layer that are not trained: batch norm's statistics."""
+
+    @abc.abstractmethod
+    def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The momenta that the optimizer has of parameters: none before its first step."""
+
+    @abc.abstractmethod
+    def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
+        """Set the momenta of parameters in an optimizer that has taken no step."""
 
     def total(self, values: Array) -> Array:
         """The sum of float64 values over the ranks."""

@@ -8,14 +8,14 @@ NVIDIA's ResNet-50) and where a record ends.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts import loop, torch_data, torch_state
+from k8sbench.trainers.parts import loop, torch_data
 from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.settings import Settings
@@ -54,7 +54,6 @@ class _Run(loop.Loop[Work, Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
     data: ClassVar[Any] = torch_data
-    state: ClassVar[Any] = torch_state
 
     def count_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.bare.parameters())
@@ -79,14 +78,8 @@ class _Run(loop.Loop[Work, Session]):
         files = self.work.decoder if trains else None
         return (files or torch_data.files)(reader, batches, self.here)
 
-    def statistics(self) -> Iterator[Tensor]:
-        return self.bare.buffers()
-
-    def parts(self) -> dict[str, Any]:
-        return {"model": self.bare, "optimizer": self.optimizer, "scaler": self.scaler}
-
     def grad_scale(self) -> float:
-        return self.scaler.get_scale()
+        return float(self.scaler.get_scale())
 
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
         work, scaler = self.work, self.scaler
