@@ -19,6 +19,7 @@ import numpy as np
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.session import Session
 
+FORM = 2  # of the files; those of an earlier one are refused
 COMMON, OWN = "common.npz", "own.npz"
 MOMENTUM = "momentum of "
 
