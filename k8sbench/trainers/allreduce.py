@@ -53,10 +53,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def sizes(smallest: int, largest: int) -> Iterator[int]:
     """Bytes of the vectors, each four times the one before."""
-    size = smallest
-    while size <= largest:
-        yield size
-        size *= STEP
+    while smallest <= largest:
+        yield smallest
+        smallest *= STEP
 
 
 def _measure(size: int, here: Session, journal: Journal) -> None:

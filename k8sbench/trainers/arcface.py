@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ from k8sbench.trainers.parts.events import Place
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
     from k8sbench.trainers.parts.paddle_session import Session
-    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="arcface",
@@ -57,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50
     from k8sbench.trainers.parts import paddle_loop, verification_paddle
+    from k8sbench.trainers.parts.file_samples import opener
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
 
     base = own.lr
@@ -70,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             sharded=lambda here: _head(here, own),
             sharded_parameters=own.classes * EMBEDDING,
             samples=Faces(own.size, own.classes, common.seed),
-            files=partial(_files, own),
+            files=opener("faces", size=own.size, classes=own.classes),
             evaluation=verification_paddle.evaluation,
             normalise=NORMALISE,
             losses=_losses,
@@ -79,12 +78,10 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             schedule=lambda _: schedules.stepped(base, BOUNDARIES),
             line=lines.plsc,
             record_at=1,
-            **settings.check_values(own),
             options=lambda here: {
                 "size": own.size,
                 "classes": own.classes,
                 "head": _head_name(here, own.head),
-                **settings.check_options(own),
             },
             summary=lambda here: {"head": _head_name(here, own.head)},
         ),
@@ -104,7 +101,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help="margin = Paddle's fused kernel (GPU); own = exact, on any device; dense = the "
         "report's head for one GPU; auto = dense on one GPU, margin on several, own without",
     )
-    settings.add_check_options(group)
 
 
 def _head_name(here: Session, wanted: str) -> str:
@@ -136,12 +132,6 @@ def _head(here: Session, own: argparse.Namespace) -> Any:
         world=world,
         seed=here.settings.seed,
     )
-
-
-def _files(own: argparse.Namespace, folder: Path) -> Files:
-    from k8sbench.trainers.data import faces  # which needs Pillow
-
-    return faces.open_set(folder, size=own.size, classes=own.classes)
 
 
 def _losses(backbone: Any, head: Any, faces: Any, labels: Any) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from k8sbench.trainers.parts import arithmetic, ending, lines, paddle_setup, seg
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
-    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -76,14 +75,10 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.parts import metrics, paddle_loop
+    from k8sbench.trainers.parts.file_samples import opener
 
     upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
     augment = partial(upstream.augmented, crop=own.crop)
-
-    def files(folder: Path) -> Files:
-        from k8sbench.trainers.data import cityscapes
-
-        return cityscapes.open_set(folder, augment, classes=own.classes)
 
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
@@ -94,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
                 common.recipe, own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
             samples=Scenes(own.crop, own.classes, common.seed, augment),
-            files=files,
+            files=opener("cityscapes", augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
             normalise=upstream.NORMALISE,
             losses=losses(common.recipe, layout),
@@ -112,7 +107,6 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             amp_lists=AMP_LISTS[common.recipe] if common.amp_dtype is not None else {},
             static_scale=MATCHED_SCALE if common.recipe == "matched" else None,
             initial_scale=INITIAL_SCALE,
-            **settings.check_values(own),
             options=lambda _: segmentation.start_values(own),
         ),
         common,

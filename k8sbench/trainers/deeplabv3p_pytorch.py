@@ -16,14 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
-    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -57,22 +55,18 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.models import deeplabv3plus_torch
     from k8sbench.trainers.parts import metrics, torch_loop
+    from k8sbench.trainers.parts.file_samples import opener
 
     augment = partial(streets_mmseg.augmented, crop=own.crop)
-
-    def files(folder: Path) -> Files:
-        from k8sbench.trainers.data import cityscapes
-
-        return cityscapes.open_set(folder, augment, classes=own.classes)
 
     return torch_loop.train(
         torch_loop.Work(
             unit="samples",
-            model=lambda: deeplabv3plus_torch.DeepLabV3Plus(
+            model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
-            samples=Scenes(own.crop, own.classes, common.seed, augment, torch.from_numpy),
-            files=files,
+            samples=Scenes(own.crop, own.classes, common.seed, augment),
+            files=opener("cityscapes", augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
@@ -86,9 +80,10 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             sync_bn=True,
             amp_types=arithmetic.DEEPLABV3PLUS,
             norm_batch=2,
+            mean_values=True,
+            values_before_backward=True,
             static_scale=LOSS_SCALE,
             ddp={"broadcast_buffers": False},
-            **settings.check_values(own),
             options=segmentation.start_values(own),
         ),
         common,

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from k8sbench.trainers.data.dali_torch import Batch
     from k8sbench.trainers.parts.file_samples import At, Reader
     from k8sbench.trainers.parts.loop import Outcome
-    from k8sbench.trainers.parts.samples import Files
     from k8sbench.trainers.parts.torch_session import Session
 
 DEFAULTS = settings.Defaults(
@@ -63,9 +61,10 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
         _check_dali()
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
+    from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_loop
+    from k8sbench.trainers.parts.file_samples import opener
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
     global_batch = common.batch_size * Place.from_environment().world_size
@@ -77,9 +76,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     return torch_loop.train(
         torch_loop.Work(
             unit="images",
-            model=lambda: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
+            model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
             samples=Pictures(own.input_size, own.classes, common.seed),
-            files=partial(_files, own),
+            files=opener("imagenet", size=own.input_size, classes=own.classes),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
             decoder=partial(_by_dali, own) if own.decoder == "dali" else None,
@@ -100,27 +99,19 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             ),
             accumulate=accumulate,
             static_scale=scale,
-            values_before_backward=False,
+            mean_values=True,
             sync_each_step=True,
             ddp={"broadcast_buffers": False},  # upstream's data parallelism covers parameters only
             norm_batch=2 if own.input_size <= ONE_PIXEL else 1,
-            **settings.check_values(own),
             options={
                 "input_size": own.input_size,
                 "classes": own.classes,
                 "accumulate": accumulate,
                 "decoder": own.decoder,
-                **settings.check_options(own),
             },
         ),
         common,
     )
-
-
-def _files(own: argparse.Namespace, folder: Path) -> Files:
-    from k8sbench.trainers.data import imagenet  # which needs Pillow
-
-    return imagenet.open_set(folder, size=own.input_size, classes=own.classes)
 
 
 def _check_dali() -> None:
@@ -159,7 +150,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         help="what decodes the pictures of --data DIR to train on: Pillow in the loader processes, "
         "or NVIDIA DALI, where it is installed, on the device (default: pillow)",
     )
-    settings.add_check_options(group)
 
 
 if __name__ == "__main__":

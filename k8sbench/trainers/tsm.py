@@ -13,7 +13,6 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
@@ -21,7 +20,6 @@ from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
-    from k8sbench.trainers.parts.samples import Files
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -46,18 +44,23 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures_torch import NORMALISE, Clips
+    from k8sbench.trainers.data.pictures import NORMALISE, Clips
     from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
+    from k8sbench.trainers.parts.file_samples import opener
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return torch_loop.train(
         torch_loop.Work(
             unit="clips",
-            model=lambda: tsm_torch.TSM(own.classes, own.segments, width_divisor=own.width_divisor),
+            model=lambda _: tsm_torch.TSM(
+                own.classes, own.segments, width_divisor=own.width_divisor
+            ),
             samples=Clips(own.segments, own.input_size, own.classes, common.seed),
-            files=partial(_files, own),
+            files=opener(
+                "kinetics", size=own.input_size, segments=own.segments, classes=own.classes
+            ),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
             losses=tsm_torch.losses,
@@ -71,27 +74,17 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             epoch_samples=CLIPS,
             line=lines.tsm,
             clip_norm=CLIP_NORM,
-            mean_values=own.mean_values,
+            values_before_backward=True,
             record_at=1,
             norm_batch=2 if own.input_size <= ONE_PIXEL and own.segments == 1 else 1,
-            **settings.check_values(own),
             options={
                 "segments": own.segments,
                 "input_size": own.input_size,
                 "classes": own.classes,
                 "lr_cards": own.lr_cards,
-                **settings.check_options(own),
             },
         ),
         common,
-    )
-
-
-def _files(own: argparse.Namespace, folder: Path) -> Files:
-    from k8sbench.trainers.data import kinetics  # which needs Pillow
-
-    return kinetics.open_set(
-        folder, size=own.input_size, segments=own.segments, classes=own.classes
     )
 
 
@@ -105,12 +98,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         default="node",
         help="the GPUs that the learning rate is multiplied by (default: node, as the report's "
         "launcher does)",
-    )
-    settings.add_check_options(group)
-    group.add_argument(
-        "--mean-values",
-        action="store_true",
-        help="print means over all ranks, at the cost of a collective in each step; for checks",
     )
 
 

@@ -94,36 +94,6 @@ def test_a_set_is_fetched_unpacked_and_checked_and_nothing_else_is_left(
     assert not (tmp_path / "set" / STATE).exists()
 
 
-def test_a_second_run_finds_all_there_and_fetches_nothing(
-    prepare: Callable[..., Prepared], server: ArchiveServer
-) -> None:
-    prepare().ends()
-    server.requests.clear()
-    assert "All is there" in prepare().ends()
-    assert not server.requests
-
-
-def test_killed_while_it_fetches_it_goes_on_from_there(
-    prepare: Callable[..., Prepared], server: ArchiveServer, sample: Path, tmp_path: Path
-) -> None:
-    server.gate = threading.Event()
-    first = prepare()
-    half = len(server.content) // 2
-
-    def fetched() -> int:
-        parts = (tmp_path / "set" / STATE).glob("*/set.tar.partial")
-        return sum(part.stat().st_size for part in parts)
-
-    until(lambda: fetched() > half // 2, "a part")
-    first.process.kill()
-    first.process.communicate()
-    have = fetched()
-    server.gate = None
-    prepare().ends()
-    assert server.asked("Range") == [None, f"bytes={have}-"]
-    assert contents(tmp_path / "set") == contents(sample)
-
-
 @pytest.mark.parametrize("files", [1, 7, 20])
 def test_killed_while_it_unpacks_it_goes_on_and_every_file_is_whole(
     prepare: Callable[..., Prepared],

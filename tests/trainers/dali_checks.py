@@ -19,7 +19,7 @@ Batches = list[tuple[Any, Any, str]]
 SIZE, BATCH = 32, 4
 
 
-def by_both(folder: Path, device: str, *, workers: int, tries: int = 3) -> tuple[Batches, Batches]:
+def by_both(folder: Path, device: str, *, workers: int) -> tuple[Batches, Batches]:
     """Two epochs of a set of 24 pictures by DALI and by Pillow, on the host."""
     import torch
 
@@ -27,7 +27,7 @@ def by_both(folder: Path, device: str, *, workers: int, tries: int = 3) -> tuple
     from k8sbench.trainers.parts import torch_data
 
     training = imagenet.open_set(folder, size=SIZE).training
-    reader = Reader(training, seed=1, tries=tries)
+    reader = Reader(training, seed=1, tries=3)
     settings = types.SimpleNamespace(workers=workers, batch_size=BATCH)
     on_gpu = device == "cuda"
     index = torch.device(device, 0) if on_gpu else torch.device(device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shutil
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -305,19 +304,6 @@ class Together:
         )
 
 
-def test_each_rank_saves_its_own_part_and_finds_it_again(tmp_path: pathlib.Path) -> None:
-    job = Together(3)
-
-    def run(rank: int) -> str:
-        done = job.checkpoints(rank, tmp_path).save(8, writes(f"of {rank}"), {})
-        assert done.failed is None
-        found = job.checkpoints(rank, tmp_path).latest()
-        assert found is not None
-        return (found.of(rank) / "state").read_text() + (found.of(0) / "state").read_text()
-
-    assert job.each(run) == ["of 0of 0", "of 1of 0", "of 2of 0"]
-
-
 def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,20 +324,6 @@ def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
     ]
     assert f"checkpoint of step 20: {tmp_path}: No space left on device" in capfd.readouterr().err
     assert names(tmp_path) == ["step-0000000010"]
-
-
-def test_a_damaged_part_of_any_rank_leaves_out_the_whole(tmp_path: pathlib.Path) -> None:
-    job = Together(2)
-    for step in (10, 20):
-        job.each(lambda rank: job.checkpoints(rank, tmp_path).save(step, writes("x"), {}))  # noqa: B023
-    (tmp_path / "step-0000000020" / "rank-1" / "state").write_text("y")
-
-    def step_of(rank: int) -> int:
-        found = job.checkpoints(rank, tmp_path).latest()
-        assert found is not None
-        return found.step
-
-    assert job.each(step_of) == [10, 10]
 
 
 def refusal(checkpoints: Checkpoints) -> str:
@@ -377,16 +349,3 @@ def test_what_rank_0_refuses_is_refused_on_all(tmp_path: pathlib.Path) -> None:
     told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path)))
     assert "batch size 8 (now 4)" in told[0]
     assert told[1] == "rank 0 cannot go on from its checkpoints; its output says why"
-
-
-def test_ranks_without_a_checkpoint_begin_anew_together(tmp_path: pathlib.Path) -> None:
-    job = Together(2)
-    assert job.each(lambda rank: job.checkpoints(rank, tmp_path).latest()) == [None, None]
-
-
-def test_a_checkpoint_can_be_moved_to_another_folder(tmp_path: pathlib.Path) -> None:
-    saved(tmp_path / "a", 10)
-    shutil.move(tmp_path / "a", tmp_path / "b")
-    found = Checkpoints(tmp_path / "b", same=SAME).latest()
-    assert found is not None
-    assert found.step == 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -175,20 +175,26 @@ def test_pairs_are_verified_as_upstream_does_it(
     assert figures(evaluation, each) == {"accuracy": pytest.approx(accuracy)}
 
 
-def test_a_trainer_opens_its_own_kind_of_folder(tmp_path: Path) -> None:
+def test_a_trainer_opens_its_own_kind_of_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_paddle()
     from k8sbench.trainers import arcface, resnet50, tsm
     from k8sbench.trainers.data import sample_sets
+    from k8sbench.trainers.parts import paddle_loop, torch_loop
 
-    own = argparse.Namespace(input_size=32, size=16, segments=3, classes=8)
+    for loop in (paddle_loop, torch_loop):
+        monkeypatch.setattr(loop, "train", lambda work, _: work)
+    monkeypatch.setattr(os, "environ", {**os.environ})  # which a trainer changes
     sample_sets.imagenet(tmp_path / "i", pictures=8, size=(9, 9))
     sample_sets.kinetics(tmp_path / "k", pictures=4, size=(9, 9))
     sample_sets.faces(tmp_path / "f", pictures=8, size=(16, 16))
-    for trainer, folder, shape in (
-        (resnet50, "i", (3, 32, 32)),
-        (tsm, "k", (3, 3, 32, 32)),
-        (arcface, "f", (3, 16, 16)),
+    small = ("--input-size", "32")
+    for trainer, options, folder, shape in (
+        (resnet50, small, "i", (3, 32, 32)),
+        (tsm, (*small, "--segments", "3"), "k", (3, 3, 32, 32)),
+        (arcface, ("--size", "16"), "f", (3, 16, 16)),
     ):
-        inputs, _ = trainer._files(own, tmp_path / folder).training.sample(
-            0, np.random.default_rng(0)
-        )
+        work: Any = trainer.main(["--classes", "8", *options])
+        inputs, _ = work.files(tmp_path / folder).training.sample(0, np.random.default_rng(0))
         assert inputs.shape == shape

@@ -11,16 +11,14 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from typing import Any
 from unittest import mock
 
-import psutil
 import pytest
 from packaging.requirements import Requirement
 
 from k8sbench.trainers.parts.events import line
-from tests.gpu_figures import bounded, rows, wheels
+from tests.gpu_figures import rows, wheels
 from tests.gpu_figures.bounded import ROOT, Ended
 from tests.gpu_figures.rows import Case, cases
 from tests.trainers.paddle_runs import import_paddle
@@ -97,22 +95,6 @@ def test_a_run_becomes_a_row(precision: str, share: str) -> None:
     assert found.complete == (precision == "AMP")
 
 
-def test_a_run_that_is_stopped_has_the_figure_of_its_steps_so_far() -> None:
-    case = CASES["resnet50 dle (pytorch) AMP"]
-    found = rows.row(case, Ended(printed("amp", steps=30), None, "stopped after 45 s"))
-    assert "| 128 | 3200.0 | 40.0 |" in found.line
-    assert "30 of 100 steps; GPU 90%" in found.line
-    assert found.line.endswith("; stopped after 45 s |")
-    assert found.complete
-
-
-def test_a_gpu_without_a_known_peak_has_no_share_of_it() -> None:
-    case = CASES["resnet50 dle (pytorch) AMP"]
-    found = rows.row(case, Ended(printed("fp32", gpu="NVIDIA X1"), 0, None))
-    assert "| 77.8 | – | 12346 | NVIDIA X1 |" in found.line
-    assert "in effect fp32; peak not known" in found.line
-
-
 @pytest.mark.parametrize(
     ("lines", "ended", "reason"),
     [
@@ -131,49 +113,6 @@ def test_a_run_without_a_figure_says_why(
         assert found.line.startswith("| tsm kinetics (pytorch) | FP32 | ")
         assert found.line.endswith(f" | {reason} |")
         assert not found.complete
-
-
-# Limits
-
-STUBBORN = """
-import signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
-                         start_new_session=True)
-print(child.pid, flush=True)
-held = b"x" * int(sys.argv[1])
-time.sleep(600)
-"""
-
-
-def test_a_program_ends_at_its_limit_of_memory_with_all_that_it_has_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bounded, "GRACE_SECONDS", 0.1)
-    command = [sys.executable, "-c", STUBBORN, str(300 * bounded.MIB)]
-    (ended,) = bounded.run([command], seconds=200, memory_mib=200)
-    assert (ended.code, ended.stopped) == (None, "stopped: held more than 200 MiB of memory")
-    child = int(ended.lines[0])
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
-
-
-# Wheels
-
-
-def test_the_wheels_to_carry_are_named_with_their_command() -> None:
-    words = [sys.executable, "-m", "tests.gpu_figures.wheels", "--python", "3.12"]
-    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    pins = re.findall(r"(\S+)==\S+", said.partition("Where there is")[0])
-    assert pins == ["msgspec", "sqlalchemy", "click", "nvidia-ml-py"]
-    assert "--python-version 3.12 --platform manylinux_2_17_" in said
-
-
-def test_the_wheels_that_are_missing_here_are_unpacked(tmp_path: pathlib.Path) -> None:
-    for name in ("nvidia_ml_py-13.0-py3-none-any.whl", "click-8.0-py3-none-any.whl"):
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            archive.writestr(f"{name[:5]}.py", "")
-    wheels.unpack(tmp_path, {"nvidia-ml-py"}, tmp_path / "site")
-    assert [path.name for path in (tmp_path / "site").iterdir()] == ["nvidi.py"]
 
 
 # All of it
@@ -245,28 +184,3 @@ def test_a_rehearsal_prints_and_writes_all_parts_and_ends_with_their_combined_co
     ]
     assert re.search(r"^- tests: ok: 0 passed, 0 failed, \d+ skipped ", summary, re.MULTILINE)
     assert summary.splitlines()[-1].startswith("Exit code 1 after ")
-
-
-@pytest.mark.tier("frameworks")
-def test_what_is_skipped_for_want_of_a_package_is_no_failure_and_a_row_without_time_is_one(
-    tmp_path: pathlib.Path,
-) -> None:
-    words = ("--rehearse", "--only", "tsm", "--part", "submit")
-    for more, code in (((), 0), (("--part", "rows", "--seconds", "60"), 1)):
-        ended = rehearse(tmp_path, {"msgspec", "sqlalchemy"}, *words, *more)
-        assert ended.returncode == code, ended.stdout + ended.stderr
-        skipped = "submit: ok: skipped, because msgspec and sqlalchemy cannot be imported"
-        assert skipped in ended.stdout
-        assert ("rows: FAILED: 0 of 2 rows" in ended.stdout) == (code == 1)
-        assert ("– | no time was left for it |" in ended.stdout) == (code == 1)
-
-
-def test_without_a_gpu_it_measures_nothing(tmp_path: pathlib.Path) -> None:
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "tests.gpu_figures", str(tmp_path / "figures.md")]
-    ended = subprocess.run(
-        command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 6
-    assert ended.stderr.startswith("error: no framework can measure here (torch: ")
-    assert not (tmp_path / "figures.md").exists()

@@ -278,30 +278,6 @@ def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
         assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("codes", "first"),
-    [((1, -15, -9), 1), ((1, 1, -15), 2), ((1, 5, 1), 1), ((1, -6, -15), 2), ((1, 1, 1), 1)],
-)
-def test_of_ranks_that_are_found_dead_together_one_is_to_blame(
-    codes: tuple[int, ...], first: int
-) -> None:
-    """The killed one; else the one that wrote less: the others had to tell of its loss."""
-    ended = [
-        paddle_launch.RankEnd(rank, code, 70 + rank, wrote)
-        for rank, (code, wrote) in enumerate(zip(codes, ((1, 50), (1, 20), (1, 30)), strict=True))
-    ]
-    assert paddle_launch.first_of(ended) == ended[first]
-    assert paddle_launch.first_of([]) is None
-
-
-def test_lines_are_whole_however_they_arrive() -> None:
-    lines = paddle_launch.RankLines()
-    assert lines.feed(b"on") == []
-    assert lines.feed(b"e\ntwo\nthr") == [b"one\n", b"two\n"]
-    assert lines.end() == [b"thr\n"]
-    assert lines.end() == []
-
-
 @linux
 def test_the_first_rank_does_not_speak_before_those_it_has_heard(
     launch: Callable[..., Launched], tmp_path: pathlib.Path

@@ -6,7 +6,6 @@ run.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import multiprocessing
@@ -259,27 +258,6 @@ def test_parameters_are_counted_as_upstream_counts_them(narrow: None, capfd: Cap
     assert faces["sharded_parameters"] == 50 * 512
     # What the benchmark's own rule makes different on several GPUs is told for the table's notes.
     assert (faces["head"], faces["norm"], matched["norm"]) == ("own", "BatchNorm", "BatchNorm")
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ("--compile",),  # Paddle has no such switch
-        ("--recipe", "mmseg"),
-        ("--classes", "many"),
-    ],
-)
-def test_wrong_arguments_are_one_line_and_code_2(
-    trainer: str, wrong: tuple[str, ...], capsys: Captured
-) -> None:
-    module = importlib.import_module(f"k8sbench.trainers.{trainer}")
-    with pytest.raises(SystemExit) as ended:
-        module.main(wrong)
-    assert ended.value.code == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1
-    assert "error:" in said[0]
 
 
 @trains

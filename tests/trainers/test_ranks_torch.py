@@ -41,6 +41,7 @@ SYNCED, HOOKED = "synced", "hooked"
 NOTED = f"""
 import collections
 import torch
+import tests.trainers.sync_norm_on_cpu
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from k8sbench.trainers.parts import loop, steps, torch_session

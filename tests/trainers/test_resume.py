@@ -18,12 +18,13 @@ from tests.trainers.torch_runs import Captured, Event, losses, only, refusal, ru
 pytestmark = pytest.mark.tier("frameworks")
 
 
-# What else each run has beside its own: start weights, a gradient scaler, loader processes, ranks;
-# when it is killed, and the step of the checkpoint that is left then.
+FAST = ("--fused-optimizer", "--channels-last")
+# What else each run has beside its own: start weights, a gradient scaler, loader processes, options
+# of speed, ranks; when it is killed, and the step of the checkpoint that is left then.
 CASES: dict[str, tuple[tuple[str, ...], int, str, int]] = {
     "deeplabv3p_pytorch": (("--workers", "1"), 1, "step 7", 6),
-    "deeplabv3p_paddle": (("--workers", "1"), 1, "evaluation 5", 4),
-    "resnet50": (("--workers", "0"), 1, "rename 3", 4),
+    "deeplabv3p_paddle": (("--workers", "1", "--fused-optimizer"), 1, "evaluation 5", 4),
+    "resnet50": (("--workers", "0", *FAST), 1, "rename 3", 4),
     "tsm": (("--workers", "0", "--amp-dtype", "fp16"), 1, f"checkpoint {LENGTH}", LENGTH),
     "arcface": (("--workers", "0"), 2, "step 7", 6),
 }
@@ -77,7 +78,7 @@ def test_on_a_full_disk_a_run_goes_on_and_says_so(
     monkeypatch.setattr(pathlib.Path, "write_bytes", full)
     found = run(capfd, "resnet50", *options)
     assert [(event["step"], event["failed"]) for event in only(found, "checkpoint")] == [
-        (step, f"{tmp_path}/run/.step-{step:010d}.part/rank-0/common.pt: No space left on device")
+        (step, f"{tmp_path}/run/.step-{step:010d}.part/rank-0/common.npz: No space left on device")
         for step in (6, 10)  # after whole steps of the optimizer, of two batches each
     ]
     assert len(losses(found)) == found[-1]["steps"] == LENGTH

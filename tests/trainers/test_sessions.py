@@ -465,6 +465,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
     monkeypatch.setattr(loop, "refuse", refuse)
     work = loop.Work(
         unit="samples",
+        model=mock.Mock(),
         momentum=0.9,
         weight_decay=0.0,
         schedule=lambda _: lambda _: 0.1,
@@ -480,4 +481,5 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
         assert not here.begin.called
     else:
         loop.begin(work, here, {"classes": 19})
-        here.begin.assert_called_once_with("samples", {"classes": 19})
+        checks = {"frozen_norm": False, "no_dropout": False, "width_divisor": 1}
+        here.begin.assert_called_once_with("samples", {"classes": 19, **checks})

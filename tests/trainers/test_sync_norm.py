@@ -28,6 +28,7 @@ UNEQUAL = (
     """
 import json, sys
 import torch
+import tests.trainers.sync_norm_on_cpu
 from k8sbench.trainers.parts import settings, torch_session
 from k8sbench.trainers.parts.torch_sync_norm import synchronise
 

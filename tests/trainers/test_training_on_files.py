@@ -18,7 +18,7 @@ TRAIN = (
     *("--device", "cpu", "--threads", "1"),
 )
 # Options of a small network, its pictures, and the accuracy that it reaches. Guessing one of 8 and
-# of 4 classes gives 12.5 and 25 %, and one of two answers 50 %.
+# of 4 classes gives 12.5 and 25 %; an untrained network tells 75 % of the pairs.
 LEARNED = {
     "resnet50": (
         (
@@ -42,7 +42,7 @@ LEARNED = {
             *("--batch-size", "16", "--lr", "0.1"),
         ),
         ("faces", 160, (16, 16)),
-        ("accuracy", 85.0),
+        ("accuracy", 95.0),
     ),
 }
 

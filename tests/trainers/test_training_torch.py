@@ -110,7 +110,7 @@ def test_options_of_speed_have_their_effect(
 
     runs = noted_runs(monkeypatch, torch_loop)
 
-    def model() -> nn.Module:
+    def model(_: Any) -> nn.Module:
         return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     switches = ("--channels-last", "--fused-optimizer", "--no-cudnn-benchmark")
@@ -187,7 +187,9 @@ def test_a_compiled_model_runs_code_that_was_made_for_it(
     # instructions the compiler knows spares six of its nine runs.
     sparing = {"cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
     with torch._inductor.config.patch(sparing):
-        plain, compiled = toy(capfd, model=Curved), toy(capfd, "--compile", model=Curved)
+        plain, compiled = (
+            toy(capfd, *options, model=lambda _: Curved()) for options in ((), ("--compile",))
+        )
     assert compiled[0]["options"]["compile"] is True
     assert list(tmp_path.rglob("*.so"))
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-4)
@@ -219,7 +221,7 @@ def toy(capfd: Captured, *argv: str, **work: Any) -> list[Event]:
     """Train one linear layer on two tiny pictures through the whole loop."""
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import NORMALISE, Pictures
+    from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.parts import lines, settings, torch_loop
 
     def losses(model: nn.Module, images: Any, labels: Any) -> dict[str, Any]:
@@ -229,7 +231,7 @@ def toy(capfd: Captured, *argv: str, **work: Any) -> list[Event]:
     options = ["--warmup", "0", "--iterations", "4", "--log-interval", "1", "--device", "cpu"]
     described: dict[str, Any] = {
         "unit": "images",
-        "model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
+        "model": lambda _: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
         "normalise": NORMALISE,
         "losses": losses,
@@ -289,7 +291,7 @@ def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_la
 ) -> None:
     from torch import nn
 
-    from k8sbench.trainers.data.pictures_torch import Pictures
+    from k8sbench.trainers.data.pictures import Pictures
 
     class Noise(Pictures):
         def decoded(self, index: int) -> Any:
@@ -298,7 +300,7 @@ def test_gradients_of_two_batches_change_the_weights_as_those_of_one_twice_as_la
     def trained(*batch: str, **more: Any) -> tuple[list[float], list[Any]]:
         model: Any = None
 
-        def made() -> Any:
+        def made(_: Any) -> Any:
             nonlocal model
             model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
             return model
@@ -389,19 +391,19 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
 @pytest.mark.parametrize(
     ("checked", "training"),
     [
-        ({}, (True, True)),
-        ({"frozen_norm": True}, (False, False)),
-        ({"no_dropout": True}, (True, False)),
+        ((), (True, True)),
+        (("--frozen-norm",), (False, False)),
+        (("--no-dropout",), (True, False)),
     ],
 )
 def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
-    checked: dict[str, bool], training: tuple[bool, bool], capfd: Captured
+    checked: tuple[str, ...], training: tuple[bool, bool], capfd: Captured
 ) -> None:
     from torch import nn
 
     norm, dropout = nn.BatchNorm2d(3), nn.Dropout2d()
     model = nn.Sequential(norm, dropout, nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
-    toy(capfd, model=lambda: model, **checked)
+    toy(capfd, *checked, model=lambda _: model)
     assert model.training
     assert (norm.training, dropout.training) == training
 

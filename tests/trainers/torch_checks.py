@@ -131,7 +131,7 @@ def tells_its_device(found: Sequence[Event], device: str) -> None:
 STEEP = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
     "resnet50": (*SIZES["resnet50"], "--lr", "1e-5"),
-    "tsm": (*SIZES["tsm"], "--lr", "1e-5", "--mean-values"),
+    "tsm": (*SIZES["tsm"], "--lr", "1e-5"),
 }
 FIVE = ("--warmup", "0", "--iterations", "5", "--log-interval", "1")
 
@@ -282,7 +282,7 @@ import torch
 from torch import distributed, nn
 from torch.nn.modules import _functions
 from k8sbench.trainers.parts import settings, torch_session
-from k8sbench.trainers.parts.torch_sync_norm import Formulas, synchronise
+from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
 (name, device, *options) = sys.argv[1:]
 dtype = getattr(torch, name)
@@ -312,9 +312,7 @@ class Theirs(nn.Module):  # PyTorch's own, which asks for a GPU before it goes t
         )
 
 if device == "cpu":
-    for kernel in vars(Formulas):
-        if kernel.startswith("batch_norm"):
-            setattr(torch, kernel, getattr(Formulas, kernel))
+    import tests.trainers.sync_norm_on_cpu
 layers = {
     "ours": synchronise(nn.Sequential(copy.deepcopy(norm))),
     "torch": Theirs(copy.deepcopy(norm)),
@@ -369,7 +367,7 @@ def sync_norm_differs(
     """How far our batch norm over two ranks is from PyTorch's own, and from one rank's with twice
     the batch: outputs, gradients and running statistics after six steps, of the largest value.
 
-    PyTorch's own refuses CPUs; there its function is given the formulas as kernels. With NCCL a
+    PyTorch's own refuses CPUs; there both are given formulas as kernels. With NCCL a
     wait for the device, after the first step, is an error.
     """
     found: dict[str, dict[str, float]] = {}

@@ -101,7 +101,7 @@ class Torch:
             assert all(layer.training for layer in model.modules())
             return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
 
-        def model() -> Any:
+        def model(_: Any) -> Any:
             layers = nn.Linear(48, 16), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
             return nn.Sequential(nn.Flatten(), *layers)
 
@@ -111,7 +111,6 @@ class Torch:
                 model=model,
                 losses=losses,
                 groups=lambda net: net.parameters(),
-                mean_values=False,
                 samples=UNUSED,
                 **work,
             ),

@@ -9,6 +9,7 @@ dependency.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from nvidia.dali.plugin.pytorch import feed_ndarray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from k8sbench.trainers.data import imagenet
 from k8sbench.trainers.parts import file_samples
 from k8sbench.trainers.parts.file_samples import At, Read, Reader
 from k8sbench.trainers.parts.samples import Array
@@ -73,7 +75,7 @@ class _Encoded:
 
     def __init__(self, part: Any) -> None:
         self._part = part
-        self.sample = part.encoded
+        self.sample = functools.partial(imagenet.encoded, part)
 
     def __len__(self) -> int:
         return len(self._part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -174,6 +175,28 @@ def label(text: str, classes: int) -> int:
     if number >= classes:
         raise ValueError(f"class {number} is not one of {classes}")
     return number
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A part of a data set whose samples have a path and a class each."""
+
+    folder: Path
+    names: Array
+    labels: Array
+    # Of (path, number, random state): the input.
+    made: Callable[[str, int, np.random.Generator], Array]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def path(self, number: int) -> str:
+        """Where sample `number` is."""
+        return f"{self.folder}/{name(self.names[number])}"
+
+    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+        """Input and class; raises `BrokenSample`."""
+        return self.made(self.path(number), number, random), np.asarray(self.labels[number])
 
 
 def names(texts: Iterable[str]) -> Array:

@@ -12,6 +12,7 @@ import io
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,8 @@ def _checked(image: decoding.Picture, size: int, name: str) -> decoding.Picture:
     return image
 
 
-@dataclass(frozen=True)
-class _Training:
-    folder: Path
-    names: Array
-    labels: Array
-    size: int
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        path = f"{self.folder}/{decoding.name(self.names[number])}"
-        image = _checked(decoding.picture(path), self.size, path)
-        return to_train(image, random), np.asarray(self.labels[number])
+def _made(path: str, _: int, random: np.random.Generator, *, size: int) -> Array:
+    return to_train(_checked(decoding.picture(path), size, path), random)
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,12 @@ def open_set(folder: Path, *, size: int = 112, classes: int = CLASSES) -> Files:
     names, labels = zip(*listed, strict=True)
     return Files(
         "faces",
-        _Training(folder, decoding.names(names), np.array(labels, dtype=np.int64), size),
+        decoding.Listed(
+            folder,
+            decoding.names(names),
+            np.array(labels, dtype=np.int64),
+            partial(_made, size=size),
+        ),
         pairs,
         decoding.digest(path.read_bytes() for path in (folder / "train.txt", pairs.path)),
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from k8sbench.trainers.parts.samples import Array
 
 NORMALISE = ((127.5,) * 3, (128.0,) * 3)  # mean and standard deviation, as PLSC has them
 

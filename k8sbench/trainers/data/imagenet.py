@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,31 +63,18 @@ def to_validate(image: decoding.Picture, size: int) -> Array:
     return decoding.pixels(decoding.centre(decoding.shorter_side(image, size * 256 // 224), size))
 
 
-@dataclass(frozen=True)
-class _Part:
-    folder: Path
-    names: Array
-    labels: Array
-    size: int
-    training: bool
+def _made(path: str, _: int, random: np.random.Generator, *, size: int, training: bool) -> Array:
+    image = decoding.picture(path)
+    return to_train(image, size, random) if training else to_validate(image, size)
 
-    def __len__(self) -> int:
-        return len(self.names)
 
-    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        image = decoding.picture(f"{self.folder}/{decoding.name(self.names[number])}")
-        made = (
-            to_train(image, self.size, random) if self.training else to_validate(image, self.size)
-        )
-        return made, np.asarray(self.labels[number])
-
-    def encoded(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        """What `sample` would make its picture from: an encoded picture, uint8 [length]; and int64
-        [6]: left, top, right and bottom of its part to train on, 1 if it is mirrored, the label.
-        """
-        data, size = decoding.encoded(f"{self.folder}/{decoding.name(self.names[number])}")
-        box, mirrored = _drawn(*size, random)
-        return np.frombuffer(data, np.uint8), np.array([*box, mirrored, self.labels[number]])
+def encoded(part: decoding.Listed, number: int, random: np.random.Generator) -> tuple[Array, Array]:
+    """What a sample would make its picture from: an encoded picture, uint8 [length]; and int64 [6]:
+    left, top, right and bottom of its part to train on, 1 if it is mirrored, the label.
+    """
+    data, size = decoding.encoded(part.path(number))
+    box, mirrored = _drawn(*size, random)
+    return np.frombuffer(data, np.uint8), np.array([*box, mirrored, part.labels[number]])
 
 
 def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
@@ -105,15 +92,19 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
     if unknown := sorted(set(listings["val"]) - set(known)):
         raise DataError(f"{folder}: val has the class {unknown[0]}, which train has not")
 
-    def part(name: str, *, training: bool) -> _Part:
+    def part(name: str, *, training: bool) -> decoding.Listed:
         names, labels = [], []
         for kind, pictures in listings[name].items():
             names += [f"{kind}/{picture}" for picture, _ in pictures]
             labels += [list(known).index(kind)] * len(pictures)
         if not names:
             raise DataError(f"{folder / name} has no pictures")
-        made = np.array(labels, dtype=np.int64)
-        return _Part(folder / name, decoding.names(names), made, size, training)
+        return decoding.Listed(
+            folder / name,
+            decoding.names(names),
+            np.array(labels, dtype=np.int64),
+            partial(_made, size=size, training=training),
+        )
 
     listed = (
         f"{name}/{kind}/{picture} {length}\n"

@@ -10,8 +10,9 @@ a first frame, a clip with a broken frame is a broken sample.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -83,34 +84,21 @@ def to_validate(frames: Iterable[decoding.Picture], size: int) -> Array:
     return np.stack([decoding.pixels(decoding.centre(frame, size)) for frame in resized])
 
 
-@dataclass(frozen=True)
-class _Part:
-    folder: Path
-    names: Array
-    frames: Array
-    labels: Array
-    size: int
-    segments: int
-    training: bool
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-        folder = f"{self.folder}/{decoding.name(self.names[number])}"
-        frames = int(self.frames[number])
-        indices = (
-            indices_to_train(frames, self.segments, random)
-            if self.training
-            else indices_to_validate(frames, self.segments)
-        )
-        pictures = _decoded(folder, indices.tolist())
-        made = (
-            to_train(pictures, self.size, random)
-            if self.training
-            else to_validate(pictures, self.size)
-        )
-        return made, np.asarray(self.labels[number])
+def _made(
+    folder: str,
+    number: int,
+    random: np.random.Generator,
+    *,
+    frames: Array,
+    size: int,
+    segments: int,
+    training: bool,
+) -> Array:
+    count = int(frames[number])
+    if training:
+        indices = indices_to_train(count, segments, random)
+        return to_train(_decoded(folder, indices.tolist()), size, random)
+    return to_validate(_decoded(folder, indices_to_validate(count, segments).tolist()), size)
 
 
 def _decoded(folder: str, indices: Iterable[int]) -> Iterator[decoding.Picture]:
@@ -131,16 +119,14 @@ def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int =
     """
     listed = {part: _listed(folder, part, classes) for part in CLIPS}
 
-    def part(name: str, *, training: bool) -> _Part:
+    def part(name: str, *, training: bool) -> decoding.Listed:
         paths, frames, labels = zip(*listed[name], strict=True)
-        return _Part(
+        how: dict[str, Any] = {"frames": np.array(frames), "size": size, "segments": segments}
+        return decoding.Listed(
             folder / "images",
             decoding.names(paths),
-            np.array(frames, dtype=np.int64),
             np.array(labels, dtype=np.int64),
-            size,
-            segments,
-            training,
+            partial(_made, training=training, **how),
         )
 
     return Files(

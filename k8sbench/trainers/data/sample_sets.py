@@ -39,7 +39,7 @@ CLIP_CLASSES = 4
 CLIP_FRAMES = 12
 IDENTITIES = 8
 FOLDS = 10  # of the verification on pairs; each has as many equal as different pairs
-_TRAIN, _VAL, _LOOKS = range(3)  # what a random state is for
+_TRAIN, _VAL = range(2)  # what a random state is for
 
 
 def _random(seed: int, purpose: int, number: int) -> np.random.Generator:
@@ -174,18 +174,19 @@ def kinetics(folder: Path, *, pictures: int = 16, size: Size = (48, 64), seed: i
 
 
 def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: int = 0) -> None:
-    """Write faces of :data:`IDENTITIES` people: ``train.txt``, its pictures, and ``lfw.bin``.
+    """Write pictures of :data:`IDENTITIES` people: ``train.txt``, its pictures, and ``lfw.bin``.
 
-    The pairs are new pictures of the same people, so that a check needs few steps; LFW's people
-    are not among those that a real set trains on. Their number is a multiple of 2 × 10: half of
-    each of the ten folds are of one person.
+    A person is a colour and a pattern, as a class of :func:`imagenet` is. The pairs are new
+    pictures of the same people, so that a check needs few steps; LFW's people are not among those
+    that a real set trains on. Their number is a multiple of 2 × 10: half of each of the ten folds
+    are of one person.
     """
     people = min(IDENTITIES, max(2, pictures // 2))
     lines = []
     for number in range(pictures):
         who = number % people
         path = f"images/id_{who:03d}/{number:05d}.jpg"
-        pixels = _face(size, who, _random(seed, _TRAIN, number), seed)
+        pixels = _pattern(size, who, IDENTITIES, _random(seed, _TRAIN, number))
         _write(folder / path, _encoded(pixels, "JPEG"))
         lines.append(f"{path}\t{who}\n")
     _write(folder / "train.txt", "".join(lines))
@@ -196,29 +197,11 @@ def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: in
         person = pair // 2 % people
         equal = pair % 2 == 0
         other = person if equal else (person + 1 + int(random.integers(people - 1))) % people
-        encoded += [_encoded(_face(size, who, random, seed), "JPEG") for who in (person, other)]
+        both = [_pattern(size, who, IDENTITIES, random) for who in (person, other)]
+        encoded += [_encoded(pixels, "JPEG") for pixels in both]
         same.append(equal)
     # Protocol 2: what the published .bin files have, and any Python reads.
     _write(folder / "lfw.bin", pickle.dumps((encoded, same), protocol=2))
-
-
-def _face(size: Size, who: int, random: np.random.Generator, seed: int) -> Array:
-    """A face whose colours and proportions are one person's, shifted and lit at random."""
-    height, width = size
-    looks = _random(seed, _LOOKS, who)
-    skin, hair, shirt = (_hue(who / IDENTITIES + turn) for turn in (0.0, 0.4, 0.7))
-    eyes, mouth, brow = looks.uniform((0.13, 0.1, -0.3), (0.25, 0.25, -0.12))
-    rows, columns = np.mgrid[0:height, 0:width]
-    y = rows / height - 0.5 - random.uniform(-0.04, 0.04)
-    x = columns / width - 0.5 - random.uniform(-0.04, 0.04)
-    picture = np.tile(shirt * 0.4, (height, width, 1))
-    picture[y < 0.1] = 215.0
-    oval = (x / 0.33) ** 2 + (y / 0.43) ** 2 < 1
-    picture[oval] = skin
-    picture[oval & (y < brow)] = hair * 0.5
-    picture[((np.abs(x) - eyes) / 0.05) ** 2 + ((y + 0.08) / 0.035) ** 2 < 1] = 20.0
-    picture[(np.abs(x) < mouth) & (np.abs(y - 0.22) < 0.03)] = (150.0, 30.0, 40.0)
-    return _noisy(picture * random.uniform(0.8, 1.1), random)
 
 
 class Sample(NamedTuple):

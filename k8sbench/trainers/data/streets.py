@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,25 +28,23 @@ class Scenes:
     classes: int
     seed: int
     augment: Augment
-    given: Callable[[Array], Any] = np.asarray  # as the framework takes arrays
 
-    def ready(self, index: int) -> tuple[Any, Any]:
+    def ready(self, index: int) -> tuple[Array, Array]:
         """A normalised crop [3, height, width] and its classes."""
         random = np.random.default_rng((self.seed, index))
         labels = self.labels(random, *self.crop)
         image = self._colours()[np.minimum(labels, self.classes - 1)].astype(np.float32)
         image += random.standard_normal(image.shape, dtype=np.float32) * 0.5
         image = np.ascontiguousarray(image.transpose(2, 0, 1))
-        return self.given(image), self.given(labels.astype(np.int64))
+        return image, labels.astype(np.int64)
 
-    def decoded(self, index: int) -> tuple[Any, Any]:
+    def decoded(self, index: int) -> tuple[Array, Array]:
         """An augmented crop, uint8 [3, height, width], which the device normalises; its classes."""
         random = np.random.default_rng((self.seed, index))
         height, width = (2 * side for side in self.crop)
         labels = self.labels(random, height, width)
         picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
-        image, classes = self.augment(picture, labels, random)
-        return self.given(image), self.given(classes)
+        return self.augment(picture, labels, random)
 
     def labels(self, random: np.random.Generator, height: int, width: int) -> Array:
         """The classes of a scene of any size."""

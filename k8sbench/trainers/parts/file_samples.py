@@ -1,4 +1,4 @@
-"""Samples of real files for the loaders of both frameworks: which, in what order, and broken ones.
+"""Samples for the loaders of both frameworks: which, in what order, and broken ones.
 
 What a rank trains on in a step follows from the step's number, the seed and the size of the data
 set alone, so that a resumed run needs nothing of the loader that it had before. Imports no
@@ -7,19 +7,42 @@ framework.
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from k8sbench.trainers.parts.events import Journal, Place
-from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files, Part
+from k8sbench.trainers.parts.samples import (
+    Array,
+    BrokenSample,
+    DataError,
+    Files,
+    Normalise,
+    Part,
+    Samples,
+    shares,
+)
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 At = tuple[int, int]  # epoch and number of a sample
 Batch = tuple[Array, Array, str]  # inputs, targets and a note
+
+
+def opener(name: str, **options: Any) -> Callable[[Path], Files]:
+    """What opens a folder as the data set of that name, whose module needs Pillow."""
+
+    def opened(folder: Path) -> Files:
+        module: Any = importlib.import_module(f"k8sbench.trainers.data.{name}")
+        files: Files = module.open_set(folder, **options)
+        return files
+
+    return opened
 
 
 def opened(
@@ -115,6 +138,32 @@ class Reader:
             except BrokenSample as error:
                 broken.append((number, error.path, error.why))
         return Read(first, None, tuple(broken))
+
+
+class Decoded:
+    """A synthetic data set as both frameworks' loaders take it."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+
+    def __getitem__(self, number: int) -> Read:
+        return Read(number, self.samples.decoded(number), ())
+
+
+def source(
+    samples: Samples, session: Any, data: Any, normalise: Normalise | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Batches on the device, without end, from the synthetic source that the settings name.
+
+    `session` is a `session.Session`, and `data` its framework's module of loaders.
+    """
+    numbers = shares(session.place, session.settings.batch_size)
+    if session.settings.data == "synthetic":
+        columns = zip(*map(samples.ready, next(numbers)), strict=True)
+        inputs, targets = (data.tensor(np.stack(column)) for column in columns)
+        return itertools.repeat(data.on_device(inputs, targets, session))
+    batches = data.files(Decoded(samples), map(list, numbers), session)
+    return (data.on_device(inputs, targets, session, normalise) for inputs, targets, _ in batches)
 
 
 def collate(samples: Sequence[Read]) -> Batch:

@@ -107,8 +107,5 @@ class Sampler:
 
 def _asked(library: nvml.Nvml, device: c_void_p, metric: str) -> float | None:
     calls, arguments, factor, decimals = METRICS[metric]
-    for call in calls:
-        value = library.ask(call, device, *arguments)
-        if value is not None:
-            return round(value * factor, decimals) if decimals else value
-    return None
+    value = library.first(calls, device, *arguments)
+    return round(value * factor, decimals) if value is not None and decimals else value

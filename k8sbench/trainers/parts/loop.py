@@ -15,11 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import course, gpu_samples, weights
+from k8sbench.trainers.parts import course, gpu_samples, state, weights
 from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.file_samples import At, Ledger, Reader, TrainingBatches, opened
+from k8sbench.trainers.parts.file_samples import (
+    At,
+    Ledger,
+    Reader,
+    TrainingBatches,
+    opened,
+    source,
+)
 from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
@@ -35,11 +42,13 @@ class Work:
     """What makes one trainer different from another, whatever the framework."""
 
     unit: str
+    # The data parallel model, of a `Session`.
+    model: Callable[[Any], Any]
     momentum: float
     weight_decay: float
     schedule: Callable[[Course], Schedule]
     line: Callable[[LineValues], str]
-    samples: Samples[Any]  # synthetic
+    samples: Samples  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
     epoch_samples: int = 0
     # Opens the folder of `--data DIR`, or raises `DataError`; None: the trainer reads no files.
@@ -49,15 +58,22 @@ class Work:
     # Mean and standard deviation of RGB values of 0-255, of inputs that are uint8.
     normalise: Normalise | None = None
     sync_bn: bool = False
+    # More for the framework's data parallelism.
+    ddp: Mapping[str, Any] = field(default_factory=dict)
+    sync_each_step: bool = False
     # The types of its operations under AMP, where it is stated (`arithmetic`).
     amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
     record_at: int = 0
-    # Batch norm in evaluation mode and no dropout: for checks of equality, not for measuring.
-    frozen_norm: bool = False
-    # No dropout, and batch norm as it trains: for checks of equality with synchronised batch norm.
-    no_dropout: bool = False
+    # Whether a step's values are read before the backward pass, or after the step.
+    values_before_backward: bool = False
+    # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
+    # overflow (as in mmcv and in apex), or None for one that adapts.
+    static_scale: float | None = None
+    # Whether the printed values are means over the ranks (a collective each step) or rank 0's. They
+    # are with `frozen_norm` and `no_dropout`, too.
+    mean_values: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,10 +91,10 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     """
     settings, place = here.settings, here.place
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
-    if sharing < work.norm_batch and not work.frozen_norm:
+    if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
     files = opened(work.files, settings, settings.batch_size * place.world_size)
-    journal = here.begin(work.unit, options)
+    journal = here.begin(work.unit, {**options, **settings.checks})
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
@@ -99,24 +115,13 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Its modules of loaders and of states.
+    # Its module of loaders.
     data: ClassVar[Any]
-    state: ClassVar[Any]
-    # Set by the framework's part when it builds the model.
-    bare: Any
-    model: Any
-    parameters: int
-    sync_bn: bool
+    # Made by `prepare`.
+    optimizer: Any
+    scaler: Any
 
-    def __init__(
-        self,
-        work: W,
-        here: S,
-        journal: Journal,
-        files: Files | None,
-        *,
-        sync_each_step: bool = False,
-    ) -> None:
+    def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
         self.meters: dict[str, Meter] = {}
         self.last_loss = math.nan
@@ -124,12 +129,22 @@ class Loop(abc.ABC, Generic[W, S]):
         samples = work.epoch_samples if files is None else len(files.training)
         self.course = course.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
-        self._sync_each_step = sync_each_step
         self._plan(done=0)
         self.gpu_samples = gpu_samples.Sampler(journal)
         # None: the data are synthetic.
         self.broken = None if files is None else Ledger(files, journal)
         self.training: Training | None = None
+        here.seed()
+        self.bare = work.model(here)
+        self.parameters = self.count_parameters()
+        self._load_weights()
+        self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
+        self.sharded: Any = None
+        self.prepare()
+        here.seed(1 + here.place.rank)  # ranks drop out different units
+        if self.course.trains and self.files is not None and self.broken is not None:
+            self.training = Training(self, self.files, self.broken)
+            self._plan(done=self.training.resume())
 
     def _plan(self, *, done: int) -> None:
         """Time the steps that are left after those that an earlier process has done."""
@@ -143,10 +158,19 @@ class Loop(abc.ABC, Generic[W, S]):
             done=done,
             evaluate_every=course.evaluate_every,
         )
-        sync = self.here.sync
-        self.timer = StepTimer(self.plan, sync=sync, sync_each_step=self._sync_each_step)
+        self.timer = StepTimer(
+            self.plan, sync=self.here.sync, sync_each_step=self.work.sync_each_step
+        )
 
-    def load_weights(self) -> None:
+    @abc.abstractmethod
+    def count_parameters(self) -> int:
+        """The parameters of the bare model, as upstream counts them."""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Put the model into training mode, and make the optimizer and the scaler."""
+
+    def _load_weights(self) -> None:
         """Put the weights that the settings name into the model, before it is distributed."""
         if self.here.settings.weights is None:
             return
@@ -160,12 +184,6 @@ class Loop(abc.ABC, Generic[W, S]):
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
 
-    def prepare_training(self) -> None:
-        """Go on from the newest checkpoint in --mode train; once the optimizer is made."""
-        if self.course.trains and self.files is not None and self.broken is not None:
-            self.training = Training(self, self.files, self.broken)
-            self._plan(done=self.training.resume())
-
     def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
         """Inputs, targets and notes, by the framework's loader; on the host perhaps."""
         batches_of_files: Iterable[tuple[Any, Any, str]] = self.data.files(
@@ -177,28 +195,27 @@ class Loop(abc.ABC, Generic[W, S]):
         """Inputs, normalised, and targets on the device."""
         return self.data.on_device(inputs, targets, self.here, self.work.normalise)
 
-    @abc.abstractmethod
-    def statistics(self) -> Iterator[Any]:
-        """Tensors of the bare model that are not trained."""
-
-    @abc.abstractmethod
     def parts(self) -> dict[str, Any]:
         """What a checkpoint holds, as `state` takes it."""
+        return {
+            "model": self.bare,
+            "optimizer": self.optimizer,
+            "scaler": self.scaler,
+            "sharded": self.sharded,
+        }
 
     def save(self, folder: Path) -> None:
         """Fill this rank's folder of a checkpoint. Raises OSError."""
-        self.state.save(folder, first=self.here.place.first, **self.parts())
+        state.save(folder, self.here, **self.parts())
 
     def restore(self, common: Path, own: Path) -> None:
         """Put back what `save` wrote: rank 0's folder and this rank's."""
-        self.state.restore(common, own, **self.parts())
+        state.restore(common, own, self.here, **self.parts())
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
-            source: Iterator[tuple[Any, Any]]
-            source = self.data.source(self.work.samples, self.here, self.work.normalise)
-            return source
+            return source(self.work.samples, self.here, self.data, self.work.normalise)
         return self._training_batches(self.files.training, self.broken)
 
     def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:
@@ -214,7 +231,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def share_statistics(self) -> None:
         """Give every rank rank 0's statistics of batch norm: one model is evaluated, not many."""
         if self.here.place.world_size > 1:
-            for tensor in self.statistics():
+            for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
     @abc.abstractmethod
@@ -233,12 +250,18 @@ class Loop(abc.ABC, Generic[W, S]):
     def train_mode(self) -> None:
         """Put the model into training mode, except what the work has frozen."""
         self.model.train()
-        frozen: tuple[Any, ...] = self.norms if self.work.frozen_norm else ()
-        if self.work.frozen_norm or self.work.no_dropout:
+        settings = self.here.settings
+        frozen: tuple[Any, ...] = self.norms if settings.frozen_norm else ()
+        if settings.frozen_norm or settings.no_dropout:
             frozen += self.dropouts
         for layer in self.layers():
             if isinstance(layer, frozen):
                 layer.eval()
+
+    def gradients(self) -> list[Any]:
+        """Of all parameters of the data parallel model that have one."""
+        gradients = (parameter.grad for parameter in self.bare.parameters())
+        return [gradient for gradient in gradients if gradient is not None]
 
     def grad_scale(self) -> float:
         """What the loss is multiplied by."""
@@ -247,6 +270,13 @@ class Loop(abc.ABC, Generic[W, S]):
     def more(self) -> Mapping[str, object]:
         """Further fields of the summary."""
         return {}
+
+    def mean_over_ranks(self, printed: Any) -> Any:
+        """A step's values, as they are printed."""
+        settings = self.here.settings
+        if self.work.mean_values or settings.frozen_norm or settings.no_dropout:
+            return self.here.mean(printed)
+        return printed
 
     def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
         """Record a step's values, as they are printed."""

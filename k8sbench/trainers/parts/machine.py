@@ -27,12 +27,17 @@ FRAMEWORK_FIELDS = (
     "gpu_compute_capability",
 )
 
-# The fields of a GPU that `gpu` fills where NVML answers.
-GPU_FIELDS = (
-    *("driver", "ecc", "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz"),
-    *("clock_memory_max_mhz", "power_limit_w", "pcie_generation", "pcie_width"),
-    *("nvlinks", "throttle_reasons"),
-)
+# Facts of a GPU by NVML's calls, of which the first that answers counts, and what they take.
+ASKED: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "clock_sm_mhz": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_SM,)),
+    "clock_sm_max_mhz": (("nvmlDeviceGetMaxClockInfo",), (nvml.CLOCK_SM,)),
+    "clock_memory_mhz": (("nvmlDeviceGetClockInfo",), (nvml.CLOCK_MEMORY,)),
+    "clock_memory_max_mhz": (("nvmlDeviceGetMaxClockInfo",), (nvml.CLOCK_MEMORY,)),
+    "pcie_generation": (("nvmlDeviceGetCurrPcieLinkGeneration",), ()),
+    "pcie_width": (("nvmlDeviceGetCurrPcieLinkWidth",), ()),
+    "throttle_reasons": (nvml.CLOCK_REASONS, ()),
+}
+GPU_FIELDS = ("driver", "ecc", "power_limit_w", "nvlinks", *ASKED)
 NVLINKS = 36  # the most that NVML counts of one GPU
 
 
@@ -66,24 +71,15 @@ def gpu(pci_bus_id: str | None, uuid: str | None) -> dict[str, object]:
 
 
 def _from_nvml(library: nvml.Nvml, device: ctypes.c_void_p) -> dict[str, object]:
-    def ask(name: str, *arguments: int) -> int | None:
-        return library.ask(name, device, *arguments)
-
-    limit = ask("nvmlDeviceGetEnforcedPowerLimit")
-    links = [ask("nvmlDeviceGetNvLinkState", link) for link in range(NVLINKS)]
+    limit = library.ask("nvmlDeviceGetEnforcedPowerLimit", device)
+    links = [library.ask("nvmlDeviceGetNvLinkState", device, link) for link in range(NVLINKS)]
     known = [state for state in links if state is not None]
-    reasons = [ask(name) for name in nvml.CLOCK_REASONS]
+    facts = {name: library.first(calls, device, *takes) for name, (calls, takes) in ASKED.items()}
     return {
+        **facts,
         "ecc": library.switch("nvmlDeviceGetEccMode", device),
-        "clock_sm_mhz": ask("nvmlDeviceGetClockInfo", nvml.CLOCK_SM),
-        "clock_sm_max_mhz": ask("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_SM),
-        "clock_memory_mhz": ask("nvmlDeviceGetClockInfo", nvml.CLOCK_MEMORY),
-        "clock_memory_max_mhz": ask("nvmlDeviceGetMaxClockInfo", nvml.CLOCK_MEMORY),
         "power_limit_w": limit / 1000 if limit is not None else None,
-        "pcie_generation": ask("nvmlDeviceGetCurrPcieLinkGeneration"),
-        "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth"),
         "nvlinks": sum(known) if known else None,  # the active ones
-        "throttle_reasons": next((mask for mask in reasons if mask is not None), None),
     }
 
 

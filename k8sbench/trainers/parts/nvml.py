@@ -108,6 +108,11 @@ class Nvml:
         ended = self._call(call, types, device, *arguments, byref(answer))
         return int(getattr(answer, member or "value")) if ended else None
 
+    def first(self, names: tuple[str, ...], device: c_void_p, *arguments: int) -> int | None:
+        """The first answer of several calls."""
+        answers = (self.ask(name, device, *arguments) for name in names)
+        return next((answer for answer in answers if answer is not None), None)
+
     def switch(self, name: str, device: c_void_p) -> bool | None:
         """Whether what can be switched is on now, such as ECC and the division of the GPU (MIG)."""
         now, after_reboot = c_int(), c_int()

@@ -7,22 +7,20 @@ twin reads them where that does, so that the frameworks are compared and not the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import paddle
 from paddle import _C_ops, nn
 
-from k8sbench.trainers.parts import loop, paddle_data, paddle_state
-from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts import loop, paddle_data
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
     Session,
     count_parameters,
     open_session,
 )
-from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Paddle's own first scale; it halves itself until gradients are finite.
@@ -31,13 +29,8 @@ DYNAMIC_SCALE = 65536.0
 
 @dataclass(frozen=True, kw_only=True)
 class Work(loop.Work):
-    """What makes one trainer different from another.
+    """What makes one trainer different from another."""
 
-    With `frozen_norm` or `no_dropout` the printed values are means over the ranks.
-    """
-
-    # The data parallel model.
-    model: Callable[[Session], Any]
     # Of (model, sharded, inputs, targets): scalars in printing order; "loss" is descended.
     losses: Callable[[Any, Any, Any, Any], Mapping[str, Any]]
     # A layer of which every rank trains a part of its own, and the size of the whole.
@@ -49,12 +42,7 @@ class Work(loop.Work):
     flags: Mapping[str, object] = field(default_factory=dict)
     # Additions to the lists of operators that AMP takes or leaves.
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
-    values_before_backward: bool = False
-    # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
-    mean_values: bool = False
-    # fp16 only: a fixed scale, under which no step is left out, or None for one that adapts, and
-    # where that one begins.
-    static_scale: float | None = None
+    # fp16 only: where a scale that adapts begins.
     initial_scale: float = DYNAMIC_SCALE
     # The trainer's own options, for the start line, and what of them the summary repeats.
     options: Callable[[Session], Mapping[str, object]] = lambda _: {}
@@ -78,22 +66,15 @@ class _Run(loop.Loop[Work, Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
     data: ClassVar[Any] = paddle_data
-    state: ClassVar[Any] = paddle_state
 
-    def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
-        super().__init__(work, here, journal, files)
+    def count_parameters(self) -> int:
+        return count_parameters(self.bare, statistics=self.work.statistics_are_parameters)
+
+    def prepare(self) -> None:
+        work, here = self.work, self.here
         here.amp_lists = dict(work.amp_lists)
-        here.seed()
-        self.bare = work.model(here)
-        self.trained = count_parameters(self.bare)
-        self.parameters = (
-            count_parameters(self.bare, statistics=True)
-            if work.statistics_are_parameters
-            else self.trained
-        )
-        self.load_weights()
-        self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn)
-        self.sharded = work.sharded(here) if work.sharded is not None else None
+        if work.sharded is not None:
+            self.sharded = work.sharded(here)
         self.train_mode()
         layers: Sequence[Any] = [self.model] if self.sharded is None else [self.model, self.sharded]
         self.optimizer = paddle.optimizer.Momentum(
@@ -107,25 +88,15 @@ class _Run(loop.Loop[Work, Session]):
         self.fixed_scale: Any = None
         if here.scales and work.static_scale is not None:
             self.fixed_scale = paddle.to_tensor([work.static_scale], dtype="float32")
-        here.seed(1 + here.place.rank)  # ranks drop out different units
-        self.prepare_training()
 
     def layers(self) -> Any:
         return self.model.sublayers()
 
-    def statistics(self) -> Iterator[Any]:
-        return (value for value in self.bare.state_dict().values() if value.stop_gradient)
-
-    def parts(self) -> dict[str, Any]:
-        return {
-            "model": self.bare,
-            "optimizer": self.optimizer,
-            "scaler": self.scaler,
-            "sharded": self.sharded,
-        }
-
     def more(self) -> Mapping[str, object]:
-        printed = {**self.work.summary(self.here), "trained_parameters": self.trained}
+        printed = {
+            **self.work.summary(self.here),
+            "trained_parameters": count_parameters(self.bare),
+        }
         if self.sharded is not None:
             printed["sharded_parameters"] = self.work.sharded_parameters
         return printed
@@ -153,13 +124,6 @@ class _Run(loop.Loop[Work, Session]):
         if not self.work.values_before_backward:
             self.read(values)
 
-    def gradients(self) -> list[Any]:
-        """Of all parameters of the model that have one."""
-        gradients_found = (parameter.grad for parameter in self.model.parameters())
-        return [gradient for gradient in gradients_found if gradient is not None]
-
     def read(self, values: Mapping[str, Any]) -> None:
         printed = paddle.stack([value.detach().astype("float32") for value in values.values()])
-        if self.work.mean_values or self.work.frozen_norm or self.work.no_dropout:
-            printed = self.here.mean(printed)
-        self.keep(tuple(values), printed.tolist())
+        self.keep(tuple(values), self.mean_over_ranks(printed).tolist())

@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +34,7 @@ from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
+MOMENTUM = "{}_velocity_0"  # of a parameter: the only accumulator of Paddle's Momentum
 PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
 MEETING_SECONDS = 900.0  # for a pod that starts late; as long as rank 0 waits for the others
 
@@ -110,13 +111,12 @@ class Session(session.Session):
         if self.on_gpu:
             paddle.device.synchronize()
 
-    def prepare(self, model: Any, *, sync_bn: bool) -> tuple[Any, bool]:
-        """`model` distributed as asked; and whether it has SyncBN."""
+    def prepare(self, model: Any, *, sync_bn: bool, **ddp: Any) -> tuple[Any, bool]:
         synced = self.synchronises(sync_bn)
         if synced:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         if self.place.world_size > 1 and not self.sums_at_once:
-            model = paddle.DataParallel(model)
+            model = paddle.DataParallel(model, **ddp)
         return model, synced
 
     def average(self, gradients: list[Any]) -> None:
@@ -149,9 +149,6 @@ class Session(session.Session):
             decr_every_n_nan_or_inf=2,
         )
 
-    def whole(self, number: int) -> Any:
-        return paddle.to_tensor([number], dtype="int64")
-
     def ones(self, length: int) -> Any:
         return paddle.ones([length], dtype="float32")
 
@@ -168,6 +165,22 @@ class Session(session.Session):
 
     def put(self, tensor: Any, values: Array) -> None:
         tensor.set_value(values)
+
+    def trained(self, layer: Any) -> dict[str, Any]:
+        return {name: each for name, each in layer.named_parameters() if not each.stop_gradient}
+
+    def statistics(self, layer: Any) -> dict[str, Any]:
+        # Paddle counts them among parameters, too.
+        return {name: each for name, each in layer.state_dict().items() if each.stop_gradient}
+
+    def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        state = optimizer.state_dict()
+        names = {name: MOMENTUM.format(each.name) for name, each in parameters.items()}
+        return {name: state[theirs] for name, theirs in names.items() if theirs in state}
+
+    def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
+        # Paddle's names count the layers of a process: they are none to be saved by.
+        optimizer.set_state_dict({MOMENTUM.format(each.name): values for each, values in momenta})
 
     def memory_mib(self) -> float | None:
         if not self.on_gpu:

@@ -16,26 +16,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
 from k8sbench.trainers.parts.events import Place
 
-T_co = TypeVar("T_co", covariant=True)
 Array = np.ndarray[Any, np.dtype[Any]]
 # Mean and standard deviation of RGB values of 0-255.
 Normalise = tuple[tuple[float, ...], tuple[float, ...]]
 
 
-class Samples(Protocol[T_co]):
+class Samples(Protocol):
     """A data set: pairs of an input and its target, by global number."""
 
-    def ready(self, index: int) -> tuple[T_co, T_co]:
+    def ready(self, index: int) -> tuple[Array, Array]:
         """A fixed sample as the model takes it; images are [channels, height, width]."""
 
-    def decoded(self, index: int) -> tuple[T_co, T_co]:
-        """A sample made as a loader process makes it: decoded, augmented, normalised."""
+    def decoded(self, index: int) -> tuple[Array, Array]:
+        """A sample made as a loader process makes it: decoded and augmented."""
 
 
 def shares(place: Place, batch_size: int) -> Iterator[range]:
@@ -43,27 +42,6 @@ def shares(place: Place, batch_size: int) -> Iterator[range]:
     for step in itertools.count():
         first = (step * place.world_size + place.rank) * batch_size
         yield range(first, first + batch_size)
-
-
-class Decoded:
-    """A data set as both frameworks' loaders take it: decoded samples by their number."""
-
-    def __init__(self, samples: Samples[Any]) -> None:
-        self.samples = samples
-
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        return self.samples.decoded(index)
-
-
-class Batches:
-    """A batch sampler as both frameworks' loaders take it: one rank's :func:`shares`."""
-
-    def __init__(self, place: Place, batch_size: int) -> None:
-        self.place = place
-        self.batch_size = batch_size
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return map(list, shares(self.place, self.batch_size))
 
 
 class DataError(Exception):

@@ -30,7 +30,6 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         default=0,
         help="steps over which the learning rate falls (default: 0 = all steps)",
     )
-    settings.add_check_options(group)
 
 
 def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Course], Schedule]:
@@ -47,5 +46,4 @@ def start_values(own: argparse.Namespace) -> dict[str, object]:
     return {
         "crop": f"{height}x{width}",
         "classes": own.classes,
-        **settings.check_options(own),
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -79,6 +79,10 @@ class Session(abc.ABC):
         """Leave the job in order."""
 
     @abc.abstractmethod
+    def prepare(self, model: Any, *, sync_bn: bool, **ddp: Any) -> tuple[Any, bool]:
+        """`model` on the device, distributed as asked; and whether it has SyncBN."""
+
+    @abc.abstractmethod
     def seed(self, offset: int = 0) -> None:
         """Seed what draws random numbers on this rank; `offset` is below 2**31."""
 
@@ -93,10 +97,6 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def sync(self) -> None:
         """Wait until the device has finished all work."""
-
-    @abc.abstractmethod
-    def whole(self, number: int) -> Any:
-        """A tensor of one 64-bit integer on the device."""
 
     @abc.abstractmethod
     def ones(self, length: int) -> Any:
@@ -121,6 +121,22 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def put(self, tensor: Any, values: Array) -> None:
         """Set a tensor of a model's state."""
+
+    @abc.abstractmethod
+    def trained(self, layer: Any) -> dict[str, Any]:
+        """The parameters of a layer that are trained, by their place in it."""
+
+    @abc.abstractmethod
+    def statistics(self, layer: Any) -> dict[str, Any]:
+        """All tensors of a layer that are not trained: batch norm's statistics."""
+
+    @abc.abstractmethod
+    def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The momenta that the optimizer has of parameters: none before its first step."""
+
+    @abc.abstractmethod
+    def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
+        """Set the momenta of parameters in an optimizer that has taken no step."""
 
     def total(self, values: Array) -> Array:
         """The sum of float64 values over the ranks."""
@@ -175,7 +191,7 @@ class Session(abc.ABC):
         """Rank 0's number, on every rank."""
         if self.place.world_size == 1:
             return number
-        held = self.whole(number)
+        held = self.exact([number])
         self.distributed.broadcast(held, 0)
         return int(held.item())
 

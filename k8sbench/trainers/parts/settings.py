@@ -26,22 +26,11 @@ LENGTH_UNITS = ("iterations", "epochs")
 PRESETS = ("full", "smoke")
 LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
 # Options that change speed and nothing else; each is part of a result's identity.
-SWITCHES: dict[str, tuple[Any, str]] = {
-    "channels_last": (argparse.BooleanOptionalAction, "NHWC memory format (default: as upstream)"),
-    "compile": ("store_true", "compile the model"),
-    "tf32": ("store_true", "allow TF32 in FP32 matrix products and convolutions"),
-    "fused_optimizer": ("store_true", "one kernel for the optimizer step"),
-    "cudnn_benchmark": (
-        argparse.BooleanOptionalAction,
-        "let cuDNN time its algorithms (default: as upstream)",
-    ),
-    "overlap": (
-        argparse.BooleanOptionalAction,
-        "sum gradients during the backward pass, not all at once after it (default: as upstream)",
-    ),
-}
-SPEED_OPTIONS = tuple(SWITCHES)
+SPEED_OPTIONS = (
+    *("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap"),
+)
 _MORE_OPTIONS = ("workers", "threads")
+CHECKS = ("frozen_norm", "no_dropout", "width_divisor")
 
 
 @dataclass(frozen=True)
@@ -60,68 +49,13 @@ class Defaults:
     recipe_workers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cudnn_benchmark: bool = True
     # Speed options that this trainer has; one that it lacks is refused as an unknown option.
-    speed_options: tuple[str, ...] = tuple(name for name in SWITCHES if name != "overlap")
+    speed_options: tuple[str, ...] = tuple(name for name in SPEED_OPTIONS if name != "overlap")
     # Recipes whose upstream lays images out as NHWC in mixed precision, and only there.
     channels_last_amp: tuple[str, ...] = ()
     # Recipes whose upstream sums all gradients after the backward pass in mixed precision.
     flat_sum_amp: tuple[str, ...] = ()
     # Whether ranks may share a GPU; Paddle's gloo takes no tensors of a GPU.
     shares_gpu: bool = False
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The options that every trainer has. Sizes are per rank, steps are optimizer steps."""
-
-    benchmark: str
-    variant: str  # a label for the start line; what is done is the recipe's
-    recipe: str
-    batch_size: int
-    warmup: int
-    iterations: int
-    log_interval: int
-    min_steady_seconds: float
-    amp_dtype: str | None  # None = FP32
-    device: str
-    data: str
-    workers: int
-    seed: int
-    preset: str
-    run_id: str | None
-    tf32: bool
-    channels_last: bool
-    compile: bool
-    fused_optimizer: bool
-    cudnn_benchmark: bool
-    overlap: bool
-    threads: int
-    share_gpu: bool = False
-    mode: str = "throughput"
-    weights: str | None = None  # a file of weights to begin with; None: from scratch
-    # Of --mode train: how long it trains in all, and how often it evaluates, in `length_unit`.
-    length: int = 0
-    length_unit: str = "iterations"
-    evaluate_every: int = 0  # 0: at the end only
-    target: float | None = None  # percent
-    stop_at_target: bool = False
-    checkpoints: str | None = None  # a folder
-    checkpoint_every: int = 0  # steps; 0: at evaluations
-    broken_limit: int = 100
-
-    @property
-    def real_data(self) -> bool:
-        """Whether `data` is a folder of files."""
-        return self.data not in DATA_SOURCES
-
-    @property
-    def precision(self) -> str:
-        """The requested precision; the framework's session reports the effective one."""
-        return "fp32" if self.amp_dtype is None else "amp"
-
-    def speed_options(self) -> dict[str, object]:
-        """The options that change speed, as they are written into the start line."""
-        shared = ("share_gpu",) if self.share_gpu else ()
-        return {name: getattr(self, name) for name in (*SPEED_OPTIONS, *_MORE_OPTIONS, *shared)}
 
 
 def whole(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:
@@ -166,6 +100,131 @@ def size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def _option(text: str, default: Any = None, **how: Any) -> Any:
+    """A field that is an option of the command line; `how` argparse takes it."""
+    return field(default=default, metadata={"help": text, **how})
+
+
+def _choice(words: tuple[str, ...], text: str) -> Any:
+    return _option(text, words[0], choices=words)
+
+
+def _count(least: int, text: str, default: int | None = None) -> Any:
+    return _option(text, default, type=whole(least))
+
+
+def _switch(text: str) -> Any:
+    return _option(text, False, action="store_true")
+
+
+def _two_way(text: str) -> Any:
+    return _option(f"{text} (default: as upstream)", action=argparse.BooleanOptionalAction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options that every trainer has. Sizes are per rank, steps are optimizer steps."""
+
+    benchmark: str = _option("name for the start line")
+    variant: str = _option("label for the start line, of any kind (default: --recipe)")
+    recipe: str = _option("way to train")
+    preset: str = _choice(
+        PRESETS, "label of the sizes for the start line; the sizes themselves are options"
+    )
+    run_id: str | None = _option("identity of the run, for the start line")
+    batch_size: int = _count(1, "samples per rank (default: as upstream)")
+    warmup: int = _count(0, "steps before the measured window")
+    iterations: int = _count(1, "measured steps")
+    log_interval: int = _count(1, "steps per log line")
+    min_steady_seconds: float = _option(
+        "train on after the window until S seconds have passed since the warm-up",
+        0.0,
+        type=real(0.0),
+        metavar="S",
+    )
+    # None: FP32.
+    amp_dtype: str | None = _choice(
+        AMP_DTYPES, "none = FP32; fp16 uses a gradient scaler, bf16 none"
+    )
+    device: str = _choice(DEVICES, "where it trains")
+    data: str = _option(
+        "synthetic = fixed tensors on the device; synthetic-host = made by loader workers; "
+        "DIR = the absolute path of a folder of real files",
+        DATA_SOURCES[0],
+        type=source,
+        metavar="{synthetic,synthetic-host,DIR}",
+    )
+    workers: int = _count(
+        0,
+        "loader processes per rank, where the data need them (default: as upstream, 1 with "
+        "--preset smoke)",
+    )
+    threads: int = _count(0, "CPU threads per rank; 0 = leave the framework's choice", 0)
+    seed: int = _count(0, "of all random numbers", 0)
+    channels_last: bool = _two_way("NHWC memory format")
+    compile: bool = _switch("compile the model")
+    tf32: bool = _switch("allow TF32 in FP32 matrix products and convolutions")
+    fused_optimizer: bool = _switch("one kernel for the optimizer step")
+    cudnn_benchmark: bool = _two_way("let cuDNN time its algorithms")
+    overlap: bool = _two_way("sum gradients during the backward pass, not all at once after it")
+    share_gpu: bool = _switch(
+        "let several ranks share a GPU and talk by gloo, since NCCL refuses that; for checks"
+    )
+    weights: str | None = _option("weights to begin with, as .npz", metavar="FILE")
+    mode: str = _choice(
+        MODES,
+        "throughput = a warm-up and measured steps; train = --length of real data, evaluated, "
+        "where the measured steps are all that follow the warm-up",
+    )
+    length: int = _count(1, "of all training in --mode train", 0)
+    length_unit: str = _choice(LENGTH_UNITS, "of --length and --evaluate-every")
+    evaluate_every: int = _count(0, "besides at the end; 0 = at the end only", 0)
+    target: float | None = _option("accuracy in percent", type=real(0.0, 100.0), metavar="X")
+    stop_at_target: bool = _switch("end at the evaluation that reaches it")
+    checkpoints: str | None = _option(
+        "folder of this run alone, from which it goes on after a restart", metavar="DIR"
+    )
+    checkpoint_every: int = _count(0, "iterations; 0 = at evaluations", 0)
+    broken_limit: int = _count(0, "samples that cannot be read, more of which end the run", 100)
+
+    # For checks and not for measuring: they make a trainer comparable with itself.
+    lr: float | None = _option("base learning rate (default: upstream's rule)", type=real(0.0))
+    frozen_norm: bool = _switch(
+        "batch norm in evaluation mode and no dropout, so that one rank and several compute the "
+        "same; for checks"
+    )
+    no_dropout: bool = _switch(
+        "no dropout, batch norm as it trains: so that one rank and several with synchronised "
+        "batch norm compute the same; for checks"
+    )
+    width_divisor: int = _option(
+        "divide the model's numbers of channels by N; for checks",
+        1,
+        type=whole(1, 32),  # the narrowest layer has 32 channels
+        metavar="N",
+    )
+
+    @property
+    def real_data(self) -> bool:
+        """Whether `data` is a folder of files."""
+        return self.data not in DATA_SOURCES
+
+    @property
+    def precision(self) -> str:
+        """The requested precision; the framework's session reports the effective one."""
+        return "fp32" if self.amp_dtype is None else "amp"
+
+    @property
+    def checks(self) -> dict[str, object]:
+        """The options for checks that the start line names."""
+        return {name: getattr(self, name) for name in CHECKS}
+
+    def speed_options(self) -> dict[str, object]:
+        """The options that change speed, as they are written into the start line."""
+        shared = ("share_gpu",) if self.share_gpu else ()
+        return {name: getattr(self, name) for name in (*SPEED_OPTIONS, *_MORE_OPTIONS, *shared)}
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line: the reader is a log, not a terminal."""
 
@@ -187,34 +246,6 @@ def refuse(message: str, *, passing: bool = False) -> NoReturn:
     os._exit(1 if passing else 2)
 
 
-# Options of one of several words, the first of which is the default.
-CHOICES: dict[str, tuple[tuple[str, ...], str]] = {
-    "preset": (PRESETS, "label of the sizes for the start line; the sizes themselves are options"),
-    "amp_dtype": (AMP_DTYPES, "none = FP32; fp16 uses a gradient scaler, bf16 none"),
-    "mode": (
-        MODES,
-        (
-            "throughput = a warm-up and measured steps; train = --length of real data, evaluated, "
-            "where the measured steps are all that follow the warm-up"
-        ),
-    ),
-    "length_unit": (LENGTH_UNITS, "of --length and --evaluate-every"),
-    "device": (DEVICES, "where it trains"),
-}
-# Whole numbers, with the least that is taken and the default.
-COUNTS: dict[str, tuple[int, int, str]] = {
-    "seed": (0, 0, "of all random numbers"),
-    "threads": (0, 0, "CPU threads per rank; 0 = leave the framework's choice"),
-    "broken_limit": (
-        *(0, Settings.broken_limit),
-        "samples that cannot be read, more of which than this end the run",
-    ),
-    "length": (1, 0, "of all training"),
-    "evaluate_every": (0, 0, "besides at the end; 0 = at the end only"),
-    "checkpoint_every": (0, 0, "iterations; 0 = at evaluations"),
-}
-
-
 def parser(program: str, description: str, defaults: Defaults) -> Parser:
     """The common options with one trainer's defaults."""
     made = Parser(
@@ -222,60 +253,26 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         description=description,
         allow_abbrev=False,
     )
-    add = made.add_argument
-    for name, (words, text) in (CHOICES | {"recipe": (defaults.recipes, "way to train")}).items():
-        add(_flag(name), choices=words, default=words[0], help=f"{text} (default: {words[0]})")
-    steps = {
-        "warmup": (0, defaults.warmup, "steps before the measured window"),
-        "iterations": (1, defaults.iterations, "measured steps"),
-        "log_interval": (1, defaults.log_interval, "steps per log line"),
+    own = {
+        "benchmark": defaults.benchmark,
+        "recipe": defaults.recipes[0],
+        "run_id": os.environ.get("K8SBENCH_RUN_ID") or None,
+        "warmup": defaults.warmup,
+        "iterations": defaults.iterations,
+        "log_interval": defaults.log_interval,
     }
-    for name, (least, default, text) in (COUNTS | steps).items():
-        add(_flag(name), type=whole(least), default=default, help=f"{text} (default: {default})")
-    for name, (action, text) in SWITCHES.items():
-        if name in defaults.speed_options:
-            add(_flag(name), action=action, default=None, help=text)
-    if defaults.shares_gpu:
-        text = "let several ranks share a GPU and talk by gloo, since NCCL refuses that; for checks"
-        add("--share-gpu", action="store_true", help=text)
-    add("--benchmark", default=defaults.benchmark, help="name for the start line")
-    add("--variant", help="label for the start line, of any kind (default: --recipe)")
-    add(
-        "--run-id",
-        default=os.environ.get("K8SBENCH_RUN_ID") or None,
-        help="identity of the run, for the start line (default: the variable K8SBENCH_RUN_ID)",
-    )
-    amp = defaults.batch_size_amp or defaults.batch_size
-    batch = f"samples per rank (default: {defaults.batch_size}, with AMP {amp})"
-    add("--batch-size", type=whole(1), help=batch)
-    workers = f"loader processes per rank, where the data need them (default: {defaults.workers}, "
-    add("--workers", type=whole(0), help=f"{workers}1 with --preset smoke)")
-    add(
-        "--data",
-        type=source,
-        default="synthetic",
-        metavar="{synthetic,synthetic-host,DIR}",
-        help="synthetic = fixed tensors on the device; synthetic-host = made by loader workers; "
-        "DIR = the absolute path of a folder of real files",
-    )
-    add("--weights", metavar="FILE", help="weights to begin with, as .npz")
-    add(
-        "--min-steady-seconds",
-        type=real(0.0),
-        default=0.0,
-        metavar="S",
-        help="train on after the window until S seconds have passed since the warm-up (default: 0)",
-    )
-    add("--target", type=real(0.0, 100.0), metavar="X", help="accuracy in percent")
-    text = "end at the evaluation that reaches it"
-    add("--stop-at-target", action="store_true", help=text)
-    text = "folder of this run alone, from which it goes on after a restart"
-    add("--checkpoints", metavar="DIR", help=text)
+    lacking = {name for name in SPEED_OPTIONS if name not in defaults.speed_options}
+    if not defaults.shares_gpu:
+        lacking.add("share_gpu")
+    for entry in fields(Settings):
+        if entry.name not in lacking:
+            how, default = dict(entry.metadata), own.get(entry.name, entry.default)
+            if entry.name == "recipe":
+                how["choices"] = defaults.recipes
+            if default is not None and default is not False:
+                how["help"] += f" (default: {default})"
+            made.add_argument(f"--{entry.name.replace('_', '-')}", default=default, **how)
     return made
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _contradiction(given: argparse.Namespace) -> str | None:
@@ -334,30 +331,3 @@ def read(
         "workers": workers,
     }
     return Settings(**values), given
-
-
-def add_check_options(group: argparse._ArgumentGroup) -> None:
-    """Options that make a trainer comparable with itself; none is for measuring."""
-    add = group.add_argument
-    add("--lr", type=real(0.0), help="base learning rate (default: upstream's rule)")
-    text = "batch norm in evaluation mode and no dropout, so that one rank and several compute the"
-    add("--frozen-norm", action="store_true", help=f"{text} same; for checks")
-    text = "no dropout, batch norm as it trains: so that one rank and several with synchronised"
-    add("--no-dropout", action="store_true", help=f"{text} batch norm compute the same; for checks")
-    add(
-        "--width-divisor",
-        type=whole(1, 32),  # the narrowest layer has 32 channels
-        default=1,
-        metavar="N",
-        help="divide the model's numbers of channels by N; for checks",
-    )
-
-
-def check_values(own: argparse.Namespace) -> dict[str, Any]:
-    """The options for checks that change what is computed: for the work and the start line."""
-    return {"frozen_norm": own.frozen_norm, "no_dropout": own.no_dropout}
-
-
-def check_options(own: argparse.Namespace) -> dict[str, Any]:
-    """All options for checks that the start line names: also what the trainer itself takes."""
-    return {**check_values(own), "width_divisor": own.width_divisor}

@@ -1,53 +1,23 @@
-"""Batches for PyTorch, from the sources that `samples` describes, and from files."""
+"""Batches for PyTorch, of synthetic samples and of files."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from k8sbench.trainers.parts import file_samples
-from k8sbench.trainers.parts.file_samples import At, Read, Reader
-from k8sbench.trainers.parts.samples import Batches, Decoded, Normalise, Samples, shares
+from k8sbench.trainers.parts.file_samples import Read
+from k8sbench.trainers.parts.samples import Array, Normalise
 from k8sbench.trainers.parts.torch_session import Session
-
-Sample = tuple[Tensor, Tensor]
-
-
-def source(
-    samples: Samples[Tensor], session: Session, normalise: Normalise | None = None
-) -> Iterator[Sample]:
-    """Batches on the device, without end, from the synthetic source that the settings name."""
-    if session.settings.data == "synthetic":
-        return _fixed(samples, session)
-    return _loaded(samples, session, normalise)
-
-
-def _fixed(samples: Samples[Tensor], session: Session) -> Iterator[Sample]:
-    numbers = next(shares(session.place, session.settings.batch_size))
-    inputs, targets = zip(*map(samples.ready, numbers), strict=True)
-    return itertools.repeat(on_device(torch.stack(inputs), torch.stack(targets), session))
-
-
-def _loaded(
-    samples: Samples[Tensor], session: Session, normalise: Normalise | None
-) -> Iterator[Sample]:
-    loader: DataLoader[Sample] = DataLoader(
-        Decoded(samples),
-        batch_sampler=Batches(session.place, session.settings.batch_size),
-        num_workers=session.settings.workers,
-        pin_memory=session.on_gpu,
-    )
-    for inputs, targets in loader:
-        yield on_device(inputs, targets, session, normalise)
 
 
 def files(
-    reader: Reader, batches: Iterable[list[At]], session: Session
+    reader: Any, batches: Iterable[Any], session: Session
 ) -> DataLoader[tuple[Tensor, Tensor, str]]:
     """Batches on the host with their notes; loader processes stay, to be asked again, and each has
     two batches ready, as upstream's: more of them fill /dev/shm.
@@ -63,6 +33,11 @@ def files(
     )
 
 
+def tensor(values: Array) -> Tensor:
+    """An array as a tensor, on the host."""
+    return torch.from_numpy(values)
+
+
 def _collate(samples: Sequence[Read]) -> tuple[Tensor, Tensor, str]:
     inputs, targets, note = file_samples.collate(samples)
     return torch.from_numpy(inputs), torch.from_numpy(targets), note
@@ -70,7 +45,7 @@ def _collate(samples: Sequence[Read]) -> tuple[Tensor, Tensor, str]:
 
 def on_device(
     inputs: Tensor, targets: Tensor, session: Session, normalise: Normalise | None = None
-) -> Sample:
+) -> tuple[Tensor, Tensor]:
     """Inputs, normalised if they are bytes, and targets as int64, on the device."""
     inputs = inputs.to(session.device, non_blocking=True)
     if session.settings.channels_last and inputs.dim() == 4:

@@ -8,18 +8,16 @@ NVIDIA's ResNet-50) and where a record ends.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts import loop, torch_data, torch_state
-from k8sbench.trainers.parts.events import Journal
+from k8sbench.trainers.parts import loop, torch_data
 from k8sbench.trainers.parts.file_samples import At, Reader
 from k8sbench.trainers.parts.loop import Outcome
-from k8sbench.trainers.parts.samples import Files
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_session import Session, open_session
 
@@ -31,7 +29,6 @@ DYNAMIC_SCALE = 65536.0
 class Work(loop.Work):
     """What makes one trainer different from another."""
 
-    model: Callable[[], nn.Module]
     # Scalars in printing order; the one called "loss" is descended.
     losses: Callable[[nn.Module, Tensor, Tensor], Mapping[str, Tensor]]
     # Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1) multiplies the
@@ -40,14 +37,6 @@ class Work(loop.Work):
     clip_norm: float | None = None
     # Steps whose gradients are averaged before the weights change.
     accumulate: int = 1
-    # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
-    # overflow (as in mmcv and in apex), or None for one that adapts.
-    static_scale: float | None = None
-    values_before_backward: bool = True
-    # Whether the printed values are means over the ranks (a collective each step) or rank 0's.
-    mean_values: bool = True
-    sync_each_step: bool = False
-    ddp: Mapping[str, Any] = field(default_factory=dict)
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
     # What gives the batches of files to train on, in place of `torch_data.files`.
@@ -65,15 +54,12 @@ class _Run(loop.Loop[Work, Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
     data: ClassVar[Any] = torch_data
-    state: ClassVar[Any] = torch_state
 
-    def __init__(self, work: Work, here: Session, journal: Journal, files: Files | None) -> None:
-        super().__init__(work, here, journal, files, sync_each_step=work.sync_each_step)
-        here.seed()
-        self.bare = work.model()
-        self.parameters = sum(parameter.numel() for parameter in self.bare.parameters())
-        self.load_weights()
-        self.model, self.sync_bn = here.prepare(self.bare, sync_bn=work.sync_bn, **work.ddp)
+    def count_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.bare.parameters())
+
+    def prepare(self) -> None:
+        work, here = self.work, self.here
         self.train_mode()
         self.optimizer = torch.optim.SGD(
             work.groups(self.bare),
@@ -83,8 +69,6 @@ class _Run(loop.Loop[Work, Session]):
             fused=True if here.settings.fused_optimizer else None,
         )
         self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
-        here.seed(1 + here.place.rank)  # ranks drop out different units
-        self.prepare_training()
 
     def layers(self) -> Any:
         return self.model.modules()
@@ -94,14 +78,8 @@ class _Run(loop.Loop[Work, Session]):
         files = self.work.decoder if trains else None
         return (files or torch_data.files)(reader, batches, self.here)
 
-    def statistics(self) -> Iterator[Tensor]:
-        return self.bare.buffers()
-
-    def parts(self) -> dict[str, Any]:
-        return {"model": self.bare, "optimizer": self.optimizer, "scaler": self.scaler}
-
     def grad_scale(self) -> float:
-        return self.scaler.get_scale()
+        return float(self.scaler.get_scale())
 
     def step(self, inputs: Tensor, targets: Tensor, lr: float) -> None:
         work, scaler = self.work, self.scaler
@@ -113,8 +91,7 @@ class _Run(loop.Loop[Work, Session]):
             with self.here.autocast():
                 values = work.losses(self.model, inputs, targets)
             printed = torch.stack([value.detach().float() for value in values.values()])
-            if work.mean_values:
-                printed = self.here.mean(printed)
+            printed = self.mean_over_ranks(printed)
             if work.values_before_backward:
                 self.keep(tuple(values), printed.tolist())
             loss = values["loss"]
@@ -146,8 +123,3 @@ class _Run(loop.Loop[Work, Session]):
             scaler.step(optimizer)
             scaler.update()
         optimizer.zero_grad()
-
-    def gradients(self) -> list[Tensor]:
-        """Of all parameters that have one."""
-        gradients_found = (parameter.grad for parameter in self.bare.parameters())
-        return [gradient for gradient in gradients_found if gradient is not None]

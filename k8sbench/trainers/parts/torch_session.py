@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
+MOMENTUM = "momentum_buffer"  # as torch.optim.SGD calls it
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 # A collective that takes longer than this has lost a peer. The first steps of a compiled model
 # on many ranks can take some minutes.
@@ -94,7 +95,6 @@ class Session(session.Session):
             torch.cuda.synchronize(self.device)
 
     def prepare(self, model: nn.Module, *, sync_bn: bool, **ddp: Any) -> tuple[nn.Module, bool]:
-        """`model` on the device, compiled and distributed as asked; and whether it has SyncBN."""
         synced = self.synchronises(sync_bn)
         if synced:
             own = nn.SyncBatchNorm.convert_sync_batchnorm  # the compiler knows no other
@@ -136,9 +136,6 @@ class Session(session.Session):
             enabled=self.settings.amp_dtype == "fp16",
         )
 
-    def whole(self, number: int) -> Tensor:
-        return torch.tensor([number], dtype=torch.int64, device=self.device)
-
     def ones(self, length: int) -> Tensor:
         return torch.ones(length, device=self.device)
 
@@ -153,11 +150,27 @@ class Session(session.Session):
         return torch.as_tensor(values, dtype=torch.float64, device=self.device)
 
     def array(self, values: Tensor) -> Array:
-        array: Array = values.cpu().numpy()
+        array: Array = values.detach().cpu().numpy()
         return array
 
+    @torch.no_grad()
     def put(self, tensor: Any, values: Array) -> None:
         tensor.copy_(torch.from_numpy(values))
+
+    def trained(self, layer: nn.Module) -> dict[str, Any]:
+        return dict(layer.named_parameters())
+
+    def statistics(self, layer: nn.Module) -> dict[str, Any]:
+        return dict(layer.named_buffers())
+
+    def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        held = {name: optimizer.state[each] for name, each in parameters.items()}
+        return {name: each[MOMENTUM] for name, each in held.items() if MOMENTUM in each}
+
+    def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
+        for parameter, values in momenta:
+            held = optimizer.state[parameter][MOMENTUM] = torch.empty_like(parameter)
+            self.put(held, values)
 
     def memory_mib(self) -> float | None:
         if not self.on_gpu:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from k8sbench.trainers.parts import state
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.file_samples import Ledger, Reader, ValidationBatches
@@ -73,6 +74,7 @@ class Training:
             **self.run.journal.options,
             "lr of the first step": self.run.schedule(0),
             "data": self.files.digest,
+            "form of the state": state.FORM,
         }
 
     def resume(self) -> int:

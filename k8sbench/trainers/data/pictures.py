@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+
+from k8sbench.trainers.parts.samples import Array
 
 if TYPE_CHECKING:
     from k8sbench.trainers.data.decoding import Picture
@@ -33,21 +33,21 @@ class Pictures:
     classes: int
     seed: int
 
-    def ready(self, index: int) -> tuple[Tensor, Tensor]:
+    def ready(self, index: int) -> tuple[Array, Array]:
         """Fixed noise and its class."""
         random = np.random.default_rng((self.seed, index))
-        target = torch.tensor(int(random.integers(0, self.classes)))
+        target = np.asarray(random.integers(0, self.classes))
         image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
-        return torch.from_numpy(image), target
+        return image, target
 
-    def decoded(self, index: int) -> tuple[Tensor, Tensor]:
+    def decoded(self, index: int) -> tuple[Array, Array]:
         """Uint8 [3, size, size], to be normalised on the device, and its class."""
         from k8sbench.trainers.data import imagenet
 
         random = np.random.default_rng((self.seed, index))
-        target = torch.tensor(int(random.integers(0, self.classes)))
+        target = np.asarray(random.integers(0, self.classes))
         image = imagenet.to_train(_decode(random, *PICTURE), self.size, random)
-        return torch.from_numpy(image), target
+        return image, target
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,21 @@ class Clips:
     classes: int
     seed: int
 
-    def ready(self, index: int) -> tuple[Tensor, Tensor]:
+    def ready(self, index: int) -> tuple[Array, Array]:
         """Fixed noise and its class."""
         random = np.random.default_rng((self.seed, index))
-        target = torch.tensor(int(random.integers(0, self.classes)))
+        target = np.asarray(random.integers(0, self.classes))
         shape = (self.segments, 3, self.size, self.size)
-        return torch.from_numpy(random.standard_normal(shape, dtype=np.float32)), target
+        return random.standard_normal(shape, dtype=np.float32), target
 
-    def decoded(self, index: int) -> tuple[Tensor, Tensor]:
+    def decoded(self, index: int) -> tuple[Array, Array]:
         """Uint8 [segments, 3, size, size], to be normalised on the device, and its class."""
         from k8sbench.trainers.data import kinetics
 
         random = np.random.default_rng((self.seed, index))
-        target = torch.tensor(int(random.integers(0, self.classes)))
+        target = np.asarray(random.integers(0, self.classes))
         frames = [_decode(random, *FRAME) for _ in range(self.segments)]
-        return torch.from_numpy(kinetics.to_train(frames, self.size, random)), target
+        return kinetics.to_train(frames, self.size, random), target
 
 
 def _decode(random: np.random.Generator, height: int, width: int) -> Picture:
