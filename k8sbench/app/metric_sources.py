@@ -41,10 +41,6 @@ def opened(
         from k8sbench.adapters.metrics.dcgm import DcgmSource
 
         sources.append(DcgmSource(api, clock=api.time))
-    else:
-        from k8sbench.adapters.metrics.nvml import NvmlSource
-
-        sources.append(NvmlSource(store.folder))
     try:
         yield sources
     finally:

@@ -16,6 +16,7 @@ OverTime = Literal["mean", "peak", "increase", "share", "new"]
 ``new`` are the codes that appear within the window."""
 OverGpus = Literal["mean", "peak", "sum", "union"]
 SourceName = Literal["prometheus", "dcgm", "trainer", "nvml"]
+"""The last is of local runs of earlier releases."""
 EXPORTER_SECONDS = 30.0
 """The interval at which a DCGM exporter takes new values unless it is given another."""
 """The ConfigMap of fields that `k8sbench doctor` prints for exporters that lack some."""
@@ -33,12 +34,10 @@ THROTTLED = sum(HELD_DOWN)
 
 
 class Field(msgspec.Struct, frozen=True):
-    """Where a source has a metric: DCGM's field or NVML's call, and the factor to our unit."""
+    """DCGM's field of a metric, and the factor to our unit."""
 
     name: str
     factor: float = 1.0
-    takes: tuple[int, ...] = ()
-    """What NVML's call takes after the GPU, as nvml.h counts: which clock, which sensor."""
 
     def value(self, raw: float) -> float | None:
         """Convert to our unit; None for what stands for no value."""
@@ -55,8 +54,8 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     """``ratio`` (0–1), ``MiB``, ``W``, ``J``, ``MHz``, ``°C``, ``bytes/s``; empty for codes."""
     dcgm: tuple[Field, ...] = ()
     """The first that an exporter has counts: newer names before older ones."""
-    nvml: tuple[Field, ...] = ()
-    """Likewise, by NVML's calls; ``nvmlDeviceGetUtilizationRates.gpu`` names a member."""
+    nvml: bool = False
+    """Whether NVML has it: our trainers ask that of their GPUs."""
     over_time: OverTime = "mean"
     over_gpus: OverGpus = "mean"
     """Runs of a row are then aggregated by their median, of a peak by the highest."""
@@ -94,7 +93,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="GPU utilization",
         unit="ratio",
         dcgm=(Field("DCGM_FI_DEV_GPU_UTIL", 0.01),),
-        nvml=(Field("nvmlDeviceGetUtilizationRates.gpu", 0.01),),
+        nvml=True,
         column="GPU busy",
         live=("UTIL", 0),
         is_plotted=True,
@@ -140,11 +139,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Memory used",
         unit="MiB",
         dcgm=(Field("DCGM_FI_DEV_FB_USED"),),
-        nvml=(
-            # DCGM does not count what the driver reserves for itself; the first version does.
-            Field("nvmlDeviceGetMemoryInfo_v2.used", 1 / 1024**2),
-            Field("nvmlDeviceGetMemoryInfo.used", 1 / 1024**2),
-        ),
+        nvml=True,
         over_time="peak",
         over_gpus="peak",
         column="peak memory",
@@ -157,7 +152,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Power",
         unit="W",
         dcgm=(Field("DCGM_FI_DEV_POWER_USAGE"),),
-        nvml=(Field("nvmlDeviceGetPowerUsage", 1e-3),),
+        nvml=True,
         of_whole_gpu=True,
         column="power",
         live=("POWER", 5),
@@ -170,7 +165,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Energy",
         unit="J",
         dcgm=(Field("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", 1e-3),),
-        nvml=(Field("nvmlDeviceGetTotalEnergyConsumption", 1e-3),),
+        nvml=True,
         over_time="increase",
         over_gpus="sum",
         of_whole_gpu=True,
@@ -183,7 +178,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="Temperature",
         unit="°C",
         dcgm=(Field("DCGM_FI_DEV_GPU_TEMP"),),
-        nvml=(Field("nvmlDeviceGetTemperature", takes=(0,)),),
+        nvml=True,
         over_time="peak",
         over_gpus="peak",
         live=("TEMP", 2),
@@ -195,7 +190,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="SM clock",
         unit="MHz",
         dcgm=(Field("DCGM_FI_DEV_SM_CLOCK"),),
-        nvml=(Field("nvmlDeviceGetClockInfo", takes=(1,)),),
+        nvml=True,
         live=("CLOCK", 3),
         is_plotted=True,
         is_of_nodes=True,
@@ -209,10 +204,7 @@ METRICS: tuple[GpuMetric, ...] = (
             Field("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"),
             Field("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"),
         ),
-        nvml=(
-            Field("nvmlDeviceGetCurrentClocksEventReasons"),
-            Field("nvmlDeviceGetCurrentClocksThrottleReasons"),
-        ),
+        nvml=True,
         over_time="share",
         column="throttled",
         is_of_nodes=True,
@@ -244,7 +236,7 @@ METRICS: tuple[GpuMetric, ...] = (
         id="processes",
         title="Processes",
         unit="",
-        nvml=(Field("nvmlDeviceGetComputeRunningProcesses_v3"),),
+        nvml=True,
         over_time="peak",
         over_gpus="peak",
         meaning="The most processes that computed on any GPU; a rank has its GPU for itself.",

@@ -16,7 +16,7 @@ OURS = labels(UUIDS[0], **renamed(PODS[0]))
 def test_without_a_cluster_nothing_is_looked_for() -> None:
     for place in ("auto", "none"):
         with metric_sources.opened(place, None, Mock()) as sources:
-            assert [one.name for one in sources] == ["trainer", "nvml"]
+            assert [one.name for one in sources] == ["trainer"]
 
 
 @pytest.mark.parametrize("url", ["http://ada:secret@p.test", "secret", "ftp://secret"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,23 +13,6 @@ from k8sbench.adapters.local import manifest
 from k8sbench.adapters.local.gpus import GPU
 
 RECORD = "local.json"
-
-
-class _Replica(msgspec.Struct, frozen=True):
-    name: str
-    gpus: tuple[GPU, ...]
-
-
-class _Record(msgspec.Struct, frozen=True):
-    """What is read back of it."""
-
-    replicas: tuple[_Replica, ...]
-
-
-def gpus_of(folder: Path) -> dict[str, tuple[GPU, ...]]:
-    """Read which GPUs each replica of a run was given; raises OSError or MsgspecError."""
-    record = msgspec.json.decode((folder / RECORD).read_bytes(), type=_Record)
-    return {replica.name: replica.gpus for replica in record.replicas}
 
 
 def describe(

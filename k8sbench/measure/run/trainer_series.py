@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from k8sbench.measure.run import redaction
-from k8sbench.model.gpu_metrics import METRICS, OF_RANK, Fetched, Gpu, Series, SourceName
+from k8sbench.model.gpu_metrics import METRICS, OF_RANK, Fetched, Gpu, Series
 from k8sbench.model.sample import GpuSamples, Item, Mark, Place
 
 RANKS = 4096
@@ -60,21 +58,15 @@ class TrainerSeries:
             )
             for (gpu, metric), (every, at, values) in self._found.items()
         ]
-        return of_nvml("trainer", found, NONE_PRINTED)
-
-
-def of_nvml(source: SourceName, series: Iterable[Series], none: str) -> Fetched:
-    """Say of the metrics that NVML did not give why; ``none``: why there is none of any."""
-    found = tuple(series)
-    if not found:
-        return Fetched(source=source, missing={"*": none})
-    missing = {
-        metric.id: "The GPU does not support it." if metric.nvml else "NVML does not have it."
-        for metric in METRICS
-    }
-    for one in found:
-        missing.pop(one.metric, None)
-    return Fetched(source=source, series=found, missing=missing)
+        if not found:
+            return Fetched(source="trainer", missing={"*": NONE_PRINTED})
+        missing = {
+            metric.id: "The GPU does not support it." if metric.nvml else "NVML does not have it."
+            for metric in METRICS
+        }
+        for series in found:
+            missing.pop(series.metric, None)
+        return Fetched(source="trainer", series=tuple(found), missing=missing)
 
 
 def _gpu(mark: Mark, rank: int) -> Gpu:
