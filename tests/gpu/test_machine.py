@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
 import shutil
 import subprocess
 
@@ -55,19 +54,3 @@ def test_the_gpu_is_sampled_beside_the_training() -> None:
     if energy:  # Volta and later
         watts = (energy[-1] - energy[0]) / (at[-1] - at[0])
         assert min(power) * 0.7 < watts < max(power) * 1.3
-
-
-def test_k8sbench_itself_reads_the_gpu_of_a_local_run(tmp_path: pathlib.Path) -> None:
-    for name in ("msgspec", "psutil", "pynvml", "yaml"):
-        pytest.importorskip(name, reason=f"k8sbench itself needs {name}")
-    from tests.local.followed import followed
-
-    source, found = followed(tmp_path)
-    source.close()
-    figures = {one.metric: one.values for one in found.series}
-    assert figures.keys() >= {"gpu_utilization", "memory_used", "sm_clock", "temperature"}
-    assert all(0 <= value <= 1 for value in figures["gpu_utilization"])
-    assert min(figures["memory_used"]) > 0
-    assert 20 < max(figures["temperature"]) < 120
-    for metric in ("power", "energy", "throttled", "processes"):
-        assert metric in figures or found.missing[metric].startswith("The driver answers: ")

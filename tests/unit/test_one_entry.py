@@ -99,7 +99,7 @@ RECIPES: dict[str, Recipe] = {
         "k8sbench/measure/run/rules.py": (("\nALL = rules_in", RULE),),
         "k8sbench/measure/run/integrity.py": (
             (
-                "    yield from clocks.reasons(",
+                "    yield from _transport(case.log)",
                 '    yield rules.MADE_UP.finding("It is made up.")\n',
             ),
         ),

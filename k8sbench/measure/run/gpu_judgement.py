@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import functools
 import operator
+import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from k8sbench.measure.group.gpu_peaks import plain_name
-from k8sbench.measure.run import clocks, rules
+from k8sbench.measure.run import rules
 from k8sbench.measure.run.gpu_series import Chosen
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.gpu_metrics import Fetched, Gpu
+from k8sbench.model.gpu_metrics import HELD_DOWN, Fetched, Gpu
 from k8sbench.model.measurement import GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Place
@@ -24,6 +25,8 @@ COVERED = 0.5
 """Share of the steady part below which a figure is no base for a reason or a judgement."""
 THROTTLED_SHARE = 0.01
 """Of the time; less is within what a throughput shows."""
+SLOW_CLOCK = 0.9
+"""A clock below this share of its peers' is no spread of the chips any more."""
 BUSY = 0.05
 """Utilization from which a GPU works for someone."""
 ACTIVITY = ("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active")
@@ -65,8 +68,13 @@ def reasons(
         if held:
             bits = functools.reduce(operator.or_, throttled.figure.codes)
             worst = max(throttled.by_gpu[i].value for i in held)
-            text = clocks.held_down(_names(gpus, held), bits, f" for {worst:.1%} of the time")
+            why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & bits)
+            text = (
+                f"The GPU clock of {_names(gpus, held)} was held down by {why} for {worst:.1%} of"
+                " the time."
+            )
             yield rules.GPU_THROTTLED.finding(text, _evidence("throttled", throttled, held))
+    yield from _slow(chosen.get("sm_clock"), gpus)
     yield from _shared(chosen.get("processes"), gpus, fetched)
     xid = chosen.get("xid")
     if xid is not None and xid.figure.codes:
@@ -75,6 +83,19 @@ def reasons(
         text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
         yield rules.XID_ERROR.finding(text, _evidence("xid", xid, where))
     yield from _at_odds(measurement, plan, chosen, gpus)
+
+
+def _slow(clocks: Chosen | None, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    by_gpu = clocks.by_gpu if clocks is not None else {}
+    mhz = {i: of_gpu.value for i, of_gpu in by_gpu.items() if of_gpu.coverage >= COVERED}
+    usual = statistics.median_high(mhz.values()) if mhz else 0.0
+    slow = [i for i, clock in mhz.items() if clock < SLOW_CLOCK * usual]
+    if clocks is not None and slow:
+        text = (
+            f"The clock of {_names(gpus, slow)} was {min(mhz[i] for i in slow):.0f} MHz, the median"
+            f" of the GPUs is {usual:.0f} MHz."
+        )
+        yield rules.GPU_CLOCKS.finding(text, _evidence("sm_clock", clocks, slow))
 
 
 def _shared(

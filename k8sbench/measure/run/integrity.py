@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.measure.run import agreement, clocks, log_clock, redaction, rules, summaries
+from k8sbench.measure.run import agreement, log_clock, redaction, rules, summaries
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
@@ -41,7 +41,6 @@ def reasons(case: Case) -> Iterator[Finding]:
         text = f"{name} matches {unreadable!r}, which is not a number ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
         yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
-    yield from clocks.reasons(case.log.clocks)
     yield from _transport(case.log)
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)

@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 
 from k8sbench.measure.run import airank, redaction
-from k8sbench.measure.run.clocks import Clock
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.tally import CountedSteps
@@ -107,7 +106,6 @@ class LogFacts:
         self.training = TrainingFacts()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
-        self.clocks: dict[int, Clock] = {}
         self.gpu_series = TrainerSeries()
         self.summary: tuple[Mark, str] | None = None
         self.whole_run: tuple[Mark, str] | None = None
@@ -364,7 +362,7 @@ class LogFacts:
         elif kind == "restart":
             self._restart(mark, file)
         elif kind == "rank":
-            self._rank(mark, file)
+            self._rank(mark)
         elif kind == "epoch-end":
             self._epoch_end(mark, file)
         elif kind == "summary":
@@ -391,7 +389,7 @@ class LogFacts:
         if len(self.restarts) < VALUES:
             self.restarts.append(place)
 
-    def _rank(self, mark: Mark, file: str) -> None:
+    def _rank(self, mark: Mark) -> None:
         numbers = {
             name: value
             for name, value in mark.values.items()
@@ -401,13 +399,6 @@ class LogFacts:
             return
         rank, host = int(numbers["rank"]), mark.values.get("host")
         host = redaction.redact(str(host)) if host else None
-        bits = numbers.get("throttle_reasons")
-        self.clocks[rank] = Clock(
-            host=host,
-            mhz=numbers.get("clock_sm_mhz"),
-            held_by=None if bits is None else int(bits),
-            place=redaction.place(file, mark.line, mark.text),
-        )
         times = {name: numbers[name] for name in _TIMES if name in numbers}
         if len(times) == len(_TIMES):
             self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)

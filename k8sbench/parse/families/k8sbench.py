@@ -187,7 +187,6 @@ def _rank(line: CleanLine, event: dict[str, Any]) -> Mark:
         "host": host if isinstance(host, str) else None,
     }
     values |= {key: _number(seconds.get(key)) for key in _TIMES}
-    values |= {key: _number(event[key]) for key in _CLOCK if key in event}
     return line.mark("rank", values=values)
 
 

@@ -461,6 +461,17 @@ def test_throttling_over_the_steady_part_rejects_and_names_how_long_and_where() 
     assert accepted.throughput is not None
 
 
+def test_a_gpu_with_a_much_lower_clock_than_its_peers_is_remarked() -> None:
+    def clocked(*mhz: float) -> Measurement:
+        each = (series("sm_clock", [clock] * 10, of=gpu(i)) for i, clock in enumerate(mhz))
+        return completed(of(*each), gpus=len(mhz))
+
+    assert reasons(clocked(1980, 1800)) == {}
+    found = clocked(1980, 1980, 1600)
+    sentence = "The clock of GPU 2 of node-1 was 1600 MHz, the median of the GPUs is 1980 MHz."
+    assert (found.verdict, reasons(found)) == ("valid", {"gpu-clocks": sentence})
+
+
 def test_a_power_limit_alone_is_no_throttling() -> None:
     assert reasons(completed(of(series("throttled", [0x4] * 10)))) == {}
 

@@ -145,52 +145,6 @@ def test_the_slowest_rank_can_be_named() -> None:
     ]
 
 
-IDLE, POWER_LIMIT, HARDWARE, HEAT = 0x1, 0x4, 0x8, 0x20
-
-
-Told = tuple[int | None, int | None]
-
-
-def clocked(master: Told, worker: Told) -> Measurement:
-    """A run whose two ranks told these clocks (MHz) and NVML's bits as they ended."""
-
-    def log(name: str, told: Told) -> list[str]:
-        return edited(text(name), "rank", clock_sm_mhz=told[0], throttle_reasons=told[1])
-
-    return both(log("k8sbench_master.log", master), log("k8sbench_worker.log", worker))
-
-
-def test_a_gpu_that_heat_slows_down_is_rejected_with_its_rank_and_node() -> None:
-    found = clocked((1980, 0), (1900, HEAT | HARDWARE))
-    assert ids(found) == ["gpu-throttled"]
-    assert found.verdict == "rejected"
-    (reason,) = found.reasons
-    assert [(each.file, each.line) for each in reason.evidence] == [("worker-0.log", 3)]
-
-
-def test_a_gpu_that_works_much_slower_than_its_peers_is_remarked() -> None:
-    found = clocked((1980, 0), (1600, POWER_LIMIT))
-    assert (found.verdict, ids(found, "warn")) == ("valid", ["gpu-clocks"])
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ((1980, 0), (1980, POWER_LIMIT)),
-        ((1980, HARDWARE), (1800, 0)),
-        ((1980, 0), (345, IDLE)),
-        ((1980, 0), (345, None)),
-        ((1980, 0), (None, 0)),
-        ((None, None), (None, None)),
-    ],
-    ids=["power limit", "chips differ", "at rest", "perhaps at rest", "one silent", "no GPU"],
-)
-def test_clocks_that_are_as_they_should_be_or_unknown_give_no_reason(
-    first: Told, second: Told
-) -> None:
-    assert clocked(first, second).reasons == ()
-
-
 def test_the_order_of_the_files_does_not_matter() -> None:
     logs = [fixture("k8sbench_worker.log"), fixture("k8sbench_master.log")]
     found = measure(logs, expectation.from_plan(PLAN))
