@@ -158,21 +158,10 @@ UNREAD_NUMBER = IntegrityRule(
 )
 """A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
 where it is no iteration, rate or time."""
-AIRANK_ACCURACY = IntegrityRule(
-    "airank-accuracy", "warn", "Use the accuracies of the program's evaluations."
-)
-"""AI-Rank's accuracies are not those of the program's own evaluations."""
 AIRANK_CLOCK = IntegrityRule(
     "airank-clock", "warn", "Do not use the AI-Rank times without the original log."
 )
 """AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
-AIRANK_IPS = IntegrityRule("airank-ips", "warn", "Use the throughput measured here.")
-"""AI-Rank's avg_ips is not this log's throughput (per card, or something else)."""
-AIRANK_TARGET = IntegrityRule(
-    "airank-target", "warn", "Give the benchmark, so that the target is known."
-)
-"""AI-Rank's target_quality_time is not the time from test_begin to an evaluation that is the first
-to be so good; of our own trainers, to one that reaches the target."""
 BATCH_UNVERIFIED = IntegrityRule(
     "batch-unverified", "warn", "Make sure that the run had this batch."
 )
@@ -192,9 +181,6 @@ CHECKPOINT_FAILED = IntegrityRule(
     "one.",
 )
 """A checkpoint could not be written, and the run went on without it."""
-CLOCK_JUMP = IntegrityRule("clock-jump", "warn", "Nothing to do.")
-"""The log's clock jumped once by a size that right clocks jump by. `timestamps` and `train_wall_s`
-are corrected for it."""
 CLOCKS_APART = IntegrityRule(
     "clocks-apart",
     "warn",

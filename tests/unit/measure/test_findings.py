@@ -26,7 +26,6 @@ from tests.unit.measure import test_airank_and_accuracy as airank
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
 from tests.unit.measure import test_integrity_reasons as integrity
-from tests.unit.measure import test_log_clock as clock
 from tests.unit.measure import test_own_runs as own
 from tests.unit.measure import test_trained_groups as trained_groups
 from tests.unit.measure import train_logs
@@ -119,10 +118,7 @@ def of_two(event: str, master: dict[str, Any], worker: dict[str, Any]) -> Callab
 EXAMPLES: dict[str, Callable[[], Found]] = {
     **{name: beside(**changes) for name, changes in members.MIXED.items()},
     "above-peak": log([f"GPU 0: {V100}", *run([0.1] * 8)], fingerprint=MODEL),
-    "airank-accuracy": log([*airank.trained("78.6"), "Iter(val) [20]\tmIoU: 0.7000, aAcc: 1.0000"]),
     "airank-clock": log([*STEADY, airank.airank(-300_000, "eval_accuracy:60.0")]),
-    "airank-ips": lambda: measured(fixture("airank_mmseg.log"), gpus=2).reasons,
-    "airank-target": log(airank.trained("76.0", last="target_quality_time:50.0sec")),
     "batch-mismatch": log(integrity.paddleseg(4, 93, 500, integrity.SEG_DATA), **SEG),
     "batch-size": log(["    samples_per_gpu=8,", *STEADY]),
     "batch-unknown": log(
@@ -137,7 +133,6 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
         ],
         format="k8sbench",
     ),
-    "clock-jump": log(clock.set_clock(STEADY, 5, -3600)),
     "clock-mismatch": log([line.replace("time: 0.500", "time: 0.250") for line in STEADY]),
     "clocks-apart": log(
         [
