@@ -7,7 +7,6 @@ Nothing is changed on the cluster beside the jobs: the node to cordon is named.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,13 +28,11 @@ from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
-from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
-    from k8sbench.measure.group.node_check import NodeCheck, NodeFigures, NodeGpus
-    from k8sbench.model.group import Group
+    from k8sbench.measure.group.node_check import NodeCheck
 
 
 NOT_DRAWN = "it is not of the sample"
@@ -45,10 +42,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts on the nodes, and what they are from, in the same order."""
 
     set_name: str
-    against: str | None
     check: NodeCheck
-    figures: tuple[NodeFigures, ...]
-    gpus: tuple[NodeGpus, ...]
     unit: str
     left_out: dict[str, str]
     """Node → why it was not measured: it takes no pod, or is not of the sample."""
@@ -62,13 +56,12 @@ def nodes(
     *,
     selector: str = "",
     sample: int | None = None,
-    against: str | None = None,
 ) -> Checked:
     """Measure a case on each node, and judge the nodes.
 
     ``selector`` is kubectl's ``-l``, beside the labels of the pool; ``sample`` so many of the
-    nodes, drawn by the set's name (None: all); ``against`` the set of an earlier check. Raises
-    :class:`Interrupted` where it is asked to stop before all runs are closed.
+    nodes, drawn by the set's name (None: all). Raises :class:`Interrupted` where it is asked to
+    stop before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
 
@@ -88,7 +81,6 @@ def nodes(
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
-    earlier = _earlier(against, request, reporter)
     targets.check_ready(target, gang=request.gang, asked=True)
     chosen, left_out = _chosen(planned[0], target, set_name, selector, sample)
     others = [node for node, why in left_out.items() if why == NOT_DRAWN]
@@ -107,39 +99,13 @@ def nodes(
     rows = submit.run(pinned, request, target, reporter, stop, announce)
     assert isinstance(rows, results.Rows), "nodes are never detached"
     groups = grouping.groups(rows.runs, accept=request.accept)
-    figures = node_check.figures(chosen, groups, rows.runs, earlier)
     return Checked(
         set_name=set_name,
-        against=against,
-        check=node_check.check(figures, against=against),
-        figures=figures,
-        gpus=node_check.gpus(chosen, rows.runs),
+        check=node_check.check(node_check.figures(chosen, groups, rows.runs)),
         unit=planned[0].draft.unit,
         left_out=left_out,
         rows=rows,
     )
-
-
-def _earlier(
-    against: str | None, request: SubmitRequest, reporter: SweepReporter
-) -> Sequence[Group]:
-    """Return the groups of the baseline; raises :class:`NotFound` before anything is run."""
-    from k8sbench.measure.group import grouping
-
-    if against is None:
-        return ()
-    of_set = RunFilter(set_name=against)
-    with stores.to_read(request.store, reporter.note) as store:
-        runs = records.listing(store, of_set, alive=context.alive(), now=context.now())
-    groups = grouping.groups(runs, accept=request.accept)
-    pinned = [group for group in groups if group.key.node != "-"]
-    if not pinned:
-        what = "has no run that was pinned to a node" if groups else "does not exist"
-        raise NotFound(
-            f"--against {against}: the set {what}.",
-            "Name the --set of an earlier 'k8sbench nodes'; 'k8sbench list -o wide' shows sets.",
-        )
-    return pinned
 
 
 def _chosen(

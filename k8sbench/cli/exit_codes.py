@@ -51,8 +51,7 @@ def of_rows(rows: Rows) -> int:
 
 def of_nodes(checked: Checked) -> int:
     """The exit code of a check of nodes: a slow or faulty one counts more than a failed run."""
-    slow = checked.check.to_cordon or checked.check.slower_than_before
-    return worst([REGRESSION_EXIT_CODE if slow else 0, of_rows(checked.rows)])
+    return worst([REGRESSION_EXIT_CODE if checked.check.to_cordon else 0, of_rows(checked.rows)])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:

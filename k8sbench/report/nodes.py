@@ -8,11 +8,8 @@ import msgspec
 
 from k8sbench.measure.group.node_check import (
     NodeCheck,
-    NodeFigures,
     NodeGpu,
-    NodeGpus,
     NodeLimits,
-    NodeVerdict,
 )
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
@@ -36,10 +33,6 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     reason."""
     to_pool: float | None
     """Throughput ÷ the pool's median − 1; None as above, and for smoke runs."""
-    baseline: float | None
-    """Throughput in the baseline's set; None if that set has none."""
-    to_baseline: float | None
-    """Throughput ÷ the baseline − 1; None as above."""
     why: tuple[str, ...]
     """A sentence for each reason of the state."""
     gpus: tuple[NodeGpu, ...]
@@ -57,16 +50,12 @@ class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the document."""
     set_name: str
     """The set of the runs."""
-    against: str | None
-    """The baseline's set; None without ``--against``."""
     unit: str
     """Of the throughputs: ``images/s``, …."""
     nodes: tuple[NodeRow, ...]
     """The nodes that were measured, by name."""
     limits: tuple[NodeLimits, ...]
     """What the nodes were held to, one for each GPU model."""
-    slower_than_before: tuple[str, ...]
-    """A sentence where the pool as a whole is slower than in the baseline."""
     to_cordon: tuple[str, ...]
     """Names of the slow and the faulty nodes."""
     left_out: dict[str, str]
@@ -74,40 +63,28 @@ class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def document(
-    check: NodeCheck,
-    figures: Sequence[NodeFigures],
-    gpus: Sequence[NodeGpus],
-    *,
-    set_name: str,
-    against: str | None,
-    unit: str,
-    left_out: dict[str, str],
+    check: NodeCheck, *, set_name: str, unit: str, left_out: dict[str, str]
 ) -> NodesDocument:
-    """Put together what is known of the nodes; all three in the same order."""
+    """Put together what is known of the nodes."""
     return NodesDocument(
         set_name=set_name,
-        against=against,
         unit=unit if "/" in unit else f"{unit}/s",
-        nodes=tuple(map(_row, check.nodes, figures, gpus)),
+        nodes=tuple(
+            NodeRow(
+                node=verdict.measured.node,
+                state=verdict.state,
+                throughput=verdict.measured.throughput,
+                to_pool=verdict.to_pool,
+                why=verdict.why,
+                gpus=verdict.measured.gpus,
+                xid=verdict.measured.xid,
+                missing=verdict.measured.missing,
+            )
+            for verdict in check.nodes
+        ),
         limits=check.limits,
-        slower_than_before=check.slower_than_before,
         to_cordon=check.to_cordon,
         left_out=left_out,
-    )
-
-
-def _row(verdict: NodeVerdict, figures: NodeFigures, gpus: NodeGpus) -> NodeRow:
-    return NodeRow(
-        node=verdict.node,
-        state=verdict.state,
-        throughput=figures.rate,
-        to_pool=verdict.to_pool,
-        baseline=figures.before,
-        to_baseline=verdict.to_baseline,
-        why=verdict.why,
-        gpus=gpus.gpus,
-        xid=gpus.xid,
-        missing=gpus.missing,
     )
 
 
@@ -115,25 +92,19 @@ def table(found: NodesDocument) -> Table:
     """Make the table for people: slowest first, those without a figure last."""
     columns = [Column("NODE", whole=True), Column(found.unit.upper(), right=True)]
     columns.append(Column("TO POOL", right=True))
-    if found.against is not None:
-        columns.append(Column(f"TO {found.against}", right=True))
     columns += [Column(title, right=True) for title in ("MHZ", "WATT", "ECC")]
     columns += [Column("XID"), Column("VERDICT", stays=True)]
     rows = sorted(found.nodes, key=lambda row: (row.throughput is None, row.throughput or 0.0))
-    return Table(
-        title=None, columns=tuple(columns), rows=tuple(tuple(_cells(row, found)) for row in rows)
-    )
+    return Table(title=None, columns=tuple(columns), rows=tuple(tuple(_cells(row)) for row in rows))
 
 
-def _cells(row: NodeRow, found: NodesDocument) -> Iterator[Cell]:
+def _cells(row: NodeRow) -> Iterator[Cell]:
     yield Cell(row.node)
     if row.throughput is None:
         yield absent(" ".join(row.why))
     else:
         yield Cell(numbers.rate(row.throughput))
     yield _share(row.to_pool)
-    if found.against is not None:
-        yield _share(row.to_baseline)
     yield _range(row, "sm_clock")
     yield _range(row, "power")
     yield _range(row, "ecc_errors", total=True)
@@ -163,7 +134,6 @@ def sentences(found: NodesDocument) -> Iterator[str]:
     lacking = [row.node for row in found.nodes if row.state == "not-measured"]
     for held in found.limits:
         yield _rule(held)
-    yield from found.slower_than_before
     for row in found.nodes:
         if row.node in found.to_cordon:
             yield f"{row.node} is {row.state}: {' '.join([*row.why, *_slow_gpus(row)])}"
@@ -191,8 +161,7 @@ def _slow_gpus(row: NodeRow) -> Iterator[str]:
 
 def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
-    centre = ABSENT if held.centre is None else numbers.rate(held.centre)
-    parts = [f"{kind}median {centre} of {counted(held.nodes, 'node')}"]
+    parts = [f"{kind}median {numbers.rate(held.centre)} of {counted(held.nodes, 'node')}"]
     if held.limit is not None and held.noise is not None:
         parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
     text = ", ".join(parts) + "."
@@ -201,7 +170,7 @@ def _rule(held: NodeLimits) -> str:
 
 def flat(found: NodesDocument) -> tuple[Sequence[str], Iterator[Sequence[object]]]:
     """Make the header and the rows of CSV: of the GPUs' metrics the mean, of ECC errors the sum."""
-    names = ("node", "state", "throughput", "to_pool", "baseline", "to_baseline")
+    names = ("node", "state", "throughput", "to_pool")
     header = (*names, "sm_clock", "power", "ecc_errors", "xid", "why")
 
     def of(row: NodeRow, metric: str) -> list[float]:

@@ -126,23 +126,6 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
     assert checking.run(*CASE, "--resume=july", "--output=name", code=7).out == "rack-2\nrack-4\n"
 
 
-def test_a_node_that_became_slower_is_found_against_the_set_of_before(checking: Shell) -> None:
-    # By nature they differ by more than they may lose.
-    nature = dict(zip(range(1, NODES + 1), (0.0, 0.10, 0.04, 0.20, 0.13, 0.08), strict=True))
-    logs(checking, nature)
-    checking.run(*CASE, "--set=july", "--parallel=6")
-    checking.environment["FIRST_RUN"] = "11"
-    now = {number + 10: lack for number, lack in nature.items()}
-    logs(checking, {**now, 11: 0.07}, first=11)
-    words = (*CASE, "--set=august", "--parallel=6")
-    done = checking.run(*words, "--against=july", code=7)
-    assert "  kubectl cordon rack-0\n" in done.out
-    assert "rack-0 is slow: It is 7.0% slower than in july" in done.out
-    assert checking.run(*CASE, "--resume=august").out.count(" ok") == NODES
-    missing = checking.run(*CASE, "--against=june", code=2).err
-    assert "error: --against june: the set does not exist." in missing
-
-
 def test_a_selector_and_a_sample_choose_nodes_and_few_are_not_judged(checking: Shell) -> None:
     logs(checking, {}, count=2)
     words = (*CASE, "-l", "k8sbench.test/row=even", "--sample=2", "--set=some", "--output=json")

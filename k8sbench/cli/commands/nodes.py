@@ -24,7 +24,6 @@ from k8sbench.report import formats
     metavar="N",
     help="Only N of the nodes; the name of the set determines which.",
 )
-@click.option("--against", metavar="SET", help="Also compare each node with its figure in a set.")
 @format_option(
     *formats.offered("table", "markdown", "flat", "document", "names"),
     about="Format; name: the nodes to cordon.",
@@ -34,22 +33,19 @@ def command(
     output_format: str,
     selector: str,
     sample: int | None,
-    against: str | None,
 ) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
     One run is pinned to each node. A node is slow if its throughput is far below the median of the
-    pool, or below its own earlier throughput; docs/nodes.md has the rule. No node is cordoned. Exit
-    code: 0 no node is slow, 7 a node is slow or faulty, otherwise as submit.
+    pool; docs/nodes.md has the rule. No node is cordoned. Exit code: 0 no node is slow, 7 a node is
+    slow or faulty, otherwise as submit.
 
     \b
-    k8sbench nodes resnet50 --parallel 8               every node of the pool
-    k8sbench nodes resnet50 -l rack=7 --against july   some, and against an earlier set
+    k8sbench nodes resnet50 --parallel 8   every node of the pool
+    k8sbench nodes resnet50 -l rack=7      some of them
     """
     with reporter.reporting() as progress:
-        checked = nodes.nodes(
-            *(request, progress, SignalStop()), selector=selector, sample=sample, against=against
-        )
+        checked = nodes.nodes(request, progress, SignalStop(), selector=selector, sample=sample)
     _print(checked, output_format)
     return exit_codes.of_nodes(checked)
 
@@ -60,10 +56,7 @@ def _print(checked: Checked, output_format: str) -> None:
 
     document = report.document(
         checked.check,
-        checked.figures,
-        checked.gpus,
         set_name=checked.set_name,
-        against=checked.against,
         unit=checked.unit,
         left_out=checked.left_out,
     )

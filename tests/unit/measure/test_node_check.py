@@ -13,20 +13,15 @@ from k8sbench.measure.group.node_check import NodeCheck, NodeFigures
 V100 = ("Tesla V100", "fp32", "time_weighted")
 
 
-def nodes(
-    rates: Sequence[float], before: Sequence[float | None] = (), *, smoke: bool = False
-) -> list[NodeFigures]:
-    earlier = [*before, *[None] * (len(rates) - len(before))]
+def nodes(rates: Sequence[float], *, smoke: bool = False) -> list[NodeFigures]:
     return [
-        NodeFigures(
-            node=f"gpu-{number}", rate=rate, before=earlier[number], alike=V100, smoke=smoke
-        )
+        NodeFigures(node=f"gpu-{number}", throughput=rate, alike=V100, smoke=smoke)
         for number, rate in enumerate(rates)
     ]
 
 
 def states(found: NodeCheck) -> dict[str, str]:
-    return {one.node: one.state for one in found.nodes if one.state != "ok"}
+    return {one.measured.node: one.state for one in found.nodes if one.state != "ok"}
 
 
 def test_a_node_beyond_the_limit_is_slow_and_named_to_be_cordoned() -> None:
@@ -78,7 +73,8 @@ def test_fewer_than_five_nodes_are_not_judged() -> None:
 
 def test_nodes_of_another_gpu_model_are_another_pool() -> None:
     others = [
-        NodeFigures(node=f"a100-{n}", rate=3000.0, alike=("A100", *V100[1:])) for n in range(5)
+        NodeFigures(node=f"a100-{n}", throughput=3000.0, alike=("A100", *V100[1:]))
+        for n in range(5)
     ]
     assert node_check.check([*nodes([1000] * 6), *others]).to_cordon == ()
 
@@ -86,7 +82,7 @@ def test_nodes_of_another_gpu_model_are_another_pool() -> None:
 def test_a_faulty_gpu_names_its_node_whatever_its_speed_and_without_any() -> None:
     faults = ("The driver reported XID 79 of GPU 3 of gpu-1 during the run.",)
     healthy = nodes([1000] * 5)
-    fast = NodeFigures(node="x", rate=1000.0, faults=faults, alike=V100)
+    fast = NodeFigures(node="x", throughput=1000.0, faults=faults, alike=V100)
     dead = NodeFigures(node="y", reason="Failed: exit code 1.", faults=faults)
     found = node_check.check([*healthy, fast, dead])
     assert found.to_cordon == ("x", "y")
@@ -106,42 +102,14 @@ def test_smoke_runs_name_no_slow_node() -> None:
     assert found.limits == ()
 
 
-def test_a_node_that_became_slower_than_it_was_is_slow_though_the_pool_hides_it() -> None:
-    # Nodes that differ by nature: beside the others the fast one is not slow at all.
-    before = [1000.0, 1040, 960, 1010, 990, 1020, 1100]
-    now = [*before[:-1], 1100 * 0.94]
-    assert node_check.check(nodes(now)).to_cordon == ()
-    found = node_check.check(nodes(now, before), against="july")
-    assert found.to_cordon == ("gpu-6",)
-    assert found.nodes[6].to_baseline == pytest.approx(-0.06)
-    assert (
-        "It is 6.0% slower than in july, where the pool changed by +0.0%" in found.nodes[6].why[0]
-    )
-
-
-def test_a_pool_that_is_slower_as_a_whole_names_no_node() -> None:
-    found = node_check.check(nodes([920.0] * 6, [1000.0] * 6), against="july")
-    assert found.to_cordon == ()
-    assert found.slower_than_before[0].startswith("The pool as a whole is 8.0% slower than in july")
-
-
-def test_a_node_that_the_baseline_lacks_is_held_to_the_pool_alone() -> None:
-    found = node_check.check(nodes([1000.0] * 5 + [900.0], [1000.0] * 5), against="july")
-    assert found.to_cordon == ("gpu-5",)
-    assert found.nodes[5].to_baseline is None
-
-
-def sweeps(
-    count: int, noise: float, *, times: int, slow: float = 0.0, before: bool = False
-) -> tuple[float, float]:
+def sweeps(count: int, noise: float, *, times: int, slow: float = 0.0) -> tuple[float, float]:
     """Return the shares of simulated sweeps with a false alarm, and with the slow node named."""
     draw = random.Random(20261121)
     wrong = right = 0
     for _ in range(times):
         rates = [1000 * (1 + draw.gauss(0, noise)) for _ in range(count)]
-        earlier = [1000 * (1 + draw.gauss(0, noise)) for _ in range(count)] if before else []
         rates[0] *= 1 - slow
-        found = node_check.check(nodes(rates, earlier), against="then" if before else None)
+        found = node_check.check(nodes(rates))
         named = set(found.to_cordon)
         right += "gpu-0" in named
         wrong += bool(named - {"gpu-0"} if slow else named)
@@ -166,7 +134,3 @@ def test_small_pools_have_no_more_false_alarms(count: int) -> None:
     assert sweeps(count, 0.01, times=1000)[0] <= 0.03
     # Noise far above the least limit is what the estimate must bear alone.
     assert sweeps(count, 0.05, times=1000)[0] <= 0.12
-
-
-def test_a_baseline_adds_no_false_alarms() -> None:
-    assert sweeps(100, 0.01, times=400, before=True)[0] <= 0.08

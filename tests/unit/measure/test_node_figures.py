@@ -33,34 +33,16 @@ def metrics(*clocks: float, ecc: float = 0.0, codes: tuple[int, ...] = ()) -> Gp
     )
 
 
-def figures(runs: list[Run], earlier: list[Run] | None = None) -> list[NodeFigures]:
+def figures(runs: list[Run]) -> list[NodeFigures]:
     names = list(dict.fromkeys(str(run.plan.node) for run in runs))
-    before = grouping.groups(earlier or [])
-    return list(node_check.figures(names, grouping.groups(runs), runs, before))
+    return list(node_check.figures(names, grouping.groups(runs), runs))
 
 
 def test_a_node_has_the_median_of_its_own_runs() -> None:
     runs = [*factory.repeats([1000, 1010, 990], node="a"), factory.run(900, node="b")]
     first, second = figures(runs)
-    assert (first.rate, second.rate) == (1000, 900)
+    assert (first.throughput, second.throughput) == (1000, 900)
     assert first.alike == (factory.V100_16, "fp32", "time_weighted")
-
-
-def test_the_same_node_and_case_of_another_set_is_its_baseline() -> None:
-    earlier = [factory.run(1100, node="a", set_name="july")]
-    earlier += [factory.run(1200, node="a", set_name="july", batch_size=64)]
-    first, second = figures([factory.run(1000, node="a"), factory.run(1000, node="b")], earlier)
-    assert (first.before, second.before) == (1100, None)
-
-
-def test_another_driver_or_image_is_still_the_baseline_and_another_gpu_is_not() -> None:
-    now = factory.run(1000, node="a")
-    driver = {"environment": {"driver": "550"}}
-    other = {"gpu_model": "A100"}
-    same = factory.run(1100, node="a", set_name="july", measured=driver, image="other:2")
-    swapped = factory.run(1100, node="a", set_name="july", measured=other)
-    assert figures([now], [same])[0].before == 1100
-    assert figures([now], [swapped])[0].before is None
 
 
 def test_a_node_without_a_figure_says_why() -> None:
@@ -69,7 +51,7 @@ def test_a_node_without_a_figure_says_why() -> None:
         node="b", measured={"reasons": (factory.reject("gpu-shared", "Somebody used GPU 0."),)}
     )
     first, second = figures([failed, rejected])
-    assert (first.rate, first.faults) == (None, ())
+    assert (first.throughput, first.faults) == (None, ())
     assert first.reason is not None
     assert first.reason.startswith("run-failed: ")
     # Who shares a GPU is no fault of the node.
@@ -79,9 +61,9 @@ def test_a_node_without_a_figure_says_why() -> None:
 def test_a_node_whose_runs_are_in_no_group_has_the_state_of_the_first_without_success() -> None:
     done = factory.run(node="a", unmeasured=True)
     waiting = factory.run(phase=Phase.RUNNING, node="a", repeat=2)
-    (found,) = node_check.figures(["a"], [], [done, waiting], [])
+    (found,) = node_check.figures(["a"], [], [done, waiting])
     assert found.reason == f"Running: {waiting.history[-1].cause}"
-    (found,) = node_check.figures(["a"], [], [], [])
+    (found,) = node_check.figures(["a"], [], [])
     assert found.reason == "No run of it was started."
 
 
@@ -95,7 +77,7 @@ def test_faults_are_of_the_gpus_also_of_rejected_and_failed_measurements() -> No
         ]
     )
     assert first.faults == (XID.sentence,)
-    assert (second.rate, second.faults) == (None, (held.sentence,))
+    assert (second.throughput, second.faults) == (None, (held.sentence,))
     assert third.faults == ("GPU 0 had 2 memory errors that ECC could not correct.",)
 
 
@@ -111,10 +93,10 @@ def test_smoke_runs_are_known_as_such() -> None:
 def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> None:
     missing = {"gpu_metrics.power": "The exporter does not give it."}
     measured = {"gpu_metrics": metrics(1290, 1110, codes=(79,)), "missing": missing}
-    (found,) = node_check.gpus(["a"], [factory.run(1000, node="a", measured=measured)])
+    (found,) = figures([factory.run(1000, node="a", measured=measured)])
     assert [one.index for one in found.gpus] == ["0", "1"]
-    assert found.values("sm_clock") == (1290, 1110)
-    assert found.values("power") == ()
+    assert [one.figures["sm_clock"] for one in found.gpus] == [1290, 1110]
+    assert not any("power" in one.figures for one in found.gpus)
     assert found.xid == (79,)
     assert found.missing["power"] == "The exporter does not give it."
     assert "sm_clock" not in found.missing
@@ -123,7 +105,7 @@ def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> 
 def test_without_metrics_every_one_has_the_reason_and_none_is_zero() -> None:
     why = {"missing": {"gpu_metrics": "No Prometheus was found."}}
     runs = [factory.run(1000, node="a", measured=why), factory.run(phase=Phase.FAILED, node="b")]
-    first, second = node_check.gpus(["a", "b"], runs)
+    first, second = figures(runs)
     assert (first.gpus, first.xid) == ((), None)
     assert set(first.missing.values()) == {"No Prometheus was found."}
     assert set(second.missing.values()) == {"It was not measured."}

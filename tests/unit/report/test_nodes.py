@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from k8sbench.measure.group import node_check
-from k8sbench.measure.group.node_check import NodeFigures, NodeGpu, NodeGpus
+from k8sbench.measure.group.node_check import NodeFigures, NodeGpu
 from k8sbench.report import formats, nodes, tables
 from k8sbench.report.nodes import NodesDocument
 
 ALIKE = ("Tesla V100", "fp32", "time_weighted")
 
 
-def gpus(*clocks: float, ecc: float = 0.0) -> NodeGpus:
-    return NodeGpus(
-        gpus=tuple(
-            NodeGpu(
-                index=str(number),
-                uuid=None,
-                model=None,
-                figures={"sm_clock": clock, "ecc_errors": ecc},
-            )
-            for number, clock in enumerate(clocks)
+def node(number: int, throughput: float | None = 1000.0, **known: Any) -> NodeFigures:
+    return NodeFigures(node=f"gpu-{number}", throughput=throughput, alike=ALIKE, **known)
+
+
+def gpus(*clocks: float) -> dict[str, Any]:
+    figures = [{"sm_clock": clock, "ecc_errors": 0.0} for clock in clocks]
+    return {
+        "gpus": tuple(
+            NodeGpu(index=str(number), uuid=None, model=None, figures=of_gpu)
+            for number, of_gpu in enumerate(figures)
         ),
-        xid=(),
-        missing={"power": "The exporter does not give it."},
-    )
+        "xid": (),
+        "missing": {"power": "The exporter does not give it."},
+    }
+
+
+def checked(figures: list[NodeFigures]) -> NodesDocument:
+    return nodes.document(node_check.check(figures), set_name="s", unit="images", left_out={})
 
 
 @pytest.fixture
 def found() -> NodesDocument:
-    figures = [
-        NodeFigures(node=f"gpu-{number}", rate=rate, before=1000.0, alike=ALIKE)
-        for number, rate in enumerate([1000.0, 1001.0, 999.0, 1000.0, 930.0])
-    ]
-    figures.append(NodeFigures(node="gpu-5", reason="Failed: The node was lost."))
-    return nodes.document(
-        node_check.check(figures, against="july"),
-        figures,
-        [*[gpus(1290, 1290)] * 4, gpus(1290, 1110), NodeGpus(missing={"xid": "Not measured."})],
-        set_name="august",
-        against="july",
-        unit="images",
-        left_out={"gpu-6": "cordoned"},
-    )
+    rates = [1000.0, 1001.0, 999.0, 1000.0]
+    figures = [node(number, rate, **gpus(1290, 1290)) for number, rate in enumerate(rates)]
+    figures.append(node(4, 930.0, **gpus(1290, 1110)))
+    lost = "Failed: The node was lost."
+    return checked([*figures, node(5, None, reason=lost, missing={"xid": "Not measured."})])
 
 
 def test_the_table_has_the_slowest_node_first_and_those_without_a_figure_last(
@@ -51,10 +48,10 @@ def test_the_table_has_the_slowest_node_first_and_those_without_a_figure_last(
 ) -> None:
     text = tables.text([nodes.table(found)])
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert lines[0] == "NODE IMAGES/S TO POOL TO july MHZ WATT ECC XID VERDICT"
-    assert lines[1] == "gpu-4 930.00 −7.0 % −7.0 % 1110–1290 – [1] 0 none slow"
-    assert lines[2].startswith("gpu-2 999.00 −0.1 % −0.1 % 1290 – [1] 0 none ok")
-    assert lines[6].startswith("gpu-5 – [2] – – – ")
+    assert lines[0] == "NODE IMAGES/S TO POOL MHZ WATT ECC XID VERDICT"
+    assert lines[1] == "gpu-4 930.00 −7.0 % 1110–1290 – [1] 0 none slow"
+    assert lines[2].startswith("gpu-2 999.00 −0.1 % 1290 – [1] 0 none ok")
+    assert lines[6].startswith("gpu-5 – [2] – – ")
     assert lines[6].endswith(" not-measured")
     notes = "\n".join(lines[7:])
     assert "[1] The exporter does not give it." in notes
@@ -65,8 +62,7 @@ def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocumen
     assert list(nodes.sentences(found)) == [
         "Tesla V100: median 1000.00 of 5 nodes, noise 0.1%, slow is more than 3.0% below.",
         (
-            "gpu-4 is slow: It is 7.0% below the median of 5 nodes; the limit is 3.0%. It is 7.0%"
-            " slower than in july, where the pool changed by +0.0%; the limit is 3.0% beyond that."
+            "gpu-4 is slow: It is 7.0% below the median of 5 nodes; the limit is 3.0%."
             " Its GPU 1 ran at 1110 MHz, another at 1290 MHz."
         ),
         "Check these nodes. To keep pods away from them (nothing was cordoned yet):",
@@ -75,39 +71,22 @@ def test_the_rule_the_reasons_and_the_command_stand_below_it(found: NodesDocumen
     ]
 
 
-def checked(figures: list[NodeFigures]) -> NodesDocument:
-    return nodes.document(
-        node_check.check(figures),
-        figures,
-        [NodeGpus()] * len(figures),
-        set_name="s",
-        against=None,
-        unit="images",
-        left_out={},
-    )
-
-
 def test_a_healthy_pool_is_said_to_be_one() -> None:
-    figures = [NodeFigures(node=f"n-{number}", rate=1000.0, alike=ALIKE) for number in range(5)]
-    made = checked(figures)
+    made = checked([node(number) for number in range(5)])
     assert list(nodes.sentences(made))[-1] == "No node is slow or faulty."
-    assert "TO july" not in tables.text([nodes.table(made)])
 
 
 def test_a_node_that_was_not_measured_is_not_called_healthy() -> None:
-    figures = [NodeFigures(node=f"n-{number}", rate=1000.0, alike=ALIKE) for number in range(5)]
-    made = checked([*figures, NodeFigures(node="n-5", reason="Failed: The node was lost.")])
+    figures = [node(number) for number in range(5)]
+    made = checked([*figures, node(5, None, reason="Failed: The node was lost.")])
     assert list(nodes.sentences(made))[1:] == [
         "No node that was measured is slow or faulty.",
-        "Not measured, and so not judged: n-5.",
+        "Not measured, and so not judged: gpu-5.",
     ]
 
 
 def test_of_smoke_runs_it_is_said_once_that_they_are_not_judged() -> None:
-    figures = [
-        NodeFigures(node=f"n-{number}", rate=7.992, alike=ALIKE, smoke=True) for number in range(5)
-    ]
-    made = checked(figures)
+    made = checked([node(number, 7.992, smoke=True) for number in range(5)])
     assert list(nodes.sentences(made)) == ["A smoke run checks the path, not the speed."]
     assert "7.992" in tables.text([nodes.table(made)])
 
@@ -116,7 +95,7 @@ def test_csv_has_a_row_for_each_node_and_leaves_what_is_missing_empty(
     found: NodesDocument,
 ) -> None:
     header, *rows = formats.csv_text(nodes.flat(found)).splitlines()
-    assert header.startswith("node,state,throughput,to_pool,baseline,to_baseline,sm_clock,power")
+    assert header.startswith("node,state,throughput,to_pool,sm_clock,power")
     assert rows[4].startswith("gpu-4,slow,930.0,")
     assert ",1200.0,,0.0,," in rows[4]
-    assert rows[5].startswith("gpu-5,not-measured,,,,,,,,,")
+    assert rows[5].startswith("gpu-5,not-measured,,,,,,,")
