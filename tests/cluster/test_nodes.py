@@ -82,8 +82,8 @@ def checking(own_shell: Shell, rack_nodes: None) -> Shell:
     return own_shell
 
 
-def logs(shell: Shell, slow: dict[int, float], *, first: int = 1, count: int = NODES) -> None:
-    rack.logs(shell, range(first, first + count), slow)
+def logs(shell: Shell, slow: dict[int, float], *, count: int = NODES) -> None:
+    rack.logs(shell, range(1, 1 + count), slow)
 
 
 def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checking: Shell) -> None:
