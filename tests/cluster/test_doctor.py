@@ -204,8 +204,8 @@ def test_an_operator_that_does_not_run(
 ) -> None:
     with own_cluster.without("training-operator"):
         report = doctor(namespace)
-    assert (report.code, report.ids("failure")) == (NOT_READY, {"operator-webhook"})
-    assert [message.split(":")[0] for message in report.messages("operator-webhook")] == [
+    assert (report.code, report.ids("failure")) == (NOT_READY, {"job-admission"})
+    assert [message.split(":")[0] for message in report.messages("job-admission")] == [
         "The operator does not answer; without it no PyTorchJob can be created",
         "The operator does not answer; without it no PaddleJob can be created",
     ]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from k8sbench.adapters.files import image_table, templates
+from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
@@ -91,7 +91,6 @@ def ask(
         groups=groups,
         kinds=plurals,
         role_file=str(ROLE),
-        images=image_table.load(),
         **answers,
     )
 

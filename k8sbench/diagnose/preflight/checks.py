@@ -24,7 +24,6 @@ CHECKS = (
     Check("namespace", cluster_checks.namespace, "the namespace {namespace}"),
     Check("permissions", cluster_checks.permissions, "your permissions", is_essential=True),
     Check("job-kinds", operator_checks.job_kinds, SERVED, is_essential=True),
-    Check("operator-webhook", operator_checks.webhook),
     Check("job-admission", operator_checks.admission),
     Check("operator", operator_checks.deployment, OPERATOR),
     Check("pod-security", cluster_checks.pod_security),
@@ -37,7 +36,6 @@ CHECKS = (
     Check("data", claim_checks.claims),
     Check("queue", cluster_checks.queue, "the queue {queue}"),
     Check("gang", operator_checks.gang),
-    Check("kernels", cluster_checks.kernels),
 )
 """In the order in which problems are best solved."""
 

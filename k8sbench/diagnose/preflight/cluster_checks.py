@@ -1,4 +1,4 @@
-"""Checks of what a run works with: API server, permissions, queues, GPU metrics, images."""
+"""Checks of what a run works with: API server, permissions, queues, GPU metrics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
 from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
 from k8sbench.model.gpu_metrics import METRICS
-from k8sbench.model.image import TITLES, image_warning
-from k8sbench.model.kube import conditions, labels_of
+from k8sbench.model.kube import conditions
 from k8sbench.render.security import security
 
 
@@ -129,29 +128,3 @@ def gpu_metrics(facts: PreflightFacts) -> Iterator[CheckResult]:
         )
     else:
         yield ok(sentence)
-
-
-def kernels(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """The image's framework has kernels for the nodes' GPUs."""
-    request, images = facts.request, facts.images
-    nodes = () if isinstance(facts.nodes, Unknown) else facts.nodes
-    # What the nodes say of themselves goes before what the pools file says of them.
-    models = {labels_of(node).get("nvidia.com/gpu.product") for node in nodes} - {None}
-    gpus = sorted(filter(None, models or {request.pool.gpu_model}))
-    if not gpus:
-        return
-    public = (images.image(framework, "public").name for framework in request.frameworks or TITLES)
-    names = [request.image] if request.image else list(public)
-    warnings = dict.fromkeys(
-        text
-        for gpu in gpus
-        for name in names
-        if (text := image_warning(images, gpu_model=gpu, image=name)) is not None
-    )
-    if warnings:
-        yield from (warn(text, None) for text in warnings)
-    elif None in (*map(images.content, names), *map(images.capability, gpus)):
-        yield ok(f"Whether {', '.join(names)} has kernels for {', '.join(gpus)} is not known.")
-    else:
-        verb = "has" if len(names) == 1 else "have"
-        yield ok(f"{' and '.join(names)} {verb} kernels for {', '.join(gpus)}.")

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.image import ImageTable
 from k8sbench.model.kube import KubeObject, labels_of
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
@@ -193,7 +192,6 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """DCGM's exporters, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue of the request."""
-    images: ImageTable
 
     @property
     def enforced_level(self) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import PreflightFacts, Refusal, Unknown, known
+from k8sbench.diagnose.preflight.facts import PreflightFacts, Unknown, known
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
 from k8sbench.model.kube import KubeObject
@@ -56,29 +56,23 @@ def job_kinds(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"{' and '.join(kind.name for kind in there)} are served as {api_versions}.")
 
 
-def webhook(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """The operator's webhook answers; silent where it does."""
-    for kind, refusal in facts.own_jobs.items():
-        if refusal is not None and _UNANSWERED in refusal.message:
-            yield fail(
-                f"The operator does not answer; without it no {kind} can be created:"
-                f" {_message(refusal)}.",
-                f"Start it; 'kubectl get deployments -A -l {SELECTOR}' finds it.",
-            )
-
-
 def admission(facts: PreflightFacts) -> Iterator[CheckResult]:
-    """Nothing refuses a job like ours."""
+    """The operator's webhook answers, and nothing refuses a job like ours."""
     for kind, refusal in facts.own_jobs.items():
         if refusal is None:
             yield ok(f"A {kind} of k8sbench is accepted.")
-        # Else operator-webhook, permissions or namespace reports it. Quotas and admission plug-ins
-        # answer 403 as well, in words of their own.
-        elif facts.namespace is not None and not any(
-            words in refusal.message for words in (_UNANSWERED, "cannot create resource")
-        ):
+            continue
+        message = refusal.message.strip().rstrip(".")
+        if _UNANSWERED in message:
             yield fail(
-                f"A {kind} of k8sbench is refused: {_message(refusal)}.",
+                f"The operator does not answer; without it no {kind} can be created: {message}.",
+                f"Start it; 'kubectl get deployments -A -l {SELECTOR}' finds it.",
+            )
+        # Else permissions or namespace reports it. Quotas and admission plug-ins answer 403 as
+        # well, in words of their own.
+        elif facts.namespace is not None and "cannot create resource" not in message:
+            yield fail(
+                f"A {kind} of k8sbench is refused: {message}.",
                 "Change what refuses it, or use another namespace (-n).",
             )
 
@@ -147,10 +141,6 @@ def gang(facts: PreflightFacts) -> Iterator[CheckResult]:
     else:
         scheduler = gang_scheduler(operator)
         yield ok(f"The operator makes a pod group of every job, for the scheduler {scheduler}.")
-
-
-def _message(refusal: Refusal) -> str:
-    return refusal.message.strip().rstrip(".")
 
 
 # -- the Deployment ------------------------------------------------------------------------------

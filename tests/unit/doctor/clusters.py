@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.files import image_table, pools
+from k8sbench.adapters.files import pools
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
@@ -130,7 +130,6 @@ READY = PreflightFacts(
     nodes=(node("gpu-0"), node("gpu-1")),
     prometheus=prometheus(),
     exporters=read(),
-    images=image_table.load(),
 )
 
 
