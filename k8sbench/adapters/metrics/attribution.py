@@ -50,15 +50,6 @@ class Labelled(NamedTuple):
     values: Sequence[float]
 
 
-class Target(NamedTuple):
-    """What Prometheus scrapes: its own labels for it."""
-
-    job: str
-    instance: str
-    namespace: str
-    pod: str
-
-
 _Key = tuple[str, str]
 """UUID of a GPU; id of its instance, empty for a whole one."""
 _Pod = tuple[str, str]
@@ -80,29 +71,21 @@ def short(node: str) -> str:
     return node.partition(".")[0]
 
 
-def unsure(rows: Iterable[Labelled], wanted: SeriesQuery) -> set[str]:
-    """Return instances whose pod may be the exporter's own: it takes their targets to know."""
-    own, exporters = _pods(wanted), _exporters(rows)
-    return {
-        row.labels.get("instance", "")
-        for row in rows
-        if _style(row.labels) == POD_LABELS[-1]
-        and _pod(row.labels, POD_LABELS[-1]) not in own | exporters
-    }
-
-
 def attribute(
     rows: Sequence[Labelled],
     wanted: SeriesQuery,
     source: SourceName,
-    targets: Collection[Target] = (),
 ) -> Fetched:
-    """Choose the series of a run's GPUs, one for each metric and GPU.
-
-    ``targets`` are those of the instances that are :func:`unsure`.
-    """
-    own, exporters = _pods(wanted), _exporters(rows)
-    workloads = [_workload(row.labels, own, exporters, targets) for row in rows]
+    """Choose the series of a run's GPUs, one for each metric and GPU."""
+    own = _pods(wanted)
+    # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
+    # there, and an exporter that is read itself names none of its own.
+    trusted = source == "dcgm" or any(
+        _style(row.labels) == POD_LABELS[-1] and _pod(row.labels, POD_LABELS[-1]) in own
+        for row in rows
+    )
+    styles = POD_LABELS if trusted else POD_LABELS[:-1]
+    workloads = [_workload(row.labels, styles) for row in rows]
     keys = [_key(row.labels) for row in rows]
     has: dict[_Key, set[_Pod]] = {(uuid, ""): set() for uuid in wanted.uuids}
     for key, pod in zip(keys, workloads, strict=True):
@@ -149,34 +132,10 @@ def _style(labels: Mapping[str, str]) -> tuple[str, str] | None:
     return next((style for style in POD_LABELS if labels.get(style[1])), None)
 
 
-def _exporters(rows: Iterable[Labelled]) -> set[_Pod]:
-    """Return exporters' own pods, as far as they are seen beside those of workloads."""
-    exporters = set()
-    for row in rows:
-        if _style(row.labels) in POD_LABELS[:-1] and row.labels.get("pod"):
-            exporters.add((row.labels.get("namespace", ""), row.labels["pod"]))
-    return exporters
-
-
-def _workload(
-    labels: Mapping[str, str],
-    own: Collection[_Pod],
-    exporters: Collection[_Pod],
-    targets: Collection[Target],
-) -> _Pod | None:
+def _workload(labels: Mapping[str, str], styles: Sequence[tuple[str, str]]) -> _Pod | None:
     """Return the pod that has the GPU; None where none has it, or none is named for sure."""
     style = _style(labels)
-    if style is None:
-        return None
-    pod = _pod(labels, style)
-    if style != POD_LABELS[-1] or pod in own:
-        return pod
-    scraped = [
-        (target.namespace, target.pod)
-        for target in targets
-        if (target.job, target.instance) == (labels.get("job", ""), labels.get("instance", ""))
-    ]
-    return None if pod in exporters or pod in scraped or not scraped else pod
+    return _pod(labels, style) if style in styles and style is not None else None
 
 
 def _pod(labels: Mapping[str, str], style: tuple[str, str]) -> _Pod:

@@ -19,7 +19,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, KubeObject
 from k8sbench.adapters.metrics import attribution, exporters
-from k8sbench.adapters.metrics.attribution import Labelled, Target
+from k8sbench.adapters.metrics.attribution import Labelled
 from k8sbench.adapters.metrics.exporters import ExporterFault, ExposedValue
 from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABELS
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
@@ -157,9 +157,8 @@ class DcgmSource(MetricSource):
                 if name in self._nodes and wanted.run_id in self._nodes[name].users
             }
             rows = [row for node in nodes.values() for row in node.clipped(wanted)]
-            targets = {_target(pod) for node in nodes.values() for pod in node.exporters}
             notes = tuple(_notes(nodes, wanted))
-        fetched = attribution.attribute(rows, wanted, self.name, targets)
+        fetched = attribution.attribute(rows, wanted, self.name)
         if fetched.series:
             return msgspec.structs.replace(fetched, warnings=notes)
         why = notes[0] if notes else NOT_READ
@@ -219,11 +218,6 @@ class DcgmSource(MetricSource):
                 self._found_at = time.monotonic()
         there = [pod for pod in listed.pods if pod["spec"]["nodeName"] == name]
         return there, "" if there else listed.why or f"There is no DCGM exporter on {name}."
-
-
-def _target(pod: KubeObject) -> Target:
-    about = pod["metadata"]
-    return Target("", exporters.called(pod), about["namespace"], about["name"])
 
 
 def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[str]:

@@ -18,7 +18,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.metrics import attribution, discovery, prometheus_api, promql
-from k8sbench.adapters.metrics.attribution import Labelled, Target
+from k8sbench.adapters.metrics.attribution import Labelled
 from k8sbench.adapters.metrics.discovery import PrometheusCandidates
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
 from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, SourceName
@@ -98,8 +98,7 @@ class PrometheusSource(MetricSource):
             why = self._nothing(window, wanted, deadline)
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         rows = self._samples(window, deadline)
-        targets = self._targets(window, attribution.unsure(rows, wanted), deadline)
-        fetched = attribution.attribute(rows, wanted, self.name, targets)
+        fetched = attribution.attribute(rows, wanted, self.name)
         nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
         return msgspec.structs.replace(
             fetched, missing=fetched.missing or nothing, warnings=(*window.warnings,)
@@ -180,14 +179,6 @@ class PrometheusSource(MetricSource):
             key = tuple(stamps)
             series.append(Labelled(dict(labels), same.setdefault(key, key), values))
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
-
-    def _targets(self, window: _Window, instances: set[str], deadline: float) -> set[Target]:
-        seconds = min(window.seconds, LOOK_BACK_SECONDS)
-        return {
-            Target(*(row.metric.get(name, "") for name in Target._fields))
-            for some in promql.batches(instances)
-            for row in self._ask(window, promql.targets(some, seconds), window.wanted.end, deadline)
-        }
 
     def _nothing(self, window: _Window, wanted: SeriesQuery, deadline: float) -> str:
         """Say why there is nothing of the run's GPUs."""

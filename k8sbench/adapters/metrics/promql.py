@@ -67,12 +67,6 @@ def fields() -> str:
     return f"count by (__name__) ({_named('|'.join(FIELDS), {})})"
 
 
-def targets(instances: Sequence[str], seconds: float) -> str:
-    """Which pods are behind the addresses that are scraped, by Prometheus' own labels."""
-    latest = f"last_over_time({_selector('up', (), {'instance': instances})}{_span(seconds)})"
-    return f"group by (job, instance, namespace, pod) ({latest})"
-
-
 def batches(names: Iterable[str]) -> list[Sequence[str]]:
     """Names in an order of their own, so that one run's queries are the same each time."""
     every = sorted(names)
