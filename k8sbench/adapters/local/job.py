@@ -7,11 +7,9 @@ reader: each replica's subreaper does it by itself.
 
 from __future__ import annotations
 
-import contextlib
 import selectors
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.diagnose.job import exits
@@ -69,7 +67,6 @@ class LocalJob:
         """When those must be over that run on after the leading one has finished (monotonic)."""
         self._kill_by: float | None = None
         """When all must be over that were asked to end (monotonic)."""
-        self._oom_kills = oom_kills()
         self._pipes = selectors.DefaultSelector()
         self._move(Phase.STARTING, f"{_replicas(len(self.replicas))} on this machine.")
         for replica in self.replicas:
@@ -190,12 +187,8 @@ class LocalJob:
         if first.problem is not None:
             sentence = f"{first.name} {first.problem}."
             return exits.Failure(replica=first.name, sentence=sentence, id="replica-failed")
-        kills = oom_kills()
-        return exits.cause(
-            self._ended(first),
-            [self._ended(replica) for replica in self.replicas if replica is not first],
-            kills=None if kills is None or self._oom_kills is None else kills - self._oom_kills,
-        )
+        others = [self._ended(replica) for replica in self.replicas if replica is not first]
+        return exits.cause(self._ended(first), others)
 
     def _ended(self, replica: Replica) -> exits.Ended:
         code = None if replica.was_asked else replica.code
@@ -256,15 +249,6 @@ class LocalJob:
         transition = Transition(phase=phase, at=self._clock(), cause=cause, cause_id=cause_id)
         self._events.append(JobEvent(run_id=self.name, transition=transition))
         return transition
-
-
-def oom_kills() -> int | None:
-    """Count what the kernel killed for want of memory since it started; None where unknown."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return None
 
 
 def _replicas(count: int) -> str:

@@ -166,23 +166,22 @@ def failed_by_itself(lines: Sequence[str]) -> bool:
     return is_error and not _LOST_PEER.search(line)
 
 
-def cause(first: Ended, others: Sequence[Ended], *, kills: int | None = None) -> Failure:
+def cause(first: Ended, others: Sequence[Ended]) -> Failure:
     """Name what failed the job.
 
     ``first`` ended first; ``others`` are the rest, each with the lines that it had written by
-    then. ``kills`` counts the processes that the kernel killed meanwhile for want of memory,
-    anywhere on the machine; None where that is unknown.
+    then.
     """
     failed = first
     if lost_its_peer(first.last) and first.code is not None and first.code < 128:
         failed = next((other for other in others if failed_by_itself(other.last)), first)
     rank = _first_rank(failed.last)
     if rank is None or failed.code not in (None, rank.launcher_code):
-        return _of_replica(failed, kills)
-    return _of_rank(failed, rank, kills)
+        return _of_replica(failed)
+    return _of_rank(failed, rank)
 
 
-def _of_replica(failed: Ended, kills: int | None) -> Failure:
+def _of_replica(failed: Ended) -> Failure:
     """The sentence where only the replica is known."""
     if refusal := _refusal(failed):
         sentence = f"{failed.replica} {_how(failed)}{_quoted(refusal)}"
@@ -194,7 +193,7 @@ def _of_replica(failed: Ended, kills: int | None) -> Failure:
     if failed.code != _KILLED_CODE:
         how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
-    return _out_of_memory(failed, f"{failed.replica} {how}", last, kills)
+    return _out_of_memory(failed, f"{failed.replica} {how}", last)
 
 
 def _refusal(failed: Ended) -> str | None:
@@ -210,14 +209,14 @@ def _refusal(failed: Ended) -> str | None:
     return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None
 
 
-def _of_rank(failed: Ended, rank: _Rank, kills: int | None) -> Failure:
+def _of_rank(failed: Ended, rank: _Rank) -> Failure:
     """The sentence where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
         return _by_message(failed, rank.line, rank.code)
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
-        return _out_of_memory(failed, sentence, last, kills)
+        return _out_of_memory(failed, sentence, last)
     sentence += _quoted(rank.error)
     return Failure(replica=failed.replica, sentence=sentence, id=cause_id(rank.code))
 
@@ -236,9 +235,8 @@ def _quoted(line: str) -> str:
     return f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
 
 
-def _out_of_memory(failed: Ended, how: str, last: str, kills: int | None) -> Failure:
-    known = "the kernel killed a process for want of memory meanwhile, so it was"
-    sentence = f"{how}: {known if kills else 'it was possibly'} out of memory.{last}"
+def _out_of_memory(failed: Ended, how: str, last: str) -> Failure:
+    sentence = f"{how}: it was possibly out of memory.{last}"
     return Failure(replica=failed.replica, sentence=sentence, id="oom")
 
 

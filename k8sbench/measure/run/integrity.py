@@ -177,11 +177,12 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     yield from _second_clock(rank)
-    reading, unit, shape = case.clock, case.seconds_per_unit, rank.shape
-    yield from log_clock.reasons(rank.clock, reading, unit, shape, case.gpus)
+    reading = case.clock
+    if reading.contradiction is not None:
+        yield rules.CLOCK_MISMATCH.finding(reading.contradiction, reading.places)
     # Between the pieces of a run passed time that no line can have.
-    if not rank.resumed and not case.log.restarts:
-        yield from log_clock.apart(reading, unit, rank.tally, shape)
+    elif not rank.resumed and not case.log.restarts:
+        yield from log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
 
 
 def _second_clock(rank: RankRecords) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ from k8sbench.measure.run import rules, selection
 from k8sbench.measure.run.occurrences import MANY, Occurrence
 from k8sbench.measure.run.record_batch import RecordBatch
 from k8sbench.measure.run.tally import Tally
-from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
 
@@ -55,8 +54,6 @@ LAG = 0.05
 """Seconds by which a line may be written later after its time was taken than another one."""
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
-EXACT = 0.02
-"""Relative difference of a factor from the whole number that it is taken for."""
 LONG = 3000.0
 """Seconds from one line to the next that are looked at one by one."""
 ROUGH = 0.25
@@ -156,10 +153,6 @@ class LogClock:
         places = tuple(gap.line.place for gap in ahead)
         return ClockReading(contradiction, places if contradiction else ())
 
-    def ratio(self, unit: float | None) -> float | None:
-        """Printed time of the compared lines ÷ time by the stamps."""
-        return self._time * unit / self._clock if unit is not None and self._clock > 0 else None
-
     def _fits(self, gap: ClockGap, unit: float | None) -> bool:
         """Whether a line that is stamped before the last one is so by the stamps' resolution."""
         if unit is None or not self._shape.complete:
@@ -190,20 +183,9 @@ class LogClock:
         return None
 
 
-def reasons(
-    clock: LogClock, reading: ClockReading, unit: float | None, shape: Shape, gpus: int
-) -> Iterator[Finding]:
-    """What the stamps say against the printed times."""
-    if reading.contradiction is not None:
-        likely = factor(clock.ratio(unit), gpus, shape)
-        yield rules.CLOCK_MISMATCH.finding(reading.contradiction + likely, reading.places)
-
-
-def apart(
-    reading: ClockReading, unit: float | None, tally: Tally, shape: Shape
-) -> Iterator[Finding]:
+def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
     """The rate by the stamps and by the lines' own times, over the same lines of the window."""
-    if unit is None or tally.stamped is None or reading.contradiction is not None:
+    if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
     seconds, steps = last.since(first), last.position - first.position
@@ -222,22 +204,3 @@ def apart(
         )
         text = f"By its time stamps the log's rate is {ratio:.1%} of that by its lines: {why}."
         yield rules.CLOCKS_APART.finding(text)
-
-
-def factor(ratio: float | None, gpus: int, shape: Shape) -> str:
-    """The likely cause of two times or rates that differ by a whole factor; empty: none is known.
-
-    ``ratio``: of the times that follow from the rates, to those that passed.
-    """
-    if not ratio or shape.number != "rate":
-        return ""
-    far = max(ratio, 1 / ratio)
-    whole = round(far)
-    # The rate of a whole job follows from more GPUs than were given, of some, or of one of them.
-    is_likely = whole == gpus or (shape.per == "job" and (ratio < 1 or gpus % whole == 0))
-    if whole < 2 or abs(far / whole - 1) > EXACT or not is_likely:
-        return ""
-    return (
-        f" The factor is {whole}, with {counted(gpus, 'GPU')} given: check --gpus, and whether the"
-        " printed rate is one card's or the job's (per)."
-    )

@@ -32,8 +32,8 @@ BATCH_UNKNOWN = IntegrityRule("batch-unknown", "reject", "Give it with --batch-s
 CLOCK_MISMATCH = IntegrityRule(
     "clock-mismatch",
     "reject",
-    "One of the two was edited: get the original log. Where the message names a factor, correct "
-    "--gpus, or `per` of a declared format.",
+    "Correct --gpus, or `per` of a declared format, if the two differ by a whole factor; else one "
+    "of them was edited: get the original log.",
 )
 """The printed times and the log's own time stamps disagree, or those in our own lines and the
 node's, or the stamps jump in a way that no clock does."""
@@ -254,11 +254,6 @@ RUNNING_MEAN_COARSE = IntegrityRule(
 )
 """The log prints running means whose last digit is larger than a record's own time; records without
 a positive time count in the sums alone."""
-SAMPLED_STEPS = IntegrityRule(
-    "sampled-steps", "warn", "Give `--warmup 0`: the headline is then of all steps."
-)
-"""The log prints single steps, and its own mean over all steps of an epoch is more than 5 % away
-from them; the epoch began in the warm-up."""
 SOCKETS_BETWEEN_NODES = IntegrityRule(
     "sockets-between-nodes",
     "warn",

@@ -282,12 +282,6 @@ def test_of_several_replicas_the_one_that_failed_by_itself_is_named(
     assert replica in failure.sentence
 
 
-def test_the_kernels_own_count_makes_it_sure() -> None:
-    failure = exits.cause(ended("worker-1", 137), [], kills=1)
-    assert "the kernel killed a process for want of memory" in failure.sentence
-    assert "possibly" not in failure.sentence
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -220,9 +220,6 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
         format="tsm",
         batch_size=16,
     ),
-    "sampled-steps": log(
-        integrity.paddlevideo(1, [0.1] * 8, 32.2), format="paddlevideo", batch_size=16, warmup=20
-    ),
     "short-warmup": ours("start", replace(PLANNED, warmup=5, window_by_catalog=True)),
     "sockets-between-nodes": of_two(
         "environment", TWO_NODES | {"node": "a"}, TWO_NODES | {"node": "b"}

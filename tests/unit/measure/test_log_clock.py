@@ -13,7 +13,6 @@ from k8sbench.measure.run import log_clock
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import Block, Lines, ids, lines_of, measured, mmseg, plsc, run
 
@@ -127,7 +126,6 @@ def test_plsc_s_rates_follow_the_clock(own: float, expected: list[str]) -> None:
         )
     found = measured(lines, format="plsc", gpus=8, batch_size=128)
     assert ids(found) == expected
-    assert "factor" not in " ".join(each.sentence for each in found.reasons)
 
 
 def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
@@ -320,52 +318,6 @@ def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
     assert found.train_wall_s == 39 * 5 * HOUR
 
 
-# Factors.
-
-
-OF_JOB, OF_CARD = (Shape(name="", number="rate", per=per) for per in ("job", "card"))
-
-
-@pytest.mark.parametrize(
-    ("ratio", "gpus", "shape", "whole"),
-    [
-        (8.0, 8, OF_JOB, 8),
-        (2.0, 8, OF_JOB, 2),
-        (1 / 4, 8, OF_JOB, 4),
-        (1 / 8, 1, OF_JOB, 8),
-        (1 / 2, 3, OF_JOB, 2),
-        (8.0, 8, OF_CARD, 8),
-    ],
-)
-def test_a_factor_of_the_gpus_names_the_likely_cause(
-    ratio: float, gpus: int, shape: Shape, whole: int
-) -> None:
-    said = log_clock.factor(ratio, gpus, shape)
-    assert said.startswith(f" The factor is {whole}, with {gpus} GPU")
-    assert "check --gpus" in said
-
-
-@pytest.mark.parametrize(
-    ("ratio", "gpus", "shape"),
-    [
-        *((ratio, 3, OF_JOB) for ratio in (2.0, 1.99, 0.45)),
-        *((1.5, 1, OF_JOB), (1.2, 2, OF_JOB), (3.0, 1, OF_JOB), (None, 1, OF_JOB)),
-        (2.0, 8, OF_CARD),
-        (8.0, 8, Shape(name="", number="seconds")),  # These do not depend on the GPUs.
-    ],
-)
-def test_other_factors_name_no_cause(ratio: float | None, gpus: int, shape: Shape) -> None:
-    assert log_clock.factor(ratio, gpus, shape) == ""
-
-
-def test_a_wrong_number_of_gpus_is_a_contradiction_that_names_the_factor() -> None:
-    lines = dle([1400.0] * 40, batch=256 * 4)
-    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=8)
-    assert ids(found, "reject") == ["clock-mismatch"]
-    assert "The factor is 2" in found.reasons[0].sentence
-    assert ids(measured(lines, format="dle-resnet50", batch_size=256, gpus=4)) == []
-
-
 @pytest.mark.parametrize("own", [0.990, 0.993, 0.996, 0.998])
 def test_a_log_in_many_blocks_is_judged_as_in_one(own: float) -> None:
     """Records that follow each other are one stretch, however they are read."""
@@ -385,25 +337,9 @@ def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_roun
     stamps = stamps_from(BEGIN, 5, "%Y-%m-%d %H:%M:%S")
     found = declared(stamps, "%Y-%m-%d %H:%M:%S", per=per, rate=rate, gpus=8, batch_size=4)
     assert ids(found, "reject") == ["clock-mismatch"]
-    assert "whether the printed rate is one card's or the job's (per)" in found.reasons[0].sentence
     other = "job" if per == "card" else "card"
     right = declared(stamps, "%Y-%m-%d %H:%M:%S", per=other, rate=rate, gpus=8, batch_size=4)
     assert ids(right) == []
-
-
-def test_a_summary_of_one_card_beside_lines_of_the_job_names_the_factor() -> None:
-    own = LogFormat(
-        name="mine",
-        unit="images",
-        per="job",
-        record=r"step (?P<iteration>\d+) ips (?P<rate>\S+)",
-        summary=r"done: (?P<rate>\S+)",
-    )
-    lines = [*(f"step {i} ips 64.0" for i in range(1, 9)), "done: 8.0"]
-    found = measured(lines, format=own, gpus=8)
-    assert ids(found) == ["summary-mismatch"]
-    assert "The factor is 8, with 8 GPUs given" in found.reasons[0].sentence
-    assert "factor" not in measured(lines, format=own, gpus=3).reasons[0].sentence
 
 
 # Evaluations in the window.
