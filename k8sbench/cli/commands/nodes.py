@@ -25,7 +25,7 @@ from k8sbench.report import formats
     help="Only N of the nodes; the name of the set determines which.",
 )
 @format_option(
-    *formats.offered("table", "markdown", "flat", "document", "names"),
+    *formats.offered("table", "document", "names"),
     about="Format; name: the nodes to cordon.",
 )
 def command(
@@ -52,7 +52,6 @@ def command(
 
 def _print(checked: Checked, output_format: str) -> None:
     from k8sbench.report import nodes as report
-    from k8sbench.report import tables
 
     document = report.document(
         checked.check,
@@ -62,8 +61,6 @@ def _print(checked: Checked, output_format: str) -> None:
     )
     view: formats.View = {
         "table": lambda: rows.text_of([report.table(document)]),
-        "markdown": lambda: tables.markdown([report.table(document)]),
-        "flat": lambda: report.flat(document),
         "document": lambda: document,
         "names": lambda: document.to_cordon,
     }

@@ -19,7 +19,6 @@ QUERIES: dict[str, Callable[[], str]] = {
     "samples: an old exporter, one GPU": lambda: promql.samples("uuid", UUIDS[:1], 600.001),
     "nodes": lambda: promql.nodes(300),
     "known_nodes": lambda: promql.known_nodes(300),
-    "fields": promql.fields,
 }
 """The function that writes it, with what is particular → the query."""
 
