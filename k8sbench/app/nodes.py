@@ -6,7 +6,6 @@ Nothing is changed on the cluster beside the jobs: the node to cordon is named.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +22,6 @@ from k8sbench.app import (
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
 from k8sbench.model import times
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from k8sbench.measure.group.node_check import NodeCheck
 
 
-NOT_DRAWN = "it is not of the sample"
-
-
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts on the nodes, and what they are from, in the same order."""
 
@@ -45,7 +40,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     check: NodeCheck
     unit: str
     left_out: dict[str, str]
-    """Node → why it was not measured: it takes no pod, or is not of the sample."""
+    """Node → why it was not measured: it takes no pod."""
     rows: Rows
 
 
@@ -55,13 +50,11 @@ def nodes(
     stop: Stop,
     *,
     selector: str = "",
-    sample: int | None = None,
 ) -> Checked:
     """Measure a case on each node, and judge the nodes.
 
-    ``selector`` is kubectl's ``-l``, beside the labels of the pool; ``sample`` so many of the
-    nodes, drawn by the set's name (None: all). Raises :class:`Interrupted` where it is asked to
-    stop before all runs are closed.
+    ``selector`` is kubectl's ``-l``, beside the labels of the pool. Raises :class:`Interrupted`
+    where it is asked to stop before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
 
@@ -82,12 +75,9 @@ def nodes(
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
     targets.check_ready(target, gang=request.gang, asked=True)
-    chosen, left_out = _chosen(planned[0], target, set_name, selector, sample)
-    others = [node for node, why in left_out.items() if why == NOT_DRAWN]
-    for node in sorted(left_out.keys() - {*others}):
-        reporter.note(f"left out: node {node}: {left_out[node]}.")
-    if others:
-        reporter.note(f"left out: {counted(len(others), 'node')} not of the sample.")
+    chosen, left_out = _chosen(planned[0], target, selector)
+    for node, why in left_out.items():
+        reporter.note(f"left out: node {node}: {why}.")
     pinned = cases.pinned(planned[0], chosen)
     if request.resume is None:
         request = msgspec.structs.replace(request, set_name=set_name)
@@ -109,7 +99,7 @@ def nodes(
 
 
 def _chosen(
-    case: PlannedCase, target: RunTarget, set_name: str, selector: str, sample: int | None
+    case: PlannedCase, target: RunTarget, selector: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
     from k8sbench.adapters.kubernetes import nodes as cluster_nodes
@@ -125,16 +115,7 @@ def _chosen(
     fitting = sorted(refusals.keys() - left_out.keys())
     if not fitting:
         raise _none(pool.name, selector, left_out)
-    if sample is not None and sample < len(fitting):
-        # By the name of the set, so that --resume has the same nodes.
-        drawn = sorted(fitting, key=lambda name: _lot(set_name, name))[:sample]
-        left_out |= {name: NOT_DRAWN for name in fitting if name not in drawn}
-        fitting = sorted(drawn)
     return tuple(fitting), left_out
-
-
-def _lot(set_name: str, node: str) -> str:
-    return hashlib.sha256(f"{set_name}/{node}".encode()).hexdigest()
 
 
 def _none(pool: str, selector: str, left_out: dict[str, str]) -> BenchError:

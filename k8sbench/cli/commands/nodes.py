@@ -18,12 +18,6 @@ from k8sbench.report import formats
 @click.command()
 @request_options(CASE_FLAGS | SET_FLAGS)
 @click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Only N of the nodes; the name of the set determines which.",
-)
 @format_option(
     *formats.offered("table", "document", "names"),
     about="Format; name: the nodes to cordon.",
@@ -32,7 +26,6 @@ def command(
     request: SubmitRequest,
     output_format: str,
     selector: str,
-    sample: int | None,
 ) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
@@ -45,7 +38,7 @@ def command(
     k8sbench nodes resnet50 -l rack=7      some of them
     """
     with reporter.reporting() as progress:
-        checked = nodes.nodes(request, progress, SignalStop(), selector=selector, sample=sample)
+        checked = nodes.nodes(request, progress, SignalStop(), selector=selector)
     _print(checked, output_format)
     return exit_codes.of_nodes(checked)
 

@@ -1,17 +1,16 @@
-"""AI-Rank's lines: time to train by its definition, and contradictions in them.
+"""AI-Rank's lines: time to train by its definition.
 
-They are often written by hand: their stamps are checked against the logger's clock, and a stated
-time against the evaluations. An average rate that they state is not used.
+They are often written by hand: a time that they state counts where an evaluation confirms it, and
+an average rate does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
-from k8sbench.measure.run import redaction, rules
-from k8sbench.model.finding import Finding
+from k8sbench.measure.run import redaction
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Mark, Place
 from k8sbench.model.spec import Accuracy
@@ -20,11 +19,6 @@ ROUNDED = 1e-9
 """Percent that a fraction may lose by becoming percent."""
 KEPT = 10_000
 """Evaluations that are kept; a training run has some hundreds."""
-ZONES = 27 * 3600.0
-"""Stamps name no zone: two right clocks may differ by up to so much, and no more."""
-DRIFT = 900.0
-"""Seconds by which the difference of two right clocks may change: an evaluation may lie between
-the logger's last stamp and the event."""
 CLOSE = (2.0, 1e-4)
 """Seconds, or a share of the time, up to which two times are the same."""
 
@@ -57,16 +51,11 @@ class Events:
         """Size of the data set, and the line that states it."""
         self.count = 0
         self.target_time: float | None = None
-        self._offsets: tuple[float, float] | None = None
-        self._odd: Place | None = None
-        self._last: float | None = None
 
-    def take(self, mark: Mark, file: str, logger: float | None) -> None:
-        """Take an event; ``logger`` is the logger's latest dated stamp, if there is one."""
+    def take(self, mark: Mark, file: str) -> None:
+        """Take an event."""
         event, value, at = mark.values["event"], mark.values["value"], mark.stamp
         place = redaction.place(file, mark.line, mark.text)
-        if at is not None:
-            self._check(at, logger, place)
         if event == "test_begin" and self.begun is None:
             self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time"}:
@@ -82,18 +71,6 @@ class Events:
         elif event == "target_quality_time":
             self.ended = True
             self.target_time = value
-
-    def _check(self, at: float, logger: float | None, place: Place) -> None:
-        if self._last is not None and at < self._last - 1.0:
-            self._odd = self._odd or place
-        self._last = at
-        if logger is None:
-            return
-        offset = at - logger
-        low, high = self._offsets or (offset, offset)
-        self._offsets = (min(low, offset), max(high, offset))
-        if abs(offset) > ZONES or self._offsets[1] - self._offsets[0] > DRIFT:
-            self._odd = self._odd or place
 
     @property
     def accuracy(self) -> AccuracyResult | None:
@@ -146,9 +123,3 @@ class Events:
                 return True
             best = max(best, evaluated.value)
         return False
-
-    def reasons(self) -> Iterator[Finding]:
-        """What is odd in the lines."""
-        if self._odd is not None:
-            text = "AI-Rank's stamps contradict each other or the logger's own clock."
-            yield rules.AIRANK_CLOCK.finding(text, [self._odd])

@@ -45,7 +45,6 @@ def reasons(case: Case) -> Iterator[Finding]:
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
-    yield from case.log.airank.reasons()
     yield from case.log.training.reasons()
 
 

@@ -158,10 +158,6 @@ UNREAD_NUMBER = IntegrityRule(
 )
 """A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
 where it is no iteration, rate or time."""
-AIRANK_CLOCK = IntegrityRule(
-    "airank-clock", "warn", "Do not use the AI-Rank times without the original log."
-)
-"""AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
 BATCH_UNVERIFIED = IntegrityRule(
     "batch-unverified", "warn", "Make sure that the run had this batch."
 )

@@ -22,7 +22,6 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.unit.lifecycle import test_incomplete_logs as incomplete
-from tests.unit.measure import test_airank_and_accuracy as airank
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
 from tests.unit.measure import test_integrity_reasons as integrity
@@ -118,7 +117,6 @@ def of_two(event: str, master: dict[str, Any], worker: dict[str, Any]) -> Callab
 EXAMPLES: dict[str, Callable[[], Found]] = {
     **{name: beside(**changes) for name, changes in members.MIXED.items()},
     "above-peak": log([f"GPU 0: {V100}", *run([0.1] * 8)], fingerprint=MODEL),
-    "airank-clock": log([*STEADY, airank.airank(-300_000, "eval_accuracy:60.0")]),
     "batch-mismatch": log(integrity.paddleseg(4, 93, 500, integrity.SEG_DATA), **SEG),
     "batch-size": log(["    samples_per_gpu=8,", *STEADY]),
     "batch-unknown": log(
