@@ -89,21 +89,6 @@ def baselines(where: str | None) -> list[Baseline]:
         return store.baselines()
 
 
-def log(where: str | None, text: str, replica: str) -> Path:
-    """Return the file of a replica's log."""
-    from k8sbench.adapters.store import removal
-
-    with stores.to_read(where, lambda _: None) as store:
-        archived = _find(store, text)
-        files = {path.stem: path for path in store.log_files(archived.run_id)}
-        if replica in files:
-            return files[replica]
-        if (pruned := removal.pruned(store.folder(archived.run_id))) is not None:
-            raise NotFound(f"The logs of run {archived.run_id} were removed by {pruned.rule}.")
-    known = f"Replicas: {', '.join(files)}." if files else "It has left none until now."
-    raise NotFound(f"Run {archived.run_id} has no log of a replica {replica!r}.", known)
-
-
 def artifacts(where: str | None, text: str) -> list[Artifact]:
     """List the files of a run's folder."""
     with stores.to_read(where, lambda _: None) as store:

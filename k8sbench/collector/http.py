@@ -37,7 +37,7 @@ HEALTHY_SECONDS = 300.0
 """For which collecting may be busy with one thing, such as a list of a slow API server."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
 """For the server to listen, and to end."""
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=(\d+)-")
 
 
 def application(state: State, registry: CollectorRegistry) -> Starlette:
@@ -81,9 +81,6 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
     routes: dict[str, Callable[[Request], Any]] = {
         "/runs": lambda request: reading.runs(where(), request.query_params),
         "/runs/{run}": lambda request: reading.run(where(), run(request)),
-        "/runs/{run}/logs/{replica}": lambda request: reading.log(
-            where(), run(request), request.path_params["replica"]
-        ),
         "/runs/{run}/artifacts": lambda request: reading.artifacts(where(), run(request)),
         "/runs/{run}/artifacts/{name:path}": lambda request: reading.artifact(
             where(), run(request), request.path_params["name"]
@@ -110,26 +107,20 @@ def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
 
 
 def file(path: Path, wanted: str | None) -> Response:
-    """Send a file, or the one range of it that is wanted, as it is at this moment.
+    """Send a file, or what is wanted of it from a byte on, as it is at this moment.
 
-    One that grows meanwhile is sent up to the size that it had.
+    One that grows meanwhile is sent up to the size that it had; another range is answered with all.
     """
-    size = path.stat().st_size
+    size, first, status = path.stat().st_size, 0, 200
     headers = {"Accept-Ranges": "bytes"}
-    match = _RANGE.fullmatch(wanted or "")
-    if match is None or match.group() == "bytes=-":  # several ranges may be answered with it all
-        first, last, status = 0, size - 1, 200
-    else:
-        begin, end = match.groups()
-        first = int(begin) if begin else max(0, size - int(end))
-        last = min(int(end), size - 1) if begin and end else size - 1
-        status = 206
-        headers["Content-Range"] = f"bytes {first}-{last}/{size}"
-        if first > last:
+    if (match := _RANGE.fullmatch(wanted or "")) is not None:
+        first, status = int(match[1]), 206
+        headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"
+        if first >= size:
             return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
-    headers["Content-Length"] = str(last - first + 1)
+    headers["Content-Length"] = str(size - first)
     kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
-    return StreamingResponse(_pieces(path, first, last + 1), status, headers, kind)
+    return StreamingResponse(_pieces(path, first, size), status, headers, kind)
 
 
 def _pieces(path: Path, position: int, end: int) -> Iterator[bytes]:

@@ -242,7 +242,7 @@ def test_warnings_of_the_server_are_kept() -> None:
     with fronts.serving(handle) as url:
         found = fetch(url)
     assert found.warnings == ("one store is away",)
-    assert "had no GPU metrics" in why(found)
+    assert "has no GPU metrics" in why(found)
 
 
 def certify(folder: pathlib.Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import zip_longest
 
 import msgspec
@@ -95,7 +95,11 @@ class PrometheusSource(MetricSource):
     def _fetch(self, wanted: SeriesQuery, deadline: float) -> Fetched:
         window = self._window(wanted, deadline)
         if not window.uuids:
-            why = self._nothing(window, wanted, deadline)
+            why = (
+                f"{window.way.name} has no GPU metrics that name the run's pods, or a UUID of its"
+                " log: it scrapes no DCGM exporter on its nodes, or one that was started without"
+                " DCGM_EXPORTER_KUBERNETES=true."
+            )
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         rows = self._samples(window, deadline)
         fetched = attribution.attribute(rows, wanted, self.name)
@@ -133,7 +137,7 @@ class PrometheusSource(MetricSource):
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
-            has_gpus=bool(_nodes(rows)),
+            has_gpus=any(row.metric.get(label) for row in rows for label in promql.HOST_LABELS),
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
@@ -179,21 +183,6 @@ class PrometheusSource(MetricSource):
             key = tuple(stamps)
             series.append(Labelled(dict(labels), same.setdefault(key, key), values))
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
-
-    def _nothing(self, window: _Window, wanted: SeriesQuery, deadline: float) -> str:
-        """Say why there is nothing of the run's GPUs."""
-        query = promql.nodes(min(window.seconds, NODES_SECONDS))
-        has = _nodes(self._ask(window, query, wanted.end, deadline))
-        who = window.way.name
-        if not has:
-            return f"{who} had no GPU metrics in the run's window: it scrapes no DCGM exporter."
-        ours = {attribution.short(node) for node in wanted.nodes.values() if node is not None}
-        if ours and not ours & has:
-            return f"{who} has no GPU metrics of the nodes where the run was, but of others."
-        return (
-            f"{who} has GPU metrics, but none names the run's pods, or a UUID of its log: start the"
-            " DCGM exporter with DCGM_EXPORTER_KUBERNETES=true."
-        )
 
     def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[Row]:
         seconds = min(QUERY_SECONDS, _left(deadline))
@@ -249,12 +238,3 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise PrometheusFault(f"Prometheus did not answer all queries within {SECONDS:.0f} s.")
     return left
-
-
-def _nodes(rows: Iterable[Row]) -> frozenset[str]:
-    return frozenset(
-        attribution.short(row.metric[label])
-        for row in rows
-        for label in promql.HOST_LABELS
-        if row.metric.get(label)
-    )

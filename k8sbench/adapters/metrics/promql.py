@@ -50,16 +50,15 @@ def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
     return _named("|".join(FIELDS), {label: uuids}) + _span(seconds)
 
 
-def nodes(seconds: float) -> str:
-    """Of which nodes there are GPU metrics at all."""
-    latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
-    return f"count by ({', '.join(HOST_LABELS)}) ({latest})"
-
-
 def known_nodes(seconds: float) -> str:
-    """The same, and how often their GPUs were scraped; 0 where a common field does not show it."""
+    """Of which nodes there are GPU metrics, and how often their GPUs were scraped.
+
+    0 where a common field does not show it.
+    """
+    labels = ", ".join(HOST_LABELS)
     scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
-    return f"max by ({', '.join(HOST_LABELS)}) ({scraped}) or 0 * {nodes(seconds)}"
+    latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
+    return f"max by ({labels}) ({scraped}) or 0 * count by ({labels}) ({latest})"
 
 
 def batches(names: Iterable[str]) -> list[Sequence[str]]:

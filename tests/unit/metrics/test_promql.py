@@ -17,7 +17,6 @@ QUERIES: dict[str, Callable[[], str]] = {
     "owned: a local run": lambda: promql.owned(None, PODS, UUIDS[:1], 600),
     "samples": lambda: promql.samples("UUID", UUIDS, 600.001),
     "samples: an old exporter, one GPU": lambda: promql.samples("uuid", UUIDS[:1], 600.001),
-    "nodes": lambda: promql.nodes(300),
     "known_nodes": lambda: promql.known_nodes(300),
 }
 """The function that writes it, with what is particular → the query."""
