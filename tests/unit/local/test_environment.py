@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from k8sbench.adapters.local import environment
 from k8sbench.adapters.local.manifest import ManifestJob
@@ -102,19 +101,6 @@ def test_variables_refer_to_earlier_ones_as_the_kubelet_has_it() -> None:
         "ESCAPED": "$(EARLY)",
         "SHELL": "$EARLY ${EARLY}",
     }
-
-
-STRAY = (
-    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES"),
-    *("PADDLE_MASTER", "PADDLE_TRAINER_ID", "NCCL_DEBUG", "GLOO_SOCKET_IFNAME", "http_proxy"),
-    *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TMPDIR", "PYTHONSTARTUP"),
-    *("K8SBENCH_STORE", "AWS_SECRET_ACCESS_KEY"),
-)
-
-
-@pytest.mark.parametrize("stray", STRAY)
-def test_what_the_user_has_left_in_the_environment_stays_out(stray: str) -> None:
-    assert stray not in environment.users_own({stray: "x", "HOME": "/home/user"})
 
 
 def test_what_python_needs_to_be_found_stays() -> None:

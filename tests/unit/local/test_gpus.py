@@ -127,25 +127,6 @@ def test_what_the_user_made_visible_counts_as_cuda_reads_it(
     assert (here.reason is None) == (visible is None)
 
 
-def test_every_replica_gets_gpus_of_its_own() -> None:
-    first, second = gpus.assign(found(4), 2, 2)
-    assert gpus.listed(first) == "0,1"
-    assert gpus.listed(second) == "2,3"
-
-
-def test_gpus_in_use_by_another_run_are_not_given_again() -> None:
-    here = found(4)
-    (first,) = gpus.assign(here, 1, 2)
-    (second,) = gpus.assign(here, 1, 2, taken=first)
-    assert not set(first) & set(second)
-    with pytest.raises(UsageError, match="4 of them in use"):
-        gpus.assign(here, 1, 1, taken=first + second)
-
-
 def test_too_few_are_refused_with_both_numbers_and_the_reason() -> None:
     with pytest.raises(UsageError, match=r"need 4 GPUs; this machine has 1 \(CUDA_VISIBLE_DEVICES"):
         gpus.assign(found(4, "3"), 2, 2)
-
-
-def test_a_replica_without_gpus_sees_none() -> None:
-    assert [gpus.listed(each) for each in gpus.assign(found(2), 2, 0)] == ["", ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k8sbench.adapters.local import launch
-from tests.unit.local.examples import RUN_ID, launches, machine, plan
+from tests.unit.local.examples import launches, machine, plan
 
 
 def test_the_command_is_the_manifests_on_k8sbenchs_own_python() -> None:
@@ -31,15 +31,6 @@ def test_the_users_own_search_path_comes_last() -> None:
     assert first.environ["PYTHONPATH"] == "/run/mounts/trainers:/user"
 
 
-def test_replicas_meet_at_a_port_of_the_loopback_address() -> None:
-    for each in launches(plan()):
-        assert each.environ["MASTER_ADDR"] == "127.0.0.1"
-        assert each.environ["MASTER_PORT"] == "45001"
-    for each in launches(plan(framework="paddle")):
-        assert each.environ["PADDLE_MASTER"] == "127.0.0.1:45001"
-        assert each.environ["POD_IP"] == "127.0.0.1"
-
-
 def test_a_paddle_replica_knows_its_number_without_a_pods_name() -> None:
     ranks = [each.local["PADDLE_RANK"] for each in launches(plan(framework="paddle", replicas=3))]
     assert ranks == ["0", "1", "2"]
@@ -58,13 +49,6 @@ def test_home_and_path_stay_the_users() -> None:
     assert first.environ["PATH"] == "/usr/bin"
 
 
-def test_every_replica_has_a_temporary_folder_of_its_own() -> None:
-    first, second = launches(plan())
-    assert first.environ["TMPDIR"] != second.environ["TMPDIR"]
-    assert first.environ["TMPDIR"] in first.folders
-    assert first.environ["TMPDIR"].startswith(first.scratch)
-
-
 def test_a_folder_of_the_image_is_left_out() -> None:
     first, _ = launches(plan(workdir="/workspace"))
     assert first.cwd == first.scratch
@@ -73,13 +57,6 @@ def test_a_folder_of_the_image_is_left_out() -> None:
 def test_a_folder_of_the_trainers_is_kept() -> None:
     first, _ = launches(plan(workdir="/opt/k8sbench/k8sbench"))
     assert first.cwd == "/run/mounts/trainers/k8sbench"
-
-
-def test_all_processes_of_a_replica_can_be_found_by_their_environment() -> None:
-    assert [each.environ[launch.MARK] for each in launches(plan())] == [
-        f"{RUN_ID}/master-0",
-        f"{RUN_ID}/worker-0",
-    ]
 
 
 def test_cpu_replicas_share_the_cores() -> None:
@@ -99,18 +76,6 @@ def test_a_number_of_threads_that_the_plan_sets_stays() -> None:
     first, _ = launches(plan(env={"OMP_NUM_THREADS": "7"}))
     assert first.environ["OMP_NUM_THREADS"] == "7"
     assert "OMP_NUM_THREADS" not in first.local
-
-
-def test_gpus_are_named_as_nvidia_smi_counts_them() -> None:
-    first, second = launches(plan(), machine(gpus=["0,1", "2,3"]))
-    assert first.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert second.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
-    assert first.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-
-
-def test_without_a_driver_nothing_is_said_of_gpus() -> None:
-    first, _ = launches(plan())
-    assert "CUDA_VISIBLE_DEVICES" not in first.environ
 
 
 def test_variables_are_filled_into_the_command() -> None:
