@@ -137,7 +137,7 @@ def _facts(api: Api, request: DoctorRequest, options: SubmitRequest) -> Prefligh
         _, (*_, job) = _job(options, request, framework, replicas, "k8sbench-doctor")
         jobs[job["kind"]] = job
     try:
-        return preflight.ask(api, request, jobs)
+        return preflight.ask(api, request, jobs, options.prometheus)
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
 

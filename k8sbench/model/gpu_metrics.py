@@ -72,6 +72,9 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is drawn over time."""
     is_of_nodes: bool = False
     """Whether ``nodes`` reports it for each GPU."""
+    is_wanted: bool = False
+    """Whether ``doctor`` warns where it is missing: judgements rest on it, and the exporters'
+    default counters lack it."""
     meaning: str
     """What a user learns from it: one sentence."""
 
@@ -109,6 +112,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="SM active",
         unit="ratio",
         dcgm=(Field("DCGM_FI_PROF_SM_ACTIVE"),),
+        is_wanted=True,
         meaning="The share of time in which a multiprocessor had a warp, as the mean over all.",
     ),
     GpuMetric(
@@ -204,6 +208,7 @@ METRICS: tuple[GpuMetric, ...] = (
         over_time="share",
         column="throttled",
         is_of_nodes=True,
+        is_wanted=True,
         meaning="The share of time in which heat or a power brake held the clocks down. Its series"
         " holds NVML's bits of the clocks' event reasons.",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -166,3 +166,28 @@ def _rule(held: NodeLimits) -> str:
         parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
     text = ", ".join(parts) + "."
     return f"{text} {held.reason}" if held.reason else text
+
+
+def flat(found: NodesDocument) -> tuple[Sequence[str], Iterator[Sequence[object]]]:
+    """Make the header and the rows of CSV: of the GPUs' metrics the mean, of ECC errors the sum."""
+    names = ("node", "state", "throughput", "to_pool")
+    header = (*names, "sm_clock", "power", "ecc_errors", "xid", "why")
+
+    def of(row: NodeRow, metric: str) -> list[float]:
+        return [one.figures[metric] for one in row.gpus if metric in one.figures]
+
+    def mean(values: Sequence[float]) -> float | None:
+        return sum(values) / len(values) if values else None
+
+    rows = (
+        (
+            *(getattr(row, name) for name in names),
+            mean(of(row, "sm_clock")),
+            mean(of(row, "power")),
+            sum(errors) if (errors := of(row, "ecc_errors")) else None,
+            None if row.xid is None else " ".join(map(str, row.xid)),
+            " ".join(row.why),
+        )
+        for row in found.nodes
+    )
+    return header, rows

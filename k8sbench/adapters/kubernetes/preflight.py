@@ -1,7 +1,8 @@
 """Requests to the cluster for the facts that :mod:`k8sbench.diagnose.preflight.checks` judges.
 
 An API server that does not answer raises; a single request that is refused becomes an
-:class:`~k8sbench.diagnose.preflight.facts.Unknown`. No pods are listed.
+:class:`~k8sbench.diagnose.preflight.facts.Unknown`. Of a cluster's pods only DCGM's exporters are
+listed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
+from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight import checks, claim_checks
 from k8sbench.diagnose.preflight import operator_checks as operator
@@ -46,8 +48,12 @@ ANSWER_SECONDS = 5.0
 """Timeout of the first answer of the API server."""
 
 
-def ask(api: Api, request: DoctorRequest, jobs: Mapping[str, KubeObject]) -> PreflightFacts:
+def ask(
+    api: Api, request: DoctorRequest, jobs: Mapping[str, KubeObject], prometheus: str = "none"
+) -> PreflightFacts:
     """Return all facts; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
+
+    ``prometheus`` is where to look for one: a URL, ``auto`` or ``none``.
 
     Raises :class:`ApiFault` where the API server does not answer, or rejects our credentials.
     """
@@ -71,6 +77,10 @@ def ask(api: Api, request: DoctorRequest, jobs: Mapping[str, KubeObject]) -> Pre
         "nodes": lambda: listed(kinds.path("Node"), labels=selector),
         "queue": partial(_queue, api, request, served),
     }
+    if request.pool.gpus_per_node:
+        queries["exporters"] = partial(metrics.dcgm, api)
+        if prometheus != "none":
+            queries["prometheus"] = partial(metrics.prometheus, prometheus, api)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))

@@ -61,6 +61,11 @@ def known_nodes(seconds: float) -> str:
     return f"max by ({labels}) ({scraped}) or 0 * count by ({labels}) ({latest})"
 
 
+def fields() -> str:
+    """Which of the fields that count there are now."""
+    return f"count by (__name__) ({_named('|'.join(FIELDS), {})})"
+
+
 def batches(names: Iterable[str]) -> list[Sequence[str]]:
     """Names in an order of their own, so that one run's queries are the same each time."""
     every = sorted(names)

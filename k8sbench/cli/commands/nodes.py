@@ -19,7 +19,7 @@ from k8sbench.report import formats
 @request_options(CASE_FLAGS | SET_FLAGS)
 @click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
 @format_option(
-    *formats.offered("table", "document", "names"),
+    *formats.offered("table", "markdown", "flat", "document", "names"),
     about="Format; name: the nodes to cordon.",
 )
 def command(
@@ -45,6 +45,7 @@ def command(
 
 def _print(checked: Checked, output_format: str) -> None:
     from k8sbench.report import nodes as report
+    from k8sbench.report import tables
 
     document = report.document(
         checked.check,
@@ -54,6 +55,8 @@ def _print(checked: Checked, output_format: str) -> None:
     )
     view: formats.View = {
         "table": lambda: rows.text_of([report.table(document)]),
+        "markdown": lambda: tables.markdown([report.table(document)]),
+        "flat": lambda: report.flat(document),
         "document": lambda: document,
         "names": lambda: document.to_cordon,
     }

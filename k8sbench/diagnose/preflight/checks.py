@@ -32,6 +32,7 @@ CHECKS = (
     Check("nodes", capacity_checks.nodes, "the nodes of pool {pool} and their GPUs"),
     Check("device-plugin", capacity_checks.device_plugin),
     Check("node-size", capacity_checks.node_size),
+    Check("gpu-metrics", cluster_checks.gpu_metrics),
     Check("data", claim_checks.claims),
     Check("queue", cluster_checks.queue, "the queue {queue}"),
     Check("gang", operator_checks.gang),

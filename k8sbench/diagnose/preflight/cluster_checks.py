@@ -1,4 +1,4 @@
-"""Checks of what a run works with: API server, namespace, permissions, queues."""
+"""Checks of what a run works with: API server, permissions, queues, GPU metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
 from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
+from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kube import conditions
 from k8sbench.render.security import security
 
@@ -92,3 +93,38 @@ def queue(facts: PreflightFacts) -> Iterator[CheckResult]:
         )
     else:
         yield ok(f"The queue {name} is there.")
+
+
+def gpu_metrics(facts: PreflightFacts) -> Iterator[CheckResult]:
+    """A source of GPU metrics has the fields that judgements rest on.
+
+    The figures are an addition: the check never fails.
+    """
+    if not facts.request.pool.gpus_per_node:
+        return
+    endpoints = [source for source in (facts.prometheus, facts.exporters) if source is not None]
+    source = next((source for source in endpoints if source.fields), None)
+    if source is None:
+        faults = [each.fault or f"{each.name} has no field of DCGM" for each in endpoints]
+        why = "; ".join(faults) or "there is neither a Prometheus nor a DCGM exporter"
+        yield warn(
+            f"Only k8sbench's own trainers give GPU metrics: {why}.",
+            "Install NVIDIA's dcgm-exporter, name a Prometheus that scrapes it with --prometheus,"
+            " or have the Role of docs/gpu-metrics.md granted.",
+        )
+        return
+    missing = [
+        metric
+        for metric in METRICS
+        if metric.dcgm and not any(field.name in source.fields for field in metric.dcgm)
+    ]
+    lacks = f" but {', '.join(metric.dcgm[0].name for metric in missing)}" if missing else ""
+    sentence = f"{source.name} has every field that k8sbench reads{lacks}."
+    if any(metric.is_wanted for metric in missing):
+        yield warn(
+            sentence,
+            "Have an administrator add them to the exporter's counters (docs/gpu-metrics.md). PROF"
+            " fields need a GPU that has them.",
+        )
+    else:
+        yield ok(sentence)

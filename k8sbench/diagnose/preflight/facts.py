@@ -117,6 +117,17 @@ def permissions(roles: Iterable[KubeObject]) -> Iterator[Permission]:
                 )
 
 
+class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A Prometheus or DCGM's exporters, and which GPU metrics they have now."""
+
+    name: str
+    """In sentences: ``Prometheus monitoring/prometheus-k8s:web``."""
+    fields: tuple[str, ...] = ()
+    """Names of DCGM's fields that k8sbench reads."""
+    fault: str = ""
+    """Why it cannot be read, a sentence without a full stop; empty: it can."""
+
+
 class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the user wants to do on the cluster."""
 
@@ -175,6 +186,10 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     quotas: Sequence[KubeObject] | Unknown
     nodes: Sequence[KubeObject] | Unknown
     """Nodes with the pool's labels."""
+    prometheus: MetricsEndpoint | None = None
+    """None: none was to be asked."""
+    exporters: MetricsEndpoint | None = None
+    """DCGM's exporters, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue of the request."""
 

@@ -36,9 +36,15 @@ NAMED = 3
 WAITING, IDLE = 0.1, 0.9
 """A run is bound by its input if its loader takes this share of a step, and its GPUs are busy for
 less than that share of the time."""
+LINK_BOUND = 0.5
+"""Of what the links can carry: the rest of a step computes."""
 DRAM_BOUND = 0.8
 POWER_BOUND = 0.97
 """Of the power limit."""
+NVLINK_BYTES = 25e9
+"""Per second, link and direction, from V100 on."""
+PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
+"""Per second, lane and direction, by generation."""
 
 
 class PlannedGpus(NamedTuple):
@@ -150,7 +156,9 @@ def _same_model(name: str, other: str) -> bool:
     return second.startswith(first)
 
 
-def judgement(measurement: Measurement, figures: Mapping[str, GpuFigure]) -> str | None:
+def judgement(
+    measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
+) -> str | None:
     """Say in a sentence what held the throughput back, with the figures that show it."""
     known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
     waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
@@ -159,6 +167,11 @@ def judgement(measurement: Measurement, figures: Mapping[str, GpuFigure]) -> str
             f"Input-bound: the GPUs were busy {busy:.0%} of the time while the loader took"
             f" {waiting:.0%} of each step."
         ).replace("%", " %")
+    link = _busiest_link(measurement, known) if plan.world_size > 1 else None
+    if link is not None and link[1] >= LINK_BOUND:
+        name, share, rate = link
+        text = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}, {share:.0%} of what it carries."
+        return f"Communication-bound: {text}".replace("%", " %")
     if (dram := known.get("dram_active", 0.0)) >= DRAM_BOUND:
         text = f"Memory-bandwidth-bound: device memory was busy {dram:.0%} of the time."
         return text.replace("%", " %")
@@ -168,6 +181,26 @@ def judgement(measurement: Measurement, figures: Mapping[str, GpuFigure]) -> str
         clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
         return f"{text}, at {clock:.0f} of {most:.0f} MHz." if clock and most else f"{text}."
     return None
+
+
+def _busiest_link(
+    measurement: Measurement, known: Mapping[str, float]
+) -> tuple[str, float, float] | None:
+    """Return the link between GPUs, how much of it is used, and the bytes/s of one direction."""
+    links = _number(measurement, "nvlinks")
+    generation, width = _number(measurement, "pcie_generation"), _number(measurement, "pcie_width")
+    lane = PCIE_LANE_BYTES.get(int(generation or 0))
+    most = {"nvlink": (links or 0) * NVLINK_BYTES, "pcie": (lane or 0) * (width or 0)}
+    rates = {
+        name: max(known.get(f"{name}_transmitted", 0.0), known.get(f"{name}_received", 0.0))
+        for name in most
+    }
+    shares = [
+        ({"nvlink": "NVLink", "pcie": "PCIe"}[name], rates[name] / most[name], rates[name])
+        for name in most
+        if most[name]
+    ]
+    return max(shares, key=lambda link: link[1], default=None)
 
 
 def _number(measurement: Measurement, name: str) -> float | None:

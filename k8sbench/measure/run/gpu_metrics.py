@@ -77,7 +77,7 @@ def completed(
             for i, gpu in enumerate(gpus.all)
         ),
         energy_per_1000_samples=energy,
-        judgement=gpu_judgement.judgement(measurement, figures),
+        judgement=gpu_judgement.judgement(measurement, plan, figures),
     )
     new = list(gpu_judgement.reasons(measurement, plan, chosen, gpus.all, fetched))
     # What the whole steady part shows takes the place of what the end of the log did.

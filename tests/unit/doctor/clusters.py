@@ -12,10 +12,12 @@ from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
     DoctorRequest,
+    MetricsEndpoint,
     Permission,
     PreflightFacts,
 )
 from k8sbench.model.finding import Finding
+from k8sbench.model.gpu_metrics import METRICS
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 REQUEST = DoctorRequest(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
@@ -86,6 +88,24 @@ def without_template(operator: dict[str, Any]) -> dict[str, Any]:
     return operator
 
 
+FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
+DEFAULT = tuple(name for name in FIELDS if name not in {"DCGM_FI_PROF_SM_ACTIVE", *FIELDS[-4:]})
+"""About what an exporter has by default."""
+
+
+def prometheus(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
+    return MetricsEndpoint(name="Prometheus monitoring/prometheus:web", fields=fields)
+
+
+def read(fields: tuple[str, ...] = FIELDS) -> MetricsEndpoint:
+    """An exporter that was read."""
+    return MetricsEndpoint(name="DCGM exporter gpu-operator/dcgm-x1 (of 2)", fields=fields)
+
+
+def refused(name: str = "DCGM exporters") -> MetricsEndpoint:
+    return MetricsEndpoint(name=name, fault="You may not list pods")
+
+
 def access(
     verb: str, resource: str, *, allowed: bool = True, namespaced: bool = True
 ) -> dict[Permission, bool]:
@@ -108,6 +128,8 @@ READY = PreflightFacts(
     namespace=namespace(**{ENFORCE: "restricted"}),
     quotas=(),
     nodes=(node("gpu-0"), node("gpu-1")),
+    prometheus=prometheus(),
+    exporters=read(),
 )
 
 

@@ -16,6 +16,7 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.pool import CPU_POOL, Rdma
 from tests.tiers import ROOT
 from tests.unit.doctor.clusters import (
+    DEFAULT,
     POOL,
     QUICK,
     access,
@@ -24,7 +25,10 @@ from tests.unit.doctor.clusters import (
     findings,
     namespace,
     node,
+    prometheus,
     quota,
+    read,
+    refused,
     request,
     without_template,
 )
@@ -154,6 +158,33 @@ CASES = (
     ),
     Case("nodes that are too small", "fail node-size", {"nodes": (node("a", cpu="32"),)}),
     Case("fewer nodes than replicas", "fail node-size", {}, {"replicas": 3}),
+    Case("no GPU metrics", "warn gpu-metrics", {"prometheus": None, "exporters": None}),
+    Case(
+        "a Prometheus without DCGM, and exporters that may not be listed",
+        "warn gpu-metrics",
+        {"prometheus": prometheus(()), "exporters": refused()},
+    ),
+    Case(
+        "a Prometheus, and exporters that may not be listed",
+        "ok gpu-metrics",
+        {"exporters": refused()},
+    ),
+    Case("a Prometheus, and no exporters", "ok gpu-metrics", {"exporters": None}),
+    Case(
+        "exporters, and a Prometheus that is refused",
+        "ok gpu-metrics",
+        {"prometheus": refused("P")},
+    ),
+    Case(
+        "exporters without metrics",
+        "warn gpu-metrics",
+        {"prometheus": None, "exporters": read(())},
+    ),
+    Case(
+        "the default counters",
+        "warn gpu-metrics",
+        {"prometheus": None, "exporters": read(DEFAULT)},
+    ),
     Case("no such claim", "fail data", {"claims": {"c": None}}),
     Case("a claim that is not seen", "warn data", {"claims": {"c": FORBIDDEN}}),
     *(
@@ -304,9 +335,11 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
         request(pool=CPU_POOL, gpus=0),
         nodes=(node("a", gpus="0"),),
         quotas=(),
+        prometheus=None,
+        exporters=None,
     )
     about = {"device-plugin", "node-size"}
-    assert not [one.id for one in found if one.id in about]
+    assert not [one.id for one in found if one.id in about or "metrics" in one.id]
 
 
 def test_of_nodes_only_those_count_that_take_a_whole_replica() -> None:

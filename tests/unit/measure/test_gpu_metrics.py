@@ -521,17 +521,26 @@ def test_a_gpu_of_another_model_is_at_odds(metrics: str, log: str, same: bool) -
 # The judgement
 
 
-def judged(environment: dict[str, Any] | None = None, **values: float) -> str | None:
+def judged(environment: dict[str, Any] | None = None, gpus: int = 1, **values: float) -> str | None:
     fraction = values.pop("data_fraction", 0.01)
-    every = [series(name, [value] * 10) for name, value in values.items()]
-    found = completed(of(*every), environment=environment, data_fraction=fraction)
+    every = [series(n, [v] * 10, of=gpu(i)) for i in range(gpus) for n, v in values.items()]
+    found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=fraction)
     assert found.gpu_metrics is not None
     return found.gpu_metrics.judgement
+
+
+LINKS = {"pcie_generation": 3, "pcie_width": 16, "nvlinks": 6}
 
 
 def test_a_judgement_is_given_where_figures_show_it() -> None:
     assert judged(gpu_utilization=0.38, data_fraction=0.41) == (
         "Input-bound: the GPUs were busy 38 % of the time while the loader took 41 % of each step."
+    )
+    assert judged(LINKS, 2, pcie_transmitted=12e9) == (
+        "Communication-bound: each GPU moved 12.0 GB/s over PCIe, 76 % of what it carries."
+    )
+    assert judged(LINKS, 2, nvlink_received=90e9) == (
+        "Communication-bound: each GPU moved 90.0 GB/s over NVLink, 60 % of what it carries."
     )
     assert judged(dram_active=0.8) == (
         "Memory-bandwidth-bound: device memory was busy 80 % of the time."
@@ -545,6 +554,8 @@ def test_a_judgement_is_given_where_figures_show_it() -> None:
 def test_no_judgement_is_given_where_nothing_shows_it() -> None:
     assert judged(gpu_utilization=0.97, data_fraction=0.41) is None
     assert judged(gpu_utilization=0.38) is None
+    assert judged(LINKS, 1, pcie_transmitted=12e9) is None
+    assert judged({}, 2, pcie_transmitted=12e9) is None
     assert judged({"power_limit_w": 250.0}, power=180) is None
     assert judged(dram_active=0.79) is None
     hole = series("dram_active", [0.9] * 4, at=[1010, 1030, 1050, 1070])

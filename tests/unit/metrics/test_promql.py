@@ -18,6 +18,7 @@ QUERIES: dict[str, Callable[[], str]] = {
     "samples": lambda: promql.samples("UUID", UUIDS, 600.001),
     "samples: an old exporter, one GPU": lambda: promql.samples("uuid", UUIDS[:1], 600.001),
     "known_nodes": lambda: promql.known_nodes(300),
+    "fields": promql.fields,
 }
 """The function that writes it, with what is particular → the query."""
 

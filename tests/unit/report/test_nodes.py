@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.measure.group import node_check
 from k8sbench.measure.group.node_check import NodeFigures, NodeGpu
-from k8sbench.report import nodes, tables
+from k8sbench.report import formats, nodes, tables
 from k8sbench.report.nodes import NodesDocument
 
 ALIKE = ("Tesla V100", "fp32", "time_weighted")
@@ -89,3 +89,13 @@ def test_of_smoke_runs_it_is_said_once_that_they_are_not_judged() -> None:
     made = checked([node(number, 7.992, smoke=True) for number in range(5)])
     assert list(nodes.sentences(made)) == ["A smoke run checks the path, not the speed."]
     assert "7.992" in tables.text([nodes.table(made)])
+
+
+def test_csv_has_a_row_for_each_node_and_leaves_what_is_missing_empty(
+    found: NodesDocument,
+) -> None:
+    header, *rows = formats.csv_text(nodes.flat(found)).splitlines()
+    assert header.startswith("node,state,throughput,to_pool,sm_clock,power")
+    assert rows[4].startswith("gpu-4,slow,930.0,")
+    assert ",1200.0,,0.0,," in rows[4]
+    assert rows[5].startswith("gpu-5,not-measured,,,,,,,")

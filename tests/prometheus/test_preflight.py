@@ -1,0 +1,32 @@
+"""What the preflight says of a Prometheus."""
+
+from __future__ import annotations
+
+from k8sbench.adapters.metrics import preflight
+from k8sbench.diagnose.preflight.facts import MetricsEndpoint
+from tests.harness.prometheus import wait
+from tests.prometheus.conftest import Expose, Start
+from tests.tiers import ROOT
+
+CURRENT = (ROOT / "tests" / "fixtures" / "dcgm" / "current.prom").read_text()
+
+
+def seen(url: str) -> MetricsEndpoint:
+    found = preflight.prometheus(url, None)
+    assert found.name == f"Prometheus at {url}"
+    assert not found.fault
+    return found
+
+
+def test_it_says_what_it_has(start: Start, expose: Expose) -> None:
+    exporter = expose(CURRENT)
+    config = {"job_name": "dcgm", "static_configs": [{"targets": [exporter.address]}]}
+    server = start(scrape=[config])
+    wait(lambda: bool(seen(server.url).fields), "it was scraped")
+    has = seen(server.url)
+    assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in has.fields
+    assert "DCGM_FI_DEV_PCIE_REPLAY_COUNTER" not in has.fields
+
+
+def test_one_that_scrapes_no_exporter_has_no_fields(start: Start) -> None:
+    assert seen(start().url).fields == ()
