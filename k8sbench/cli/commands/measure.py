@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -27,13 +27,14 @@ from k8sbench.report.text_table import clean
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement, Throughput
 
+_Column = Callable[["Measurement"], object]
 WIDEST = 100
 """Columns of a report on a wide terminal, and of every report in a pipe."""
 
 
 @click.command()
 @log_options
-@format_option(*formats.offered("table", "document"), show_default=True)
+@format_option(*formats.offered("table", "flat", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
     options: MeasureOptions,
@@ -61,6 +62,7 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
     width = max(min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST), 40)
     view: formats.View = {
         "table": lambda: "\n".join(_report(each, width) for each in found),
+        "flat": lambda: ([*CSV], [[column(m) for column in CSV.values()] for m in found]),
         "document": lambda: found,
     }
     output.write(formats.written(output_format, view))
@@ -179,3 +181,30 @@ def _number(value: float | None) -> str:
     if value is None:
         return ABSENT
     return f"{value:.2f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _of(*names: str, part: str | None = None, prefix: str = "") -> dict[str, _Column]:
+    """Columns of fields of a measurement, or of a part of it that may be None."""
+
+    def column(name: str) -> _Column:
+        return lambda m: getattr(getattr(m, part) if part else m, name, None)
+
+    return {prefix + name: column(name) for name in names}
+
+
+CSV: dict[str, _Column] = {
+    "files": lambda m: " ".join(m.files),
+    **_of("format", "impl", "framework", "gpus", "device"),
+    "preset": _preset,
+    **_of("precision", "precision_effective", "batch_size_per_gpu"),
+    **_of("warmup_iterations", "iterations", "records"),
+    **_of("time_weighted", "time_weighted_steady", "median", "arithmetic", part="throughput"),
+    **_of("timestamps", "printed_steps", part="throughput"),
+    "unit": lambda m: (figures := _figures(m)) and figures.unit,
+    **_of("final_loss"),
+    **_of("metric", "best", "final", "unit", part="accuracy", prefix="accuracy_"),
+    **_of("time_to_train_s", "train_wall_s", "target", "restarts"),
+    **_of("data_digest", "weights_digest", "gpu_model", "verdict"),
+    "reasons": lambda m: " ".join(reason.id for reason in m.reasons),
+}
+"""Columns of ``-o csv``; figures of rejected logs stay out of it."""

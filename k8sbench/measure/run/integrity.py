@@ -45,7 +45,15 @@ def reasons(case: Case) -> Iterator[Finding]:
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
+    best = case.log.accuracy
+    # What our own trainers say of their speed is of the last attempt alone.
+    rate = None if case.log.restarted and case.log.family is OURS else case.rate
+    for finding in case.log.airank.reasons(case.log.expected.target, rate, case.gpus, best):
+        # Where the logger's own clock jumped, that is what the two differ by.
+        if finding.id != "airank-clock" or not case.clock.jumps:
+            yield finding
     yield from case.log.training.reasons()
+    yield from _target_time(case)
 
 
 def _transport(log: LogFacts) -> Iterator[Finding]:
@@ -56,6 +64,17 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
     if log.family is OURS and sockets is not None and len(nodes) > 1:
         text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
         yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
+
+
+def _target_time(case: Case) -> Iterator[Finding]:
+    """AI-Rank's time to train against our own trainers' evaluations."""
+    events = case.log.airank
+    if case.log.family is not OURS or events.target_time is None or events.begun is None:
+        return
+    stated, place = events.target_time
+    if case.log.training.denies(events.begun.stamp or 0.0, stated):
+        text = f"target_quality_time is {stated:g} s, and no evaluation reaches the target then."
+        yield rules.AIRANK_TARGET.finding(text, [place])
 
 
 def _amount(case: Case) -> Iterator[Finding]:
@@ -176,12 +195,11 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     yield from _second_clock(rank)
-    reading = case.clock
-    if reading.contradiction is not None:
-        yield rules.CLOCK_MISMATCH.finding(reading.contradiction, reading.places)
+    reading, unit, shape = case.clock, case.seconds_per_unit, rank.shape
+    yield from log_clock.reasons(rank.clock, reading, unit, shape, case.gpus)
     # Between the pieces of a run passed time that no line can have.
-    elif not rank.resumed and not case.log.restarts:
-        yield from log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
+    if not rank.resumed and not case.log.restarts:
+        yield from log_clock.apart(reading, unit, rank.tally, shape)
 
 
 def _second_clock(rank: RankRecords) -> Iterator[Finding]:

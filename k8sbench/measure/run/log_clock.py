@@ -1,12 +1,13 @@
 """The clock of a log, its time stamps, beside the times that its lines print.
 
 Between two lines between which nothing else happened, both say how much time passed. A log in
-which they say different things was edited, measured by a wrong number of GPUs, or had its clock
-set.
+which they say different things was edited, or measured by a wrong number of GPUs. But clocks are
+also set: one jump of a known size is that, and what the stamps say is corrected for it.
 """
 
 from __future__ import annotations
 
+import collections
 import math
 import operator
 from array import array
@@ -16,7 +17,8 @@ from typing import NamedTuple
 from k8sbench.measure.run import rules, selection
 from k8sbench.measure.run.occurrences import MANY, Occurrence
 from k8sbench.measure.run.record_batch import RecordBatch
-from k8sbench.measure.run.tally import Tally
+from k8sbench.measure.run.tally import Stamped, Tally
+from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
 
@@ -54,12 +56,28 @@ LAG = 0.05
 """Seconds by which a line may be written later after its time was taken than another one."""
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
+EXACT = 0.02
+"""Relative difference of a factor from the whole number that it is taken for."""
 LONG = 3000.0
 """Seconds from one line to the next that are looked at one by one."""
 ROUGH = 0.25
-"""Share of its printed time by which one line's stamp may be off."""
+"""Share of its printed time by which one line's stamp may be off …"""
+ROUGH_JUMP = 0.01
+"""… and of the jump itself."""
 FEWEST = 5
 """Lines of which a median is taken."""
+
+
+class KnownJump(NamedTuple):
+    """A size by which right clocks jump."""
+
+    seconds: float
+    longest: float = 0.0
+    """Time between two lines of which nothing is known but that it is shorter; 0: must be known."""
+
+
+JUMPS = (KnownJump(-3600.0, 1800.0), KnownJump(3600.0))
+"""Daylight saving time ends, and begins."""
 
 
 class ClockGap(NamedTuple):
@@ -75,12 +93,31 @@ class ClockGap(NamedTuple):
     """Whether it lies in the window."""
 
 
+class Jump(NamedTuple):
+    """A jump of the log's clock."""
+
+    seconds: float
+    line: Occurrence
+
+
 class ClockReading(NamedTuple):
     """What the clock of a log is worth."""
 
+    jumps: tuple[Jump, ...] = ()
+    """Known ones, for which figures by the stamps are corrected."""
     contradiction: str | None = None
     """Why printed times and stamps contradict each other."""
     places: tuple[Place, ...] = ()
+
+    def seconds(self, first: Stamped, last: Stamped) -> float:
+        """Time between two lines by their stamps, without stated pauses."""
+        passed = last.stamp - first.stamp - (last.paused - first.paused)
+        return self.between(first.position, last.position, passed)
+
+    def between(self, first: int, last: int, passed: float) -> float:
+        """Correct the time from one iteration to another."""
+        jumps = (jump.seconds for jump in self.jumps if first < jump.line.position <= last)
+        return passed - math.fsum(jumps)
 
 
 class LogClock:
@@ -133,33 +170,68 @@ class LogClock:
 
     def add_gap(self, gap: ClockGap) -> None:
         """Take a line whose stamp is before that of the line before, or long after it."""
+        # Stamps without a date begin anew each day, for months.
         if len(self._gaps) < MANY * MANY:
             self._gaps.append(gap)
 
     def read(self, unit: float | None) -> ClockReading:
         """Say what the clock is worth; ``unit``: seconds in one unit of the printed times."""
-        alone = [gap for gap in self._gaps if gap.alone and gap.counts]
-        back = [gap for gap in alone if gap.passed < 0 and not self._fits(gap, unit)]
-        ahead = [gap for gap in alone if gap not in back]
+        jumps, back, ahead = self._sorted(unit)
         if back:
             count = "once" if len(back) == 1 else f"{len(back)} times"
             text = f"The log's time stamps go back {count}."
-            return ClockReading(text, tuple(gap.line.place for gap in back))
+            return ClockReading(contradiction=text, places=tuple(gap.line.place for gap in back))
         if unit is None or not self._shape.complete or not (self._records or ahead):
-            return ClockReading()
+            return ClockReading(tuple(jumps))
         time = self._time + math.fsum(gap.time for gap in ahead)
         clock = self._clock + math.fsum(gap.passed for gap in ahead)
         contradiction = self._contradiction(unit, time, clock)
         places = tuple(gap.line.place for gap in ahead)
-        return ClockReading(contradiction, places if contradiction else ())
+        return ClockReading(tuple(jumps), contradiction, places if contradiction else ())
 
-    def _fits(self, gap: ClockGap, unit: float | None) -> bool:
-        """Whether a line that is stamped before the last one is so by the stamps' resolution."""
-        if unit is None or not self._shape.complete:
-            return False
+    def ratio(self, unit: float | None) -> float | None:
+        """Printed time of the compared lines ÷ time by the stamps."""
+        return self._time * unit / self._clock if unit is not None and self._clock > 0 else None
+
+    def _sorted(self, unit: float | None) -> tuple[list[Jump], list[ClockGap], list[ClockGap]]:
+        """Known jumps, and lines of the window before or long after the line before them."""
+        jumps: list[Jump] = []
+        back: list[ClockGap] = []
+        ahead: list[ClockGap] = []
+        others = 0
+        for gap in self._gaps:
+            jump = self._named(gap, unit)
+            # Only a clock that begins anew does so more than once.
+            if jump is not None and jump.seconds != -(self._shape.wraps or 0.0):
+                others += 1
+                jump = jump if others == 1 else None
+            if jump is not None:
+                jumps.append(jump)
+            elif gap.alone and gap.counts:
+                fits = gap.passed >= 0 or self._fits(gap, unit)
+                (ahead if fits else back).append(gap)
+        return jumps, back, ahead
+
+    def _named(self, gap: ClockGap, unit: float | None) -> Jump | None:
+        if self._fits(gap, unit):
+            return None
+        wraps = self._shape.wraps
+        anew = () if wraps is None else (KnownJump(-wraps, wraps / 4),)
+        for known in (*anew, *JUMPS):
+            if self._fits(gap, unit, known.seconds, known.longest):
+                return Jump(known.seconds, gap.line)
+        return None
+
+    def _fits(
+        self, gap: ClockGap, unit: float | None, jump: float = 0.0, longest: float = 0.0
+    ) -> bool:
+        """Whether a line has its printed time, if the clock jumped before it."""
+        rest = gap.passed - jump
+        if unit is None or not gap.alone or not self._shape.complete:
+            return longest > 0 and -self._resolution <= rest <= longest
         expected = gap.time * unit
-        slack = 2 * self._resolution + LAG + ROUGH * expected
-        return abs(gap.passed - expected) <= slack
+        slack = 2 * self._resolution + LAG + ROUGH * expected + ROUGH_JUMP * abs(jump)
+        return abs(rest - expected) <= slack
 
     def _allowed(self, printed: float, clock: float) -> float:
         share, digit, _ = self._tolerance
@@ -183,12 +255,28 @@ class LogClock:
         return None
 
 
-def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
+def reasons(
+    clock: LogClock, reading: ClockReading, unit: float | None, shape: Shape, gpus: int
+) -> Iterator[Finding]:
+    """What the stamps say against the printed times, or of themselves."""
+    if reading.contradiction is not None:
+        likely = factor(clock.ratio(unit), gpus, shape)
+        yield rules.CLOCK_MISMATCH.finding(reading.contradiction + likely, reading.places)
+    elif reading.jumps:
+        sizes = collections.Counter(f"{jump.seconds:+.0f} s" for jump in reading.jumps)
+        jumps = [f"{size} ({count} times)" if count > 1 else size for size, count in sizes.items()]
+        text = f"The log's clock jumps by {' and '.join(jumps)}; times by it are corrected for it."
+        yield rules.CLOCK_JUMP.finding(text, [jump.line.place for jump in reading.jumps])
+
+
+def apart(
+    reading: ClockReading, unit: float | None, tally: Tally, shape: Shape
+) -> Iterator[Finding]:
     """The rate by the stamps and by the lines' own times, over the same lines of the window."""
-    if unit is None or tally.stamped is None:
+    if unit is None or tally.stamped is None or reading.contradiction is not None:
         return
     first, last = tally.stamped
-    seconds, steps = last.since(first), last.position - first.position
+    seconds, steps = reading.seconds(first, last), last.position - first.position
     iterations, time = last.iterations - first.iterations, last.time - first.time
     if tally.all_steps and tally.span is not None:
         iterations, time = tally.span.iterations, tally.span.time
@@ -204,3 +292,22 @@ def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
         )
         text = f"By its time stamps the log's rate is {ratio:.1%} of that by its lines: {why}."
         yield rules.CLOCKS_APART.finding(text)
+
+
+def factor(ratio: float | None, gpus: int, shape: Shape) -> str:
+    """The likely cause of two times or rates that differ by a whole factor; empty: none is known.
+
+    ``ratio``: of the times that follow from the rates, to those that passed.
+    """
+    if not ratio or shape.number != "rate":
+        return ""
+    far = max(ratio, 1 / ratio)
+    whole = round(far)
+    # The rate of a whole job follows from more GPUs than were given, of some, or of one of them.
+    is_likely = whole == gpus or (shape.per == "job" and (ratio < 1 or gpus % whole == 0))
+    if whole < 2 or abs(far / whole - 1) > EXACT or not is_likely:
+        return ""
+    return (
+        f" The factor is {whole}, with {counted(gpus, 'GPU')} given: check --gpus, and whether the"
+        " printed rate is one card's or the job's (per)."
+    )

@@ -127,6 +127,7 @@ class LogFacts:
         """Facts of a further header, name and value; None: there was none since the last record."""
         self._count = 0
         """Records so far."""
+        self._logger: float | None = None
         self._block = ""
         """The lines that are being read."""
         self._found_in: dict[str, list[tuple[str, str]]] = {}
@@ -232,6 +233,7 @@ class LogFacts:
             key = (item.metric, item.subset)
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
             evaluations.add(item.value, self._count, item.step)
+            self._logger = item.stamp or self._logger
             if self.family is OURS:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
@@ -266,6 +268,8 @@ class LogFacts:
             self._count += more
             last = records[at - 1]
             self._found_in[rank.source][1] = (self._block, last.text)
+            if last.shape.dated:
+                self._logger = last.stamp
 
     def _record(self, record: Record, file: str) -> None:
         source = record.source
@@ -300,6 +304,8 @@ class LogFacts:
             self._compare(rank, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
+        if record.stamp is not None and record.shape.dated:
+            self._logger = record.stamp
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, now that it shows how the records go on."""
@@ -324,6 +330,8 @@ class LogFacts:
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
+        if kind != "airank":
+            self._logger = mark.stamp or self._logger
         if self.family is OURS and kind in {"checkpoint", "broken"}:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
@@ -334,7 +342,7 @@ class LogFacts:
                 for rank in self.ranks.values():
                     rank.end_epoch_at(int(iteration))
         elif kind == "airank":
-            self.airank.take(mark, file)
+            self.airank.take(mark, file, self._logger)
         elif kind == "start":
             number = int(values["rank"] or 0)
             if number == 0 and number in self.started:

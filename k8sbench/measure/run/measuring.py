@@ -173,7 +173,7 @@ def of_log(log: LogFacts) -> Measurement:
         scale, unit_seconds = _scale(rank.shape, cards, batch)
     clock = rank.clock.read(unit_seconds) if rank is not None else ClockReading()
     job_batch = None if batch is None else batch * cards
-    throughput = _throughput(log, rank, scale, job_batch, missing)
+    throughput = _throughput(log, rank, scale, job_batch, clock, missing)
     goal = time_to_train.of_log(log)
     case = Case(
         log=log,
@@ -218,7 +218,7 @@ def of_log(log: LogFacts) -> Measurement:
         final_loss=_final_loss(log, rank, missing),
         accuracy=accuracy,
         time_to_train_s=goal.seconds,
-        train_wall_s=_wall(rank, missing),
+        train_wall_s=_wall(rank, clock, missing),
         mode=log.fact("mode"),
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
@@ -269,6 +269,7 @@ def _throughput(
     rank: RankRecords | None,
     scale: float | None,
     job_batch: int | None,
+    clock: ClockReading,
     missing: dict[str, str],
 ) -> Throughput | None:
     assert log.family is not None
@@ -300,7 +301,7 @@ def _throughput(
         )
     if tally.stamped is None:
         missing["throughput.timestamps"] = "Training lines carry no time stamp."
-    elif (seconds := tally.stamped[1].since(tally.stamped[0])) <= 0:
+    elif (seconds := clock.seconds(*tally.stamped)) <= 0:
         why = "The window's first and last time stamp do not differ."
         missing["throughput.timestamps"] = why
     elif job_batch is None:
@@ -369,10 +370,12 @@ def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]
     return loss
 
 
-def _wall(rank: RankRecords | None, missing: dict[str, str]) -> float | None:
+def _wall(rank: RankRecords | None, clock: ClockReading, missing: dict[str, str]) -> float | None:
     first, last = (rank.sums.first_stamp, rank.sums.last_stamp) if rank else (None, None)
-    if first is not None and last is not None and last > first:
-        return round(last - first, 6)
+    if rank is not None and first is not None and last is not None:
+        seconds = clock.between(0, rank.position, last - first)
+        if seconds > 0:
+            return round(seconds, 6)
     missing["train_wall_s"] = "The training lines carry no two different time stamps."
     return None
 

@@ -15,8 +15,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import msgspec
-
 from k8sbench.measure.run.distances import Distances
 from k8sbench.measure.run.log_clock import LONG, ClockGap
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
@@ -48,7 +46,9 @@ class RankRecords:
 
     def __init__(self, first: Record, window: CountedSteps, source: str) -> None:
         shape = first.shape
-        self.shape, self.window, self.source = shape, window, source
+        self.shape = shape
+        self.window = window
+        self.source = source
         self._by_rate = shape.number == "rate"
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
@@ -87,8 +87,6 @@ class RankRecords:
         was not, and nothing follows from it."""
         self._steps: int | None = None
         """Those that the last record states."""
-        self._undated = (0.0, 0.0)
-        """Of stamps without a date the latest, and how far they have begun anew, seconds."""
         self._kind = BatchKind("")
         """What the records that are not yet summed have in common."""
         self._rows: list[tuple[Record, int, int, int, float, float]] = []
@@ -109,8 +107,6 @@ class RankRecords:
         ``restart``: the program, or the file, began anew there.
         """
         self.total = record.total
-        if self.shape.wraps is not None and record.stamp is not None:
-            record = self._unwrapped(record, record.stamp, self.shape.wraps)
         if self._pending is not None:
             first, self._pending = self._pending, None
             self._add(*first, upto=_distance(first[0], record))
@@ -119,14 +115,6 @@ class RankRecords:
             self._pending = (record, file, events, restart)
             return
         self._add(record, file, events, restart, upto=None)
-
-    def _unwrapped(self, record: Record, stamp: float, span: float) -> Record:
-        """Add the days or years to a stamp without a date that began anew since the first one."""
-        latest, turned = self._undated
-        if stamp + turned < latest - 0.75 * span:
-            turned += span
-        self._undated = stamp + turned, turned
-        return msgspec.structs.replace(record, stamp=stamp + turned)
 
     def extend(self, records: Sequence[Record]) -> int:
         """Add records of the same file, as long as each is simply the next; return how many were.
@@ -206,7 +194,7 @@ class RankRecords:
         # The sums are also taken at the first stamp: those up to it are needed.
         if len(self._rows) >= AT_ONCE or (kind.counts and kind.stamped and not self.tally.begun):
             self.settle()
-        ordinary = kind.is_ordinary and not (self._running or self._single or self.shape.wraps)
+        ordinary = kind.is_ordinary and not (self._running or self._single)
         self._steps = row[0].steps
         self._stride = (self._steps or self.usual) if ordinary else None
 

@@ -32,8 +32,8 @@ BATCH_UNKNOWN = IntegrityRule("batch-unknown", "reject", "Give it with --batch-s
 CLOCK_MISMATCH = IntegrityRule(
     "clock-mismatch",
     "reject",
-    "Correct --gpus, or `per` of a declared format, if the two differ by a whole factor; else one "
-    "of them was edited: get the original log.",
+    "One of the two was edited: get the original log. Where the message names a factor, correct "
+    "--gpus, or `per` of a declared format.",
 )
 """The printed times and the log's own time stamps disagree, or those in our own lines and the
 node's, or the stamps jump in a way that no clock does."""
@@ -158,6 +158,21 @@ UNREAD_NUMBER = IntegrityRule(
 )
 """A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
 where it is no iteration, rate or time."""
+AIRANK_ACCURACY = IntegrityRule(
+    "airank-accuracy", "warn", "Use the accuracies of the program's evaluations."
+)
+"""AI-Rank's accuracies are not those of the program's own evaluations."""
+AIRANK_CLOCK = IntegrityRule(
+    "airank-clock", "warn", "Do not use the AI-Rank times without the original log."
+)
+"""AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
+AIRANK_IPS = IntegrityRule("airank-ips", "warn", "Use the throughput measured here.")
+"""AI-Rank's avg_ips is not this log's throughput (per card, or something else)."""
+AIRANK_TARGET = IntegrityRule(
+    "airank-target", "warn", "Give the benchmark, so that the target is known."
+)
+"""AI-Rank's target_quality_time is not the time from test_begin to an evaluation that is the first
+to be so good; of our own trainers, to one that reaches the target."""
 BATCH_UNVERIFIED = IntegrityRule(
     "batch-unverified", "warn", "Make sure that the run had this batch."
 )
@@ -177,6 +192,9 @@ CHECKPOINT_FAILED = IntegrityRule(
     "one.",
 )
 """A checkpoint could not be written, and the run went on without it."""
+CLOCK_JUMP = IntegrityRule("clock-jump", "warn", "Nothing to do.")
+"""The log's clock jumped once by a size that right clocks jump by. `timestamps` and `train_wall_s`
+are corrected for it."""
 CLOCKS_APART = IntegrityRule(
     "clocks-apart",
     "warn",
@@ -250,6 +268,11 @@ RUNNING_MEAN_COARSE = IntegrityRule(
 )
 """The log prints running means whose last digit is larger than a record's own time; records without
 a positive time count in the sums alone."""
+SAMPLED_STEPS = IntegrityRule(
+    "sampled-steps", "warn", "Give `--warmup 0`: the headline is then of all steps."
+)
+"""The log prints single steps, and its own mean over all steps of an epoch is more than 5 % away
+from them; the epoch began in the warm-up."""
 SOCKETS_BETWEEN_NODES = IntegrityRule(
     "sockets-between-nodes",
     "warn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from k8sbench.measure.run import redaction, rules
+from k8sbench.measure.run import log_clock, redaction, rules
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import EpochEnd
 from k8sbench.model.finding import Finding
@@ -59,6 +59,7 @@ def _whole_run(case: Case) -> Iterator[Finding]:
     low, high = WHOLE_RUN
     if not low * of_lines <= stated <= high * of_lines:
         text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
+        text += log_clock.factor(of_lines / stated, case.gpus, case.rank.shape)
         yield rules.SUMMARY_MISMATCH.finding(text, [redaction.place(file, mark.line, mark.text)])
 
 
@@ -83,6 +84,16 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
     if last.shape.averaged == "step" and not end.fits:
         text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
         yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
+    stated = values.get("all_steps_rate")
+    sampled = case.rank is None or not case.rank.tally.all_steps
+    if isinstance(stated, float) and end.mean_rate and sampled:
+        ratio = stated / end.mean_rate
+        if abs(ratio - 1) > EPOCH_SUMMARY:
+            text = (
+                f"The printed steps of epoch {last.epoch} come to "
+                f"{end.mean_rate:.4g} per card, all its steps to {stated:.4g}."
+            )
+            yield rules.SAMPLED_STEPS.finding(text, [end.place])
 
 
 def _unrolled(case: Case) -> float | None:

@@ -37,10 +37,6 @@ class Stamped(NamedTuple):
     paused: float
     """Seconds that the records say their times leave out."""
 
-    def since(self, first: Stamped) -> float:
-        """Seconds from another one by the stamps, without stated pauses."""
-        return self.stamp - first.stamp - (self.paused - first.paused)
-
 
 class Tally:
     """Sums over the counted records, in the unit of the shape's deciding number."""

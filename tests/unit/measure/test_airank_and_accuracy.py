@@ -106,6 +106,7 @@ def test_a_stated_time_that_they_do_not_bear_out_is_not(stated: str) -> None:
         assert found.time_to_train_s == pytest.approx(10.0)
     else:
         assert found.time_to_train_s is None
+        assert ids(found, "warn") == ["airank-target"]
 
 
 @pytest.mark.parametrize(
@@ -129,12 +130,111 @@ def test_a_stated_time_may_be_two_seconds_or_a_ten_thousandth_off(
     lines.append(airank(at, f"target_quality_time:{stated}sec"))
     found = measured(lines)
     assert found.time_to_train_s == (stated if borne_out else None)
+    assert ("airank-target" in ids(found, "warn")) != borne_out
 
 
 def test_a_log_that_begins_a_test_and_does_not_end_it_ends_early() -> None:
     lines = trained("60.0")
     assert ids(measured(lines)) == []
     assert ids(measured(lines[:-1]), "warn") == ["ends-early"]
+
+
+@pytest.mark.parametrize("shift", [-58_000_000.0, 4000.0])
+def test_stamps_of_another_year_or_of_another_clock_are_remarked(shift: float) -> None:
+    lines = trained("60.0", "76.0")
+    place = next(i for i, line in enumerate(lines) if "76.0" in line)
+    lines[place] = airank(20 + shift, "eval_accuracy:76.0, total_epoch_cnt:1")
+    found = measured(lines)
+    assert (found.verdict, ids(found, "warn")) == ("valid", ["airank-clock"])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("hours", "remarked"), [(26, False), (27, False), (27.01, True)])
+def test_the_clocks_may_be_of_zones_as_far_apart_as_there_are(
+    sign: int, hours: float, remarked: bool
+) -> None:
+    lines = run([0.5] * 8)
+    lines.append(airank(40 + sign * hours * 3600, "eval_accuracy:60.0, total_epoch_cnt:1"))
+    assert ids(measured(lines)) == ["airank-clock"] * remarked
+
+
+@pytest.mark.parametrize(("back", "remarked"), [(1.0, False), (1.01, True)])
+def test_airanks_own_clock_may_go_back_by_a_second(back: float, remarked: bool) -> None:
+    lines = [airank(0, "test_begin"), airank(-back, "eval_accuracy:50.0"), *run([0.5] * 6)]
+    lines.append(airank(40, "test_finish"))
+    assert ids(measured(lines)) == ["airank-clock"] * remarked
+
+
+@pytest.mark.parametrize(
+    ("jump", "remarked"), [(4000.0, True), (831.0, True), (830.0, False), (600.0, False)]
+)
+def test_a_clock_that_is_set_forward_during_the_run_is_remarked(
+    jump: float, remarked: bool
+) -> None:
+    lines = [*trained("60.0")[:-1], airank(100 + jump, "test_finish")]
+    assert ("airank-clock" in ids(measured(lines))) == remarked
+
+
+@pytest.mark.parametrize(("value", "remarked"), [("8.0", False), ("7.0", False), ("80", True)])
+def test_an_average_that_holds_evaluations_may_be_lower_but_not_higher(
+    value: str, remarked: bool
+) -> None:
+    found = measured([*trained("60.0"), airank(100, f"avg_ips:{value}images/sec")])
+    assert ("airank-ips" in ids(found)) == remarked
+
+
+@pytest.mark.parametrize(
+    ("value", "gpus", "remarked", "one_card"),
+    [
+        ("16.8", 2, False, False),  # 1.05 of 16 images/s
+        ("16.81", 2, True, False),
+        ("12.8", 2, False, False),  # 0.8
+        ("12.79", 2, True, False),
+        ("8.41", 2, True, False),
+        ("8.4", 2, True, True),  # 1.05 of one card's 8
+        ("4.0", 2, True, True),  # half of them: the rest may be evaluations
+        ("3.99", 2, True, False),
+        ("4.0", 1, True, False),
+    ],
+)
+def test_an_average_is_one_cards_from_half_of_its_rate_on(
+    value: str, gpus: int, remarked: bool, one_card: bool
+) -> None:
+    found = measured([*trained("60.0"), airank(100, f"avg_ips:{value}images/sec")], gpus=gpus)
+    assert [each.id for each in found.reasons] == ["airank-ips"] * remarked
+    assert ("one card" in " ".join(each.sentence for each in found.reasons)) == one_card
+
+
+@pytest.mark.parametrize(
+    ("stamp", "at", "remarked"),
+    [
+        # Twenty minutes later, and so says the logger.
+        ("2026-03-02 10:20:20,000 - mmseg - INFO - ", 1220, False),
+        ("2026-03-02 10:20:20,000 - mmseg - INFO - ", 4000, True),
+        # By the record before, where the evaluation has no stamp.
+        ("", 20, False),
+        ("", 4000, True),
+    ],
+)
+def test_airanks_clock_is_held_against_an_evaluations_stamp_too(
+    stamp: str, at: float, remarked: bool
+) -> None:
+    lines = [airank(0, "test_begin"), *run([0.5] * 4, total=80)]
+    lines.insert(2, airank(5, "eval_accuracy:50.0, total_epoch_cnt:0"))
+    lines.append(f"{stamp}Iter(val) [40]\tmIoU: 0.6000, aAcc: 0.9000")
+    lines.append(airank(at, "eval_accuracy:60.0, total_epoch_cnt:1"))
+    assert ("airank-clock" in ids(measured(lines))) == remarked
+
+
+def test_accuracies_unlike_the_programs_own_are_remarked() -> None:
+    lines = trained("78.6")
+    lines.insert(
+        4, "2026-03-02 10:00:10,000 - mmseg - INFO - Iter(val) [20]\tmIoU: 0.7000, aAcc: 1.0"
+    )
+    assert "airank-accuracy" in ids(measured(lines), "warn")
+    for theirs, remarked in (("0.7859", False), ("0.7812", False), ("0.7808", True)):
+        lines[4] = f"{lines[4].partition('mIoU')[0]}mIoU: {theirs}, aAcc: 1.0"
+        assert ("airank-accuracy" in ids(measured(lines))) == remarked
 
 
 # Accuracy.

@@ -22,9 +22,11 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.unit.lifecycle import test_incomplete_logs as incomplete
+from tests.unit.measure import test_airank_and_accuracy as airank
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
 from tests.unit.measure import test_integrity_reasons as integrity
+from tests.unit.measure import test_log_clock as clock
 from tests.unit.measure import test_own_runs as own
 from tests.unit.measure import test_trained_groups as trained_groups
 from tests.unit.measure import train_logs
@@ -117,6 +119,10 @@ def of_two(event: str, master: dict[str, Any], worker: dict[str, Any]) -> Callab
 EXAMPLES: dict[str, Callable[[], Found]] = {
     **{name: beside(**changes) for name, changes in members.MIXED.items()},
     "above-peak": log([f"GPU 0: {V100}", *run([0.1] * 8)], fingerprint=MODEL),
+    "airank-accuracy": log([*airank.trained("78.6"), "Iter(val) [20]\tmIoU: 0.7000, aAcc: 1.0000"]),
+    "airank-clock": log([*STEADY, airank.airank(-300_000, "eval_accuracy:60.0")]),
+    "airank-ips": lambda: measured(fixture("airank_mmseg.log"), gpus=2).reasons,
+    "airank-target": log(airank.trained("76.0", last="target_quality_time:50.0sec")),
     "batch-mismatch": log(integrity.paddleseg(4, 93, 500, integrity.SEG_DATA), **SEG),
     "batch-size": log(["    samples_per_gpu=8,", *STEADY]),
     "batch-unknown": log(
@@ -131,6 +137,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
         ],
         format="k8sbench",
     ),
+    "clock-jump": log(clock.set_clock(STEADY, 5, -3600)),
     "clock-mismatch": log([line.replace("time: 0.500", "time: 0.250") for line in STEADY]),
     "clocks-apart": log(
         [
@@ -217,6 +224,9 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
         ],
         format="tsm",
         batch_size=16,
+    ),
+    "sampled-steps": log(
+        integrity.paddlevideo(1, [0.1] * 8, 32.2), format="paddlevideo", batch_size=16, warmup=20
     ),
     "short-warmup": ours("start", replace(PLANNED, warmup=5, window_by_catalog=True)),
     "sockets-between-nodes": of_two(

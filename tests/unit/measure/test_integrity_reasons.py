@@ -637,6 +637,21 @@ def test_an_epochs_sum_says_nothing_of_an_epoch_with_missing_records() -> None:
     assert ids(found, "reject") == ["iterations-missing"]
 
 
+def test_single_steps_far_from_the_mean_over_all_steps_are_remarked() -> None:
+    """80 clips/s in the printed steps but one of 4 s, 72.7 in all of them."""
+    lines = paddlevideo(1, [0.1] * 8, 161 * 0.2)
+    known: dict[str, Any] = {"format": "paddlevideo", "batch_size": 16}
+    found = measured(lines, warmup=20, **known)
+    assert (found.verdict, found.estimator) == ("valid", "printed_steps")
+    assert "sampled-steps" in ids(found, "warn")
+    # The mean of the printed rates is 71.6; 69.6 and 73.6 lie within 5 % of it, 67.8 does not.
+    for total, far in ((37.0, False), (35.0, False), (38.0, True)):
+        found = measured(paddlevideo(1, [0.2] * 8, total), warmup=20, **known)
+        assert ("sampled-steps" in ids(found)) == far
+    # Without a warm-up the epoch lies in the window, and the figure is of all its steps.
+    assert "sampled-steps" not in ids(measured(lines, warmup=0, **known))
+
+
 def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161) -> list[str]:
     """An epoch of 16 clips a step, whose first step took 4 s and whose every 20th is printed."""
     lines = [

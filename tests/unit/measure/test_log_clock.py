@@ -12,7 +12,9 @@ import pytest
 from k8sbench.measure.run import log_clock
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
+from k8sbench.measure.run.occurrences import Occurrence
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import Block, Lines, ids, lines_of, measured, mmseg, plsc, run
 
@@ -126,6 +128,7 @@ def test_plsc_s_rates_follow_the_clock(own: float, expected: list[str]) -> None:
         )
     found = measured(lines, format="plsc", gpus=8, batch_size=128)
     assert ids(found) == expected
+    assert "factor" not in " ".join(each.sentence for each in found.reasons)
 
 
 def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
@@ -236,6 +239,64 @@ def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
 
 # Jumps of the clock.
 
+JUMPS = [-HOUR, HOUR]
+
+
+@pytest.mark.parametrize("seconds", JUMPS)
+@pytest.mark.parametrize("times", [[0.5] * 30, [0.03] * 30])
+def test_one_jump_of_a_clock_is_told_by_its_size_and_the_figures_are_corrected(
+    seconds: int, times: list[float]
+) -> None:
+    lines = [line.replace("data_time: 0.010", "data_time: 0.001") for line in run(times)]
+    honest = measured(lines)
+    found = measured(set_clock(lines, 20, seconds))
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
+    assert f"jumps by {seconds:+d} s" in found.reasons[0].sentence
+    assert [place.line for place in found.reasons[0].evidence] == [21]
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(honest.throughput.timestamps)  # type: ignore[union-attr]
+    assert found.train_wall_s == pytest.approx(honest.train_wall_s)
+
+
+@pytest.mark.parametrize("line", [1, 2, 3, 11, 28, 29])
+@pytest.mark.parametrize("seconds", JUMPS)
+def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
+    seconds: int, line: int
+) -> None:
+    lines = set_clock(run([0.5] * 30), line, seconds)
+    expected = Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0)
+    for blocks in ([lines], [lines[:2], lines[2:]], [lines[:10], lines[10:20], lines[20:]]):
+        found = measure([Block(*blocks)], expected)
+        assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
+        assert [place.line for place in found.reasons[0].evidence] == [line + 1]
+        assert found.throughput is not None
+        assert found.throughput.timestamps == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+def test_a_program_whose_rate_depends_on_the_batch_has_such_jumps_too(seconds: int) -> None:
+    lines = set_clock(dle([1400.0] * 60), 30, seconds)
+    assert ids(measured(lines, format="dle-resnet50", batch_size=256)) == ["clock-jump"]
+
+
+def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
+    lines.insert(20, EVALUATION)
+    found = measured(set_clock(lines, 20, 4 - HOUR), format="paddleseg")
+    assert ids(found) == ["clock-jump"]
+    assert found.throughput is not None
+    assert found.throughput.timestamps == pytest.approx(40 * 39 / 199)
+
+
+@pytest.mark.parametrize(
+    ("pause", "known"), [(0, True), (1795, True), (1796, False), (3590, False)]
+)
+def test_a_jump_back_may_hide_half_an_hour_between_two_lines(pause: int, known: bool) -> None:
+    lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
+    lines.insert(20, EVALUATION)
+    found = measured(set_clock(lines, 20, pause - HOUR), format="paddleseg")
+    assert ("clock-jump" in ids(found)) == known
+
 
 @pytest.mark.parametrize("seconds", [-5, -4, 0])
 def test_an_hour_at_an_evaluation_may_be_the_evaluation_s(seconds: int) -> None:
@@ -245,8 +306,8 @@ def test_an_hour_at_an_evaluation_may_be_the_evaluation_s(seconds: int) -> None:
     assert ids(found) == ["clocks-apart"]
 
 
-@pytest.mark.parametrize("seconds", [-DAY, -HOUR, -22, -6, 60, HOUR])
-def test_a_clock_that_is_set_is_a_contradiction(seconds: int) -> None:
+@pytest.mark.parametrize("seconds", [-30 * 60, -22, -6, 2 * HOUR, -DAY, 60])
+def test_a_jump_of_another_size_is_a_contradiction(seconds: int) -> None:
     found = measured(set_clock(run([0.5] * 30), 20, seconds))
     assert ids(found) == ["clock-mismatch"]
 
@@ -257,14 +318,38 @@ def test_stamps_in_whole_seconds_show_no_jump_by_one() -> None:
     assert ids(found, "reject") == ["clock-mismatch"]
 
 
-@pytest.mark.parametrize("seconds", [-HOUR, -22, 60])
+def test_a_jump_before_the_window_is_in_no_figure_of_it() -> None:
+    honest = measured(run([0.5] * 30), warmup=100)
+    found = measured(set_clock(run([0.5] * 30), 5, -HOUR), warmup=100)
+    assert ids(found) == ["clock-jump"]
+    assert found.throughput == honest.throughput
+    assert found.train_wall_s == honest.train_wall_s
+
+
+@pytest.mark.parametrize("seconds", [-22, 60])
 def test_what_the_clock_did_in_the_warm_up_does_not_matter(seconds: int) -> None:
     assert ids(measured(set_clock(run([0.5] * 30), 5, seconds), warmup=100)) == []
+
+
+def test_a_jump_may_come_with_a_late_line() -> None:
+    assert ids(measured(set_clock(run([0.5] * 30), 20, 0.5 - HOUR))) == ["clock-jump"]
 
 
 def test_a_step_back_by_less_than_a_line_may_be_late_is_none() -> None:
     lines = [line.replace("data_time: 0.010", "data_time: 0.000") for line in run([0.003] * 30)]
     assert ids(measured(set_clock(lines, 20, -0.05))) == []
+
+
+def test_two_jumps_are_a_contradiction() -> None:
+    lines = set_clock(set_clock(run([0.5] * 30), 10, -HOUR), 20, HOUR)
+    assert ids(measured(lines), "reject") == ["clock-mismatch"]
+    lines = set_clock(set_clock(run([0.5] * 30), 10, -HOUR), 20, -HOUR)
+    assert ids(measured(lines), "reject") == ["clock-mismatch"]
+
+
+def test_a_jump_does_not_excuse_edited_times() -> None:
+    edited = [line.replace("time: 0.500", "time: 0.450") for line in run([0.5] * 30)]
+    assert ids(measured(set_clock(edited, 20, -HOUR)), "reject") == ["clock-mismatch"]
 
 
 def test_a_line_that_took_an_hour_by_its_own_time_is_no_jump() -> None:
@@ -286,27 +371,28 @@ def test_stamps_without_a_year_go_past_new_year() -> None:
     begin = moment("2025-12-31 23:59:30")
     lines = paddlevideo(stamps_from(begin, 5, "%m/%d %H:%M:%S"))
     found = measured(lines, format="paddlevideo", batch_size=16)
-    assert (found.verdict, ids(found)) == ("valid", [])
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(64.0)
     assert found.train_wall_s == 55
 
 
 @pytest.mark.parametrize(
-    ("begin", "stamp_format"),
+    ("begin", "stamp_format", "jump"),
     [
-        (moment("2026-03-02 23:59:30"), "%H:%M:%S"),
-        (moment("2026-03-02 23:59:30"), "%I:%M:%S"),
-        (moment("2025-12-31 23:59:30"), "%m-%d %H:%M:%S"),
-        (moment("2025-12-31 23:59:30"), "%y-%m-%d %H:%M:%S"),
+        (moment("2026-03-02 23:59:30"), "%H:%M:%S", "-86400 s"),
+        (moment("2026-03-02 23:59:30"), "%I:%M:%S", "-43200 s"),
+        (moment("2025-12-31 23:59:30"), "%m-%d %H:%M:%S", "-31536000 s"),
+        (moment("2025-12-31 23:59:30"), "%y-%m-%d %H:%M:%S", ""),
     ],
 )
 def test_stamps_of_a_declared_format_begin_anew(
-    begin: datetime.datetime, stamp_format: str
+    begin: datetime.datetime, stamp_format: str, jump: str
 ) -> None:
     stamps = stamps_from(begin, 5, stamp_format)
     found = declared(stamps, stamp_format, batch_size=4)
-    assert (found.verdict, ids(found)) == ("valid", [])
+    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if jump else [])
+    assert jump in " ".join(each.sentence for each in found.reasons)
     assert found.throughput is not None
     assert found.throughput.timestamps == pytest.approx(8.0)
 
@@ -314,8 +400,75 @@ def test_stamps_of_a_declared_format_begin_anew(
 def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
     stamps = [(BEGIN + datetime.timedelta(hours=5 * i)).strftime("%H:%M:%S.%f") for i in range(40)]
     found = declared(stamps, "%H:%M:%S.%f", batch_size=4, rate=40 / 5 / HOUR)
-    assert ids(found) == []
+    assert ids(found) == ["clock-jump"]
+    assert "-86400 s (8 times)" in found.reasons[0].sentence
     assert found.train_wall_s == 39 * 5 * HOUR
+
+
+def test_without_the_batch_a_jump_is_known_by_its_size() -> None:
+    stamps = stamps_from(moment("2026-03-02 23:59:30"), 5, "%H:%M:%S")
+    found = declared(stamps, "%H:%M:%S", batch_size=None)
+    assert ids(found) == ["clock-jump"]
+    assert found.train_wall_s == 55
+
+
+def test_a_jump_of_the_logger_s_clock_is_no_fault_of_ai_rank_s_lines() -> None:
+    lines = run([0.5] * 30)
+    at = moment("2026-03-02 10:00:00+00:00").timestamp()
+    events = [
+        f"AI-Rank-log {at + 5 * i:.1f} eval_accuracy:0.5, total_epoch_cnt:{i}" for i in (9, 21)
+    ]
+    lines[9:9], lines[22:22] = events[:1], events[1:]
+    assert ids(measured(lines)) == []
+    assert ids(measured(set_clock(lines, 15, -HOUR))) == ["clock-jump"]
+    by_hand = [line.replace(str(at)[:6], "166666") for line in lines]
+    assert ids(measured(by_hand)) == ["airank-clock"]
+
+
+# Factors.
+
+
+OF_JOB, OF_CARD = (Shape(name="", number="rate", per=per) for per in ("job", "card"))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gpus", "shape", "whole"),
+    [
+        (8.0, 8, OF_JOB, 8),
+        (2.0, 8, OF_JOB, 2),
+        (1 / 4, 8, OF_JOB, 4),
+        (1 / 8, 1, OF_JOB, 8),
+        (1 / 2, 3, OF_JOB, 2),
+        (8.0, 8, OF_CARD, 8),
+    ],
+)
+def test_a_factor_of_the_gpus_names_the_likely_cause(
+    ratio: float, gpus: int, shape: Shape, whole: int
+) -> None:
+    said = log_clock.factor(ratio, gpus, shape)
+    assert said.startswith(f" The factor is {whole}, with {gpus} GPU")
+    assert "check --gpus" in said
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gpus", "shape"),
+    [
+        *((ratio, 3, OF_JOB) for ratio in (2.0, 1.99, 0.45)),
+        *((1.5, 1, OF_JOB), (1.2, 2, OF_JOB), (3.0, 1, OF_JOB), (None, 1, OF_JOB)),
+        (2.0, 8, OF_CARD),
+        (8.0, 8, Shape(name="", number="seconds")),  # These do not depend on the GPUs.
+    ],
+)
+def test_other_factors_name_no_cause(ratio: float | None, gpus: int, shape: Shape) -> None:
+    assert log_clock.factor(ratio, gpus, shape) == ""
+
+
+def test_a_wrong_number_of_gpus_is_a_contradiction_that_names_the_factor() -> None:
+    lines = dle([1400.0] * 40, batch=256 * 4)
+    found = measured(lines, format="dle-resnet50", batch_size=256, gpus=8)
+    assert ids(found, "reject") == ["clock-mismatch"]
+    assert "The factor is 2" in found.reasons[0].sentence
+    assert ids(measured(lines, format="dle-resnet50", batch_size=256, gpus=4)) == []
 
 
 @pytest.mark.parametrize("own", [0.990, 0.993, 0.996, 0.998])
@@ -337,9 +490,25 @@ def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_roun
     stamps = stamps_from(BEGIN, 5, "%Y-%m-%d %H:%M:%S")
     found = declared(stamps, "%Y-%m-%d %H:%M:%S", per=per, rate=rate, gpus=8, batch_size=4)
     assert ids(found, "reject") == ["clock-mismatch"]
+    assert "whether the printed rate is one card's or the job's (per)" in found.reasons[0].sentence
     other = "job" if per == "card" else "card"
     right = declared(stamps, "%Y-%m-%d %H:%M:%S", per=other, rate=rate, gpus=8, batch_size=4)
     assert ids(right) == []
+
+
+def test_a_summary_of_one_card_beside_lines_of_the_job_names_the_factor() -> None:
+    own = LogFormat(
+        name="mine",
+        unit="images",
+        per="job",
+        record=r"step (?P<iteration>\d+) ips (?P<rate>\S+)",
+        summary=r"done: (?P<rate>\S+)",
+    )
+    lines = [*(f"step {i} ips 64.0" for i in range(1, 9)), "done: 8.0"]
+    found = measured(lines, format=own, gpus=8)
+    assert ids(found) == ["summary-mismatch"]
+    assert "The factor is 8, with 8 GPUs given" in found.reasons[0].sentence
+    assert "factor" not in measured(lines, format=own, gpus=3).reasons[0].sentence
 
 
 # Evaluations in the window.
@@ -420,3 +589,13 @@ def test_every_family_whose_times_must_agree_with_its_stamps_has_its_tolerance()
 
     shapes = {rule.shape for family in FAMILIES.values() for rule in family.records}
     assert set(log_clock.TOLERANCES) == {each.name for each in shapes if each.complete}
+
+
+@pytest.mark.parametrize(("first", "last", "jumped"), [(2, 3, 1), (3, 9, 0), (2, 9, 1), (4, 9, 0)])
+def test_a_jump_belongs_to_the_time_that_ends_with_its_line(
+    first: int, last: int, jumped: int
+) -> None:
+    line: Any = None
+    jump = log_clock.Jump(HOUR, Occurrence("log", line, position=3))
+    passed = log_clock.ClockReading(jumps=(jump,)).between(first, last, HOUR + 5.0)
+    assert passed == 5.0 + HOUR * (1 - jumped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from k8sbench.cli.commands.measure import command
+from k8sbench.cli.commands.measure import CSV, command
 from k8sbench.cli.main import COMMANDS
 from tests.harness import benchmark_files
 from tests.unit.command_line import Cli
@@ -186,12 +187,23 @@ def test_another_half_type_than_was_asked_for_is_rejected(
 def test_cpu_and_smoke_stand_in_every_form(logs: Path, cli: Cli) -> None:
     (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
     shown = {}
-    for form in ("table", "json"):
+    for form in ("table", "csv", "json"):
         shown[form] = cli("measure", "own.log", "--format", "k8sbench", "-o", form).out
     assert "2 CPU processes · smoke run · batch 4 per CPU process" in shown["table"]
+    (row,) = csv.DictReader(io.StringIO(shown["csv"]))
+    assert (row["device"], row["preset"]) == ("cpu", "smoke")
     (found,) = json.loads(shown["json"])
     assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
     assert "reject preset" in cli("measure", "own.log", "--benchmark", "deeplabv3p", code=5).out
+
+
+def test_csv_has_one_row_per_log(logs: Path, cli: Cli) -> None:
+    out = cli("measure", "good.log", "short.log", *BASE, "-o", "csv", code=5).out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == [*CSV]
+    assert float(rows[0]["time_weighted"]) == pytest.approx(8.0)
+    assert (rows[1]["time_weighted"], rows[1]["verdict"]) == ("", "rejected")
+    assert "too-few-records" in rows[1]["reasons"].split()
 
 
 def test_a_training_names_its_target_what_it_read_and_its_restarts(logs: Path, cli: Cli) -> None:
@@ -203,6 +215,10 @@ def test_a_training_names_its_target_what_it_read_and_its_restarts(logs: Path, c
         "target 40 % · stopped at the target · data cityscapes, digest d1 · weights v1c.npz,"
         " digest abababababab · 0 restarts" in shown
     )
+    out = cli("measure", str(log), "--format", "k8sbench", "-o", "csv").out
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (row["target"], row["restarts"], row["data_digest"]) == ("40.0", "0", "d1")
+    assert row["weights_digest"] == "ab" * 32
 
 
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
