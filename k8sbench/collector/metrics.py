@@ -1,7 +1,7 @@
 """The collector's metrics for Prometheus, by prometheus-client.
 
-Labels hold names that users choose, so that the number of series is bounded: of cases the ones that
-were seen last are kept.
+Labels hold names that users choose, so that the number of series is bounded: of benchmarks and
+cases the ones that were seen last are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,11 +20,16 @@ from prometheus_client.registry import Collector
 from k8sbench.app import comparing, reading
 from k8sbench.app.comparing import Held
 from k8sbench.collector.controller import State
+from k8sbench.lifecycle import records
+from k8sbench.lifecycle.context import Reporter
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent
 
-MOST_CASES, MOST_CODES = 200, 30
+K = TypeVar("K")
+V = TypeVar("V")
+MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
 """Series of each metric that has these labels."""
 LONGEST_LABEL = 63
 STUCK_SECONDS = 1800.0
@@ -53,6 +58,8 @@ class Metrics(Collector):
         self._clock = clock
         self._lock = threading.Lock()
         self._cases: OrderedDict[tuple[str, ...], _Last] = OrderedDict()
+        self._queued: OrderedDict[str, float] = OrderedDict()
+        self._lags: dict[str, float] = {}
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
         self._held: list[Held] = []
@@ -66,6 +73,11 @@ class Metrics(Collector):
         plan, measured = run.plan, run.measurement
         with self._lock:
             self._held_at = -HELD_SECONDS
+            self._lags.pop(run.run_id, None)
+            started_at = records.started_at(run)
+            if started_at is not None:
+                benchmark = plan.benchmark[:LONGEST_LABEL]
+                _put(self._queued, benchmark, started_at - run.created_at, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
             values = comparing.labels(plan)
@@ -73,11 +85,12 @@ class Metrics(Collector):
                 rate=None if measured is None else measured.rate,
                 valid=measured is not None and measured.verdict == "valid",
             )
-            key = tuple(value[:LONGEST_LABEL] for value in values)
-            self._cases[key] = last
-            self._cases.move_to_end(key)
-            if len(self._cases) > MOST_CASES:
-                self._cases.popitem(last=False)
+            _put(self._cases, tuple(value[:LONGEST_LABEL] for value in values), last, MOST_CASES)
+
+    def archived(self, run_id: str, lag: float) -> None:
+        """Take in how long after it was printed the latest line of a run was archived, seconds."""
+        with self._lock:
+            self._lags[run_id] = max(0.0, lag)
 
     def describe(self) -> Iterable[Metric]:
         """Name nothing in advance: there is no other source of metrics here."""
@@ -89,7 +102,7 @@ class Metrics(Collector):
         if state is None:
             return
         with self._lock:
-            cases = dict(self._cases)
+            cases, queued, lags = dict(self._cases), dict(self._queued), dict(self._lags)
         rate = GaugeMetricFamily(
             "k8sbench_throughput_samples_per_second", "Of the last run of a case.", labels=CASE
         )
@@ -101,8 +114,16 @@ class Metrics(Collector):
                 rate.add_metric(labels, last.rate)
             valid.add_metric(labels, float(last.valid))
         yield from (rate, valid)
+        wait = GaugeMetricFamily(
+            "k8sbench_queue_wait_seconds",
+            "From the creation of the last job of a benchmark until it ran.",
+            labels=["benchmark"],
+        )
+        for benchmark, seconds in queued.items():
+            wait.add_metric([benchmark], seconds)
+        yield wait
         yield from self._against_the_baseline(state)
-        yield from self._of_collecting(state)
+        yield from self._of_collecting(state, lags)
         yield from self._of_the_store(state)
 
     def _against_the_baseline(self, state: State) -> Iterator[Metric]:
@@ -132,7 +153,7 @@ class Metrics(Collector):
             separated.add_metric(labels, float(comparison.is_separated))
         yield from (ratio, separated)
 
-    def _of_collecting(self, state: State) -> Iterator[Metric]:
+    def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:
         look = state.look if state.is_leader else None
         runs = () if look is None else look.runs
         phases = Counter(str(run.phase) for run in runs)
@@ -149,8 +170,11 @@ class Metrics(Collector):
         for code, count in codes:
             errors.add_metric([code], count)
         yield errors
+        open_ids = {run.run_id for run in runs}
+        lag = max((value for run_id, value in lags.items() if run_id in open_ids), default=0.0)
         stuck = sum(self._is_stuck(run) for run in runs)
         for name, about, value in (
+            ("archive_lag_seconds", "From the print of a line until it was archived.", lag),
             ("stuck_jobs", "Jobs that cannot start, or have not in half an hour.", stuck),
             ("collector_leader", "Whether this collector collects.", state.is_leader),
         ):
@@ -177,3 +201,27 @@ class Metrics(Collector):
             taken, free = self._room
             yield GaugeMetricFamily("k8sbench_store_bytes", "Of the store's files.", value=taken)
             yield GaugeMetricFamily("k8sbench_store_free_bytes", "Of its disk.", value=free)
+
+
+class Observed:
+    """A Reporter that hands on what it is told, and to the metrics how late lines come."""
+
+    def __init__(self, reporter: Reporter, metrics: Metrics) -> None:
+        self._metrics, self._reporter = metrics, reporter
+        self.plan, self.planned = reporter.plan, reporter.planned
+        self.ended, self.note = reporter.ended, reporter.note
+
+    def on_event(self, run: Run, event: JobEvent) -> None:
+        """Take a line's age."""
+        if event.line is not None:
+            # The node's clock may be ahead of ours.
+            self._metrics.archived(run.run_id, max(0.0, time.time() - event.line.at))
+        self._reporter.on_event(run, event)
+
+
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Keep a value as the latest, and forget the oldest beyond so many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > most:
+        kept.popitem(last=False)

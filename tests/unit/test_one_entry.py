@@ -140,7 +140,7 @@ from k8sbench.adapters.metrics import promql
 from k8sbench.cli.commands import top
 from k8sbench.measure.group.node_check import OF_GPUS
 assert "DCGM_FI_DEV_MADE_UP" in promql.fields()
-assert "MADE" in [column.title for column in top.COLUMNS]
+assert "MADE" in [column.title for column, _ in top.COLUMNS]
 assert "made_up" in OF_GPUS
 """
     done = python(tree, "-c", script)

@@ -90,7 +90,8 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
     stop, figures = SignalStop(), metrics.Metrics()
     with reporter.reporting(drawn=False) as progress:
         leading = Leadership(lease, progress.note)
-        controller = Controller(settings, leading, progress, figures.closed)
+        observed = metrics.Observed(progress, figures)
+        controller = Controller(settings, leading, observed, figures.closed)
         figures.state = controller.state
         app = http.application(controller.state, figures.registry)
         with stop, http.Server(listen, app) as server:

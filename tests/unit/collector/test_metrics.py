@@ -67,6 +67,7 @@ def test_the_last_run_of_a_case_counts(exposed: Metrics) -> None:
     }
     assert found["k8sbench_throughput_samples_per_second"] == {labels: measurement().rate}
     assert found["k8sbench_run_valid"] == {labels: 1.0}
+    assert list(found["k8sbench_queue_wait_seconds"].values()) == [30.0]
     exposed.closed(run("seg-2", ran, at(Phase.CANCELLED, 200.0)))
     assert samples(exposed)["k8sbench_run_valid"] == {labels: 1.0}
     exposed.closed(run("seg-3", ran, at(Phase.FAILED, 200.0)))
@@ -99,9 +100,10 @@ def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -
     found = samples(exposed)
     for name in ("throughput_samples_per_second", "run_valid"):
         assert len(found[f"k8sbench_{name}"]) == metrics.MOST_CASES
+    assert len(found["k8sbench_queue_wait_seconds"]) == metrics.MOST_BENCHMARKS
     assert len(found["k8sbench_api_errors_total"]) == metrics.MOST_CODES
     assert len(found["k8sbench_jobs"]) == len(Phase)
-    most = 2 * metrics.MOST_CASES + metrics.MOST_CODES + len(Phase) + 6
+    most = 2 * metrics.MOST_CASES + metrics.MOST_BENCHMARKS + metrics.MOST_CODES + len(Phase) + 7
     assert sum(map(len, found.values())) <= most
     longest = max(len(label) for labels in found["k8sbench_run_valid"] for label in labels)
     assert longest == metrics.LONGEST_LABEL
@@ -120,10 +122,13 @@ def test_jobs_are_counted_by_phase_and_the_stuck_ones_apart(exposed: Metrics) ->
     ]
     assert exposed.state is not None
     exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1})
+    exposed.archived("a", 3.0)
+    exposed.archived("gone", 99.0)
     found = samples(exposed)
     jobs = {phase: count for (phase,), count in found["k8sbench_jobs"].items() if count}
     assert jobs == {"Running": 1.0, "Pending": 3.0, "Queued": 1.0}
     assert found["k8sbench_stuck_jobs"] == {(): 2.0}
+    assert found["k8sbench_archive_lag_seconds"] == {(): 3.0}
     assert found["k8sbench_api_errors_total"] == {("503",): 2.0, ("none",): 1.0}
     assert found["k8sbench_last_success_timestamp_seconds"] == {(): 5.0}
     assert found["k8sbench_collector_leader"] == {(): 1.0}
