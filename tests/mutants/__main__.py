@@ -32,11 +32,9 @@ from tests.mutants.mutations import Mutant
 TARGETS = [
     "k8sbench/measure",
     "k8sbench/parse",
-    "k8sbench/model/identity.py",
-    "k8sbench/model/planning.py",
-    "k8sbench/model/choices.py",
-    "k8sbench/model/sources.py",
-    "k8sbench/model/training.py",
+    "k8sbench/model",
+    "k8sbench/diagnose",
+    "k8sbench/render",
 ]
 TESTS = ["tests/unit", "tests/corpus"]
 LIST = pathlib.Path(__file__).parent / "survivors.toml"
