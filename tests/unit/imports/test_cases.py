@@ -96,3 +96,24 @@ def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None
     assert imported.completed(stated, origin()) == stated
     with pytest.raises(InputError, match="states the GPU Tesla V100"):
         imported.completed(stated, given)
+
+
+@pytest.mark.parametrize(
+    ("synchronises", "gpus", "device", "expected"),
+    [
+        (True, 4, "cuda", True),
+        (True, 1, "cuda", False),
+        (True, 4, "cpu", False),
+        (False, 4, "cuda", False),
+    ],
+)
+def test_statistics_are_synchronised_over_gpus_where_the_catalog_says_so(
+    synchronises: bool, gpus: int, device: str, expected: bool
+) -> None:
+    known = origin()
+    assert known.variant is not None
+    variant = msgspec.structs.replace(known.variant, sync_bn=synchronises)
+    known = msgspec.structs.replace(known, variant=variant)
+    measured = msgspec.structs.replace(found(gpus), device=device)
+    plan = imported.plan(measured, known, run_id="r", set_name="s", repeat=1)
+    assert plan.sync_bn is expected

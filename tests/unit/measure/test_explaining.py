@@ -41,3 +41,8 @@ def test_a_rate_without_a_batch_is_explained_by_the_records_alone() -> None:
     assert re.match(
         r"\d+ iterations over the time of \d+ records = ", explaining.formulas(found)[0].text
     )
+
+
+def test_a_figure_has_two_decimals_from_ten_on() -> None:
+    shown = [explaining.shown(value) for value in (9.99987, 10.0, 1234.5678)]
+    assert shown == ["10", "10.00", "1234.57"]
