@@ -137,8 +137,10 @@ def run(chosen: list[Mutant], jobs: int, folder: pathlib.Path) -> list[Mutant]:
         nearest = tests.tests(mutant.file, mutant.row)
         copy = copies.get()
         start = time.monotonic()
-        alive = survives(mutant, nearest, copy)
-        copies.put(copy)
+        try:
+            alive = survives(mutant, nearest, copy)
+        finally:
+            copies.put(copy)
         print(
             f"{'SURVIVES' if alive else 'killed'}  {mutant.file}:{mutant.row}  "
             f"{time.monotonic() - start:.0f} s, {len(nearest)} tests\n"
