@@ -23,15 +23,14 @@ def test_a_sweep_that_is_killed_before_any_write_is_gone_on_with_and_makes_no_ru
     sweeping: Shell, proxy: FaultProxy
 ) -> None:
     words = (*CASE, f"--repeats={REPEATS}", "--parallel=1")
+    rack.logs(sweeping, range(1, MOST * 2 * REPEATS))
     for writes in itertools.count():
-        first = len(listed(sweeping)) + 1
-        rack.logs(sweeping, range(first, first + 2 * REPEATS))
-        sweeping.environment["FIRST_RUN"] = str(first)
+        sweeping.environment["FIRST_RUN"] = str(len(listed(sweeping)) + 1)
         is_killed = killed(sweeping, proxy, writes, *words, f"--set=night-{writes}")
         sweeping.environment["FIRST_RUN"] = str(len(listed(sweeping)) + 1)
         sweeping.run(*words, f"--resume=night-{writes}")
         sweeping.run("collect", "--all")
-        runs = [run for run in listed(sweeping) if run["set"] == f"night-{writes}"]
+        runs = [run for run in listed(sweeping) if run["set_name"] == f"night-{writes}"]
         assert [(run["phase"], run["verdict"]) for run in runs] == [
             ("Succeeded", "valid")
         ] * REPEATS
@@ -40,5 +39,5 @@ def test_a_sweep_that_is_killed_before_any_write_is_gone_on_with_and_makes_no_ru
         if not is_killed:
             break
         assert writes < MOST
-    # The trainers, and of each run the job: created, and deleted.
-    assert writes >= 1 + 2 * REPEATS
+    # Of each run the job: created, and deleted. The trainers are there since the first sweep.
+    assert writes >= 2 * REPEATS
