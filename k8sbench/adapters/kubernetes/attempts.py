@@ -45,9 +45,9 @@ def clear(
     """Delete the job of an attempt before this one; return when nothing of it is there any more.
 
     Also where the job of this one exists already. ``uid`` is that of the job before, where it is
-    known. Returns whether the earlier job was to wait even
-    where its cause cannot recover. Raises :class:`EarlierAttempt` where something is still there,
-    and another :class:`BenchError` where the run is not to go on.
+    known. Returns whether the earlier job was to wait even where its cause cannot recover. Raises
+    :class:`EarlierAttempt` where something is still there, and another :class:`BenchError` where
+    the run is not to go on.
     """
     until, waits = time.monotonic() + CLEAR_SECONDS, False
     try:

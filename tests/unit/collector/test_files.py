@@ -26,13 +26,13 @@ from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.lifecycle import collecting, gathering
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location
+from k8sbench.model.run import Location, Run
 from k8sbench.ports import LogLine
 from k8sbench.report import document
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
@@ -234,20 +234,23 @@ def test_gpu_metrics_of_a_collector_are_shown_and_drawn_elsewhere(
     assert "without the GPU metrics of seg-1: The collector cannot be read" in notes[-1]
 
 
+def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
+    """Record a collector's run in the store that has submitted it; its job is gone since."""
+    place = Location(server="https://api", namespace="team")
+    store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
+    ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
+    gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
+    ask = partial(taking_over.collected_elsewhere, HERE)
+    return ours, msgspec.structs.replace(context(store, gone), collected_elsewhere=ask)
+
+
 @pytest.mark.usefixtures("measured")
 def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer(
     collector: Collector, tmp_path: Path
 ) -> None:
     theirs = collector.store.run("seg-1")
     with open_store(str(tmp_path / "laptop")) as store:
-        place = Location(server="https://api", namespace="team")
-        store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
-        ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
-        gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
-        here = msgspec.structs.replace(
-            context(store, gone),
-            collected_elsewhere=partial(taking_over.collected_elsewhere, HERE),
-        )
+        ours, here = without_its_job(theirs, store)
         reporter = Silent()
         collector.is_away = True
         left = collecting.collect([ours], here, reporter, Stop(), follow=False)
@@ -263,14 +266,7 @@ def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path
     notes: list[str] = []
     theirs = collector.store.run("seg-1")
     with open_store(str(tmp_path / "laptop")) as store:
-        place = Location(server="https://api", namespace="team")
-        store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
-        ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
-        gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
-        here = msgspec.structs.replace(
-            context(store, gone),
-            collected_elsewhere=partial(taking_over.collected_elsewhere, HERE),
-        )
+        ours, here = without_its_job(theirs, store)
         reporter = Silent()
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=True).closed
         assert taken.measurement == theirs.measurement
