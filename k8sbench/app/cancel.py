@@ -24,6 +24,7 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
     UsageError,
+    is_refused,
 )
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, Wish
@@ -239,7 +240,7 @@ def _on_record(store: SqlStore, run_id: str, command: str) -> Iterator[None]:
     try:
         yield
     except Unreachable as wrong:
-        if command == "cancel" and requests.is_refused(wrong):
+        if command == "cancel" and is_refused(wrong):
             _take_back(store, run_id)
             raise
         raise Unreachable(wrong.message, f"{wrong.action} {again}".lstrip()) from wrong

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from k8sbench.app import collectors, connections
-from k8sbench.lifecycle import requests
-from k8sbench.model.errors import BenchError, Unreachable
+from k8sbench.model.errors import BenchError, Unreachable, is_refused
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 
@@ -25,7 +24,7 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
         if theirs is not None and theirs.is_closed:
             collectors.Copies(there, run.run_id, folder).take("logs", "gpu")
     except BenchError as error:
-        if requests.is_refused(error):
+        if is_refused(error):
             return None
         raise
     except OSError as error:

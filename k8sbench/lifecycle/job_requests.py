@@ -23,6 +23,7 @@ from k8sbench.model.errors import (
     OwnedElsewhere,
     StoreError,
     Unreachable,
+    is_refused,
 )
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
@@ -189,7 +190,7 @@ def _take_cancelled(active: ActiveRuns, followed: FollowedRun, answer: Future[No
     elif isinstance(error, OwnedElsewhere):
         active.context.cluster.release(followed.run_id)
         followed.see(job=Unwatched(), asked_to_end_at=math.inf)
-    elif not requests.is_refused(error):
+    elif not is_refused(error):
         if followed.tries == 0:
             _note_refusal(active, followed.run, error)
         _try_later(active, followed)

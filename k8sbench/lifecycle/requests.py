@@ -20,6 +20,7 @@ from k8sbench.model.errors import (
     EarlierAttempt,
     StoreError,
     Unreachable,
+    is_refused,
 )
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.ownership import Collected
@@ -144,11 +145,6 @@ def printed(run: Run, context: RunContext) -> Mapping[str, float]:
     for as long as it likes.
     """
     return {line.replica: line.at for line in context.cluster.printed(run)}
-
-
-def is_refused(error: BenchError) -> bool:
-    """Whether a cluster answered that it does not do what was asked: asking again is no use."""
-    return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
 
 
 # -- deleting -------------------------------------------------------------------------------------

@@ -151,6 +151,11 @@ REGRESSION_EXIT_CODE = 7
 """Measured, and slower than it should be: a node than its pool, or a figure than its baseline."""
 
 
+def is_refused(error: BenchError) -> bool:
+    """Whether a cluster answered that it does not do what was asked: asking again is no use."""
+    return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Write ``Did you mean …? `` for the beginning of an action; empty where nothing is near."""
     alike = {candidate.lower().replace("-", "_"): candidate for candidate in known}

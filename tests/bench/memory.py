@@ -18,7 +18,7 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from tests.bench.sides import followed_jobs
 
 JOBS = 5000
-LIMIT = 300
+LIMIT = 200
 """MB."""
 
 

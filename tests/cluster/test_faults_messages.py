@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from k8sbench.adapters.kubernetes.cluster import END_SECONDS
+from k8sbench.adapters.kubernetes.watching.job_reader import END_SECONDS
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import ENDLESS, Shell, until

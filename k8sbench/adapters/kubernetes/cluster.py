@@ -33,12 +33,17 @@ from k8sbench.adapters.kubernetes import (
 from k8sbench.adapters.kubernetes.cancelling import Cancelling
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import order
-from k8sbench.adapters.kubernetes.logs.streams import LIMIT, Failing, LogStreams
+from k8sbench.adapters.kubernetes.logs.streams import LIMIT, LogStreams
+from k8sbench.adapters.kubernetes.stamps import Stamps
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.job_reader import (
+    END_SECONDS,
+    LOGS_SECONDS,
+    JobReader,
+)
 from k8sbench.adapters.kubernetes.watching.reflector import (
     LONGEST_PAUSE,
     WATCH_SECONDS,
@@ -50,8 +55,6 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Works,
 )
 from k8sbench.adapters.kubernetes.watching.watches import Watches
-from k8sbench.diagnose.job import facts
-from k8sbench.model.errors import BenchError, OwnedElsewhere, Unreachable
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import STAMP_SECONDS, Collected, Ownership
@@ -61,26 +64,10 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 
-END_SECONDS = 60.0
-"""Longest wait for replicas that run on when their job has ended: they have done the same steps,
-and only clean up, or are being ended."""
-FAILED_SECONDS = 10.0
-"""The same where one has failed: the others log what they saw of it, and wait for it in vain."""
-SETTLE_SECONDS = 1.0
-"""Wait for pods that were not seen of a job that has ended; some never were."""
-REPORT_SECONDS = 0.3
-"""The end of a job is reported before its logs are complete where these take longer than this."""
-LOGS_SECONDS = 300.0
-"""For logs that cannot be read, though they may still exist, to be read when a job has ended; then
-the job and its pods are left on the cluster."""
-LAST_LOGS_SECONDS = 15.0
-"""The same for what is about to be deleted: the pods of a job that is cancelled or deleted."""
 LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
-CLAIM_SECONDS = 1.0
-"""Before another try to take back a job that other stores may adopt."""
 MOST_LAST = 10_000
 """Jobs that were followed and whose uid is known still."""
 _BATCH = 5000
@@ -118,7 +105,6 @@ class KubernetesCluster:
         """Runs whose attempt before did so."""
         self._user = user
         """The store for which this process acts; None: an administrator."""
-        self._end_s, self._logs_s = end_s, logs_s
         self.create_s = creating.RETRY_SECONDS
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
@@ -161,12 +147,21 @@ class KubernetesCluster:
         )
         self._extra = ExtraQueries(api, self._query, self._reread)
         self._cancelling = Cancelling(api, self._queue.put, user, keep=keep)
-        self._stamp_s, self._stamp_at = stamp_s, time.monotonic() + stamp_s
-        """Between two stamps on jobs that have ended; when the next is due, monotonic seconds."""
         self._trainers = Trainers(api, verified)
         self._awaited = Awaited(self._trainers, self._start)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
+        self._stamps = Stamps(
+            api, user, self._start, lambda ids: self._queue.put(partial(self._reread, ids)), stamp_s
+        )
+        self._reader = JobReader(
+            *(api, self._watches, self._logs, self._extra, self._awaited, self._stamps),
+            *(self._queue.put, self._reread),
+            clock=clock,
+            user=user,
+            end_s=end_s,
+            logs_s=logs_s,
+        )
 
     # -- the port -------------------------------------------------------------------------------
 
@@ -264,7 +259,7 @@ class KubernetesCluster:
             self._has_new = False
             if jobs := self._followed():
                 self._watches.watch(jobs)
-        self._stamp()
+        self._stamps.renew(self._followed())
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -321,8 +316,7 @@ class KubernetesCluster:
 
     def answer(self, run_id: str) -> None:
         """Take from a job of this store what another one has asked."""
-        changed = partial(asking.answered, user=self._user, now=self.api.time())
-        asking.change(self.api, run_id, changed, f"the wish on {run_id} be answered")
+        self._stamps.write(run_id)
 
     def adopt(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner of a job; False where it is not as ``known`` any more."""
@@ -404,11 +398,6 @@ class KubernetesCluster:
         """Have the state of these runs read: more is known of them."""
         self._changed.update(run_ids)
 
-    def _take_drained(self, run_id: str, logs_given: int) -> None:
-        if (followed := self._jobs.get(run_id)) is not None:
-            followed.logs_taken = logs_given
-            self._changed.add(run_id)
-
     def _take_created(self, run_id: str, job: KubeObject) -> None:
         if (followed := self._jobs.get(run_id)) is not None:
             followed.take_created(job)
@@ -452,141 +441,15 @@ class KubernetesCluster:
         events: list[JobEvent] = []
         for run_id in changed:
             if (followed := self._jobs.get(run_id)) is not None:
-                events += self._read(followed)
-                self._look_at = min(self._look_at, followed.look_at or math.inf)
+                events += self._reader.read(followed)
+                if followed.is_over:
+                    self._drop(run_id)
+                else:
+                    self._look_at = min(self._look_at, followed.look_at or math.inf)
         if is_due:
             times = (one.look_at for one in self._followed())
             self._look_at = min((at for at in times if at is not None), default=math.inf)
         return events
-
-    def _read(self, followed: Followed) -> list[JobEvent]:
-        run_id, now = followed.plan.run_id, self._clock()
-        owned = list(followed.whose(self._user, self.api.time()))
-        if not self._must_claim(followed):
-            followed.claim = "" if followed.claim == "asked" else followed.claim
-        elif followed.claim == "":
-            followed.claim = "asked"
-            self._start(partial(self._claim, followed))
-        return [*owned, *self._read_state(followed, run_id, now)]
-
-    def _must_claim(self, followed: Followed) -> bool:
-        """Whether a job is to be taken back before its end is reported: two might measure it."""
-        follows = self._user is not None and not self._user.detached
-        return follows and followed.is_adoptable and followed.claim != "refused"
-
-    def _claim(self, followed: Followed) -> None:
-        """Stamp a job, so that no other store adopts it; the watch tells what came of it."""
-        run_id = followed.plan.run_id
-        try:
-            self.answer(run_id)
-        except OwnedElsewhere:
-            pass  # that one's
-        except BenchError as error:
-            passes = isinstance(error, Unreachable) and error.cause_id != "forbidden"
-            if passes:
-                self.api.pause(CLAIM_SECONDS)
-            followed.claim = "" if passes else "refused"
-            self._queue.put(partial(self._reread, {run_id}))
-
-    def _read_state(self, followed: Followed, run_id: str, now: float) -> list[JobEvent]:
-        snapshot = followed.snapshot()
-        cluster_now = self.api.time()
-        self._extra.start(followed, snapshot, cluster_now)
-        self._extra.complete(snapshot, run_id)
-        reading, replicas = followed.read(cluster_now, snapshot)
-        reading = self._awaited.see(run_id, reading)
-        all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
-        if followed.is_resumed and not all_seen and not reading.phase.final:
-            return []  # without the job or its pods it would seem to go back to its creation
-        if reading.phase is Phase.CREATED and followed.reported.phase is not Phase.CREATED:
-            return []  # the same before its events have arrived
-        self._follow_logs(followed, snapshot.job, replicas, all_over=False)
-        events = list(followed.changes(reading, now))
-        moment = time.monotonic()
-        if not reading.phase.final:
-            followed.ended_at = None
-            again = reading.look_again_s
-            followed.look_at = None if again is None else moment + again
-            return events
-        if followed.ended_at is None:
-            followed.ended_at = moment
-        wait_s = min(self._end_s, FAILED_SECONDS if reading.phase is Phase.FAILED else END_SECONDS)
-        if reading.over and self._watches.has_all("Pod"):
-            # The watches are independent: the end may arrive before the pods do.
-            has_pods = all(one.pod is not None for one in replicas)
-            wait_s = min(wait_s, 0.0 if has_pods else SETTLE_SECONDS)
-        logs_at, report_at = followed.ended_at + wait_s, followed.ended_at + REPORT_SECONDS
-        if moment >= logs_at:
-            self._follow_logs(followed, snapshot.job, replicas, all_over=True)
-            if self._logs.drained(run_id):
-                if followed.logs_taken != followed.logs_given:
-                    # The last lines may still be in the queue; then what follows is behind them.
-                    self._queue.put(partial(self._take_drained, run_id, followed.logs_given))
-                    return events
-                if self._must_claim(followed):
-                    followed.look_at = None
-                    return events
-                events.append(followed.end(reading, now))
-                if self._user is not None and self._user.keep and followed.is_ours:
-                    # That it is kept stands on the job: no collector adopts it.
-                    self._start(partial(self._answer_quietly, run_id))
-                self._drop(run_id)
-                return events
-        if moment >= report_at:
-            events += followed.ending(reading, now)
-        look_at = [at for at in (logs_at, report_at) if at > moment]
-        if moment >= logs_at:
-            failing = self._logs.failing(run_id)
-            why = logs_to_wait_for(followed, replicas, failing)
-            patience = self._logs_s if why else min(self._logs_s, LAST_LOGS_SECONDS)
-            give_up_at = (moment if failing is None else failing.since) + patience
-            if give_up_at > moment:
-                look_at.append(give_up_at)
-            elif why:
-                events.append(followed.incomplete(reading, now, why))
-                self._drop(run_id)
-                return events
-            else:
-                self._logs.give_up(run_id)
-        followed.look_at = min(look_at, default=None)
-        return events
-
-    def _follow_logs(
-        self,
-        followed: Followed,
-        job: KubeObject | None,
-        replicas: Sequence[facts.Replica],
-        *,
-        all_over: bool,
-    ) -> None:
-        run_id = followed.plan.run_id
-        for rank, one in enumerate(replicas):
-            if one.pod is None or not one.started:
-                if all_over:  # only an earlier pod may have left a log
-                    self._logs.ended(run_id, one.name, gone=True)
-                continue
-            uid, restarts = one.meta["uid"], int(one.main.get("restartCount", 0))
-            failing = one.phase == "Failed" or restarts > 0
-            lost_at = order.lost_at(one, job)
-            given = uid, restarts, failing, one.has_log, lost_at
-            if followed.logs.get(one.name) != given:
-                followed.logs[one.name] = given
-                followed.logs_given += 1
-                self._logs.want(
-                    run_id,
-                    one.name,
-                    pod=one.pod_name,
-                    uid=uid,
-                    container=one.container,
-                    rank=rank,
-                    restarts=restarts,
-                    failing=failing,
-                    exists=one.has_log,
-                    lost_at=lost_at,
-                    mark=followed.marks.get(one.name),
-                )
-            if all_over or one.ended or one.gone or one.on_lost_node:
-                self._logs.ended(run_id, one.name, gone=one.gone)
 
     def _drop(self, run_id: str) -> None:
         """Forget a job whose end was reported, or that is released."""
@@ -609,18 +472,6 @@ class KubernetesCluster:
             return []
         return [JobEvent(run_id="", note=text)]
 
-    def _stamp(self) -> None:
-        """Say on jobs that have ended, now and then, that their owner still works on them."""
-        if time.monotonic() >= self._stamp_at:
-            self._stamp_at = time.monotonic() + self._stamp_s
-            for followed in self._followed():
-                if followed.ended_at is not None and followed.is_ours:
-                    self._start(partial(self._answer_quietly, followed.plan.run_id))
-
-    def _answer_quietly(self, run_id: str) -> None:
-        with contextlib.suppress(BenchError):
-            self.answer(run_id)
-
     # -- requests on other threads --------------------------------------------------------------
 
     def _start(self, request: Callable[[], None]) -> None:
@@ -634,16 +485,3 @@ class KubernetesCluster:
     def _query(self, query: Callable[[], Any], on_answer: Callable[[Any], None]) -> None:
         """Have a query made by another thread, and its answer taken by ``wait``."""
         self._start(lambda: self._queue.put(partial(on_answer, query())))
-
-
-def logs_to_wait_for(
-    followed: Followed, replicas: Sequence[facts.Replica], failing: Failing | None
-) -> dict[str, str]:
-    """Return the replicas whose logs cannot be read now and may be later, and why not now.
-
-    Not those whose pods are being deleted, or will be with their job. Rank 0's comes first.
-    """
-    if failing is None or followed.is_ending:
-        return {}
-    staying = [one.name for one in replicas if one.pod and not (one.gone or one.terminating)]
-    return {name: failing.why[name] for name in staying if name in failing.why}

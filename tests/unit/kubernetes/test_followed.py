@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.cluster import logs_to_wait_for
 from k8sbench.adapters.kubernetes.logs.streams import Failing
 from k8sbench.adapters.kubernetes.ownership import WAITS, User
 from k8sbench.adapters.kubernetes.watching.followed import LINES, Followed
+from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.ownership import STAMP_SECONDS, Ownership

@@ -122,7 +122,7 @@ class LogStreams:
             log = logs.get(replica)
             fresh = log is None
             if log is None:
-                log = logs[replica] = Log(run_id, replica, mark)
+                log = logs[replica] = Log(run_id, replica, mark, looked_back=mark is not None)
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
                 fresh = True

@@ -78,6 +78,8 @@ class Followed:
         """When its end was first read, monotonic seconds."""
         self.look_at: float | None = None
         """When to read it again although nothing happens, monotonic seconds."""
+        self.is_over = False
+        """Whether its end was reported, or that it stays because its logs cannot be read."""
         self._read_at = 0.0
         """When its state was read last, by the cluster's clock, which its stamps are of."""
         self.is_unwanted = False

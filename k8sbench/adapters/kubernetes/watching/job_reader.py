@@ -1,0 +1,210 @@
+"""Reads the state of a job that is followed, and decides when its end is reported.
+
+That is when its replicas have ended and their logs are read to their ends, or cannot be read. A job
+that other stores may adopt is taken back before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.logs import order
+from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
+from k8sbench.adapters.kubernetes.ownership import User
+from k8sbench.adapters.kubernetes.stamps import Stamps
+from k8sbench.adapters.kubernetes.trainer_sources import Awaited
+from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
+from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.watches import Watches
+from k8sbench.diagnose.job import facts
+from k8sbench.diagnose.job.state import JobState
+from k8sbench.model.kube import KubeObject
+from k8sbench.model.phase import Phase
+from k8sbench.ports import Clock, JobEvent
+
+END_SECONDS = 60.0
+"""Longest wait for replicas that run on when their job has ended: they have done the same steps,
+and only clean up, or are being ended."""
+FAILED_SECONDS = 10.0
+"""The same where one has failed: the others log what they saw of it, and wait for it in vain."""
+SETTLE_SECONDS = 1.0
+"""Wait for pods that were not seen of a job that has ended; some never were."""
+REPORT_SECONDS = 0.3
+"""The end of a job is reported before its logs are complete where these take longer than this."""
+LOGS_SECONDS = 300.0
+"""For logs that cannot be read, though they may still exist, to be read when a job has ended; then
+the job and its pods are left on the cluster."""
+LAST_LOGS_SECONDS = 15.0
+"""The same for what is about to be deleted: the pods of a job that is cancelled or deleted."""
+
+
+class JobReader:
+    """Turns what was seen of a job into events; the thread that waits for events calls it."""
+
+    def __init__(
+        self,
+        api: Api,
+        watches: Watches,
+        logs: LogStreams,
+        extra: ExtraQueries,
+        awaited: Awaited,
+        stamps: Stamps,
+        queue: Callable[[Callable[[], None]], None],
+        reread: Callable[[Collection[str]], None],
+        *,
+        clock: Clock,
+        user: User | None,
+        end_s: float = END_SECONDS,
+        logs_s: float = LOGS_SECONDS,
+    ) -> None:
+        """``queue`` takes a call that is made when what is before it in the queue was taken.
+
+        ``reread`` gets the runs whose state is to be read again. ``end_s`` and ``logs_s`` replace
+        :data:`END_SECONDS` and :data:`LOGS_SECONDS`.
+        """
+        self._api, self._watches, self._logs = api, watches, logs
+        self._extra, self._awaited, self._stamps = extra, awaited, stamps
+        self._queue, self._reread = queue, reread
+        self._clock, self._user = clock, user
+        self._end_s, self._logs_s = end_s, logs_s
+
+    def read(self, followed: Followed) -> list[JobEvent]:
+        """Return what is new of a job; sets when it is to be read again, or that it is over."""
+        run_id, now, cluster_now = followed.plan.run_id, self._clock(), self._api.time()
+        events = list(followed.whose(self._user, cluster_now))
+        self._stamps.claim(followed)
+        snapshot = followed.snapshot()
+        self._extra.start(followed, snapshot, cluster_now)
+        self._extra.complete(snapshot, run_id)
+        reading, replicas = followed.read(cluster_now, snapshot)
+        reading = self._awaited.see(run_id, reading)
+        all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
+        if followed.is_resumed and not all_seen and not reading.phase.final:
+            return events  # without the job or its pods it would seem to go back to its creation
+        if reading.phase is Phase.CREATED and followed.reported.phase is not Phase.CREATED:
+            return events  # the same before its events have arrived
+        self._follow_logs(followed, snapshot.job, replicas, all_over=False)
+        events += followed.changes(reading, now)
+        if not reading.phase.final:
+            followed.ended_at = None
+            again = reading.look_again_s
+            followed.look_at = None if again is None else time.monotonic() + again
+            return events
+        return events + self._read_ended(followed, snapshot.job, reading, replicas, now)
+
+    def _read_ended(
+        self,
+        followed: Followed,
+        job: KubeObject | None,
+        reading: JobState,
+        replicas: Sequence[facts.Replica],
+        now: float,
+    ) -> list[JobEvent]:
+        run_id, moment = followed.plan.run_id, time.monotonic()
+        if followed.ended_at is None:
+            followed.ended_at = moment
+        logs_at = followed.ended_at + self._wait_for_replicas(reading, replicas)
+        report_at = followed.ended_at + REPORT_SECONDS
+        if moment >= logs_at:
+            self._follow_logs(followed, job, replicas, all_over=True)
+            if self._logs.drained(run_id):
+                return self._end(followed, reading, now)
+        events = list(followed.ending(reading, now)) if moment >= report_at else []
+        look_at = [at for at in (logs_at, report_at) if at > moment]
+        if moment >= logs_at:
+            failing = self._logs.failing(run_id)
+            why = logs_to_wait_for(followed, replicas, failing)
+            patience = self._logs_s if why else min(self._logs_s, LAST_LOGS_SECONDS)
+            give_up_at = (moment if failing is None else failing.since) + patience
+            if give_up_at > moment:
+                look_at.append(give_up_at)
+            elif why:
+                followed.is_over = True
+                return [*events, followed.incomplete(reading, now, why)]
+            else:
+                self._logs.give_up(run_id)
+        followed.look_at = min(look_at, default=None)
+        return events
+
+    def _wait_for_replicas(self, reading: JobState, replicas: Sequence[facts.Replica]) -> float:
+        """Return the seconds from a job's end until its logs are taken to be complete."""
+        wait_s = min(self._end_s, FAILED_SECONDS if reading.phase is Phase.FAILED else END_SECONDS)
+        if not (reading.over and self._watches.has_all("Pod")):
+            return wait_s
+        # The watches are independent: the end may arrive before the pods do.
+        has_pods = all(replica.pod is not None for replica in replicas)
+        return min(wait_s, 0.0 if has_pods else SETTLE_SECONDS)
+
+    def _end(self, followed: Followed, reading: JobState, now: float) -> list[JobEvent]:
+        """Return the end of a job whose logs are read, when their lines and the job are ours."""
+        if followed.logs_taken != followed.logs_given:
+            # The last lines may still be in the queue; then what follows is behind them.
+            self._queue(partial(self._take_drained, followed, followed.logs_given))
+            return []
+        if self._stamps.must_claim(followed):
+            followed.look_at = None
+            return []
+        followed.is_over = True
+        self._stamps.keep(followed)
+        return [followed.end(reading, now)]
+
+    def _take_drained(self, followed: Followed, logs_given: int) -> None:
+        followed.logs_taken = logs_given
+        self._reread({followed.plan.run_id})
+
+    def _follow_logs(
+        self,
+        followed: Followed,
+        job: KubeObject | None,
+        replicas: Sequence[facts.Replica],
+        *,
+        all_over: bool,
+    ) -> None:
+        run_id = followed.plan.run_id
+        for rank, replica in enumerate(replicas):
+            if replica.pod is None or not replica.started:
+                if all_over:  # only an earlier pod may have left a log
+                    self._logs.ended(run_id, replica.name, gone=True)
+                continue
+            uid, restarts = replica.meta["uid"], int(replica.main.get("restartCount", 0))
+            failing = replica.phase == "Failed" or restarts > 0
+            lost_at = order.lost_at(replica, job)
+            given = uid, restarts, failing, replica.has_log, lost_at
+            if followed.logs.get(replica.name) != given:
+                followed.logs[replica.name] = given
+                followed.logs_given += 1
+                self._logs.want(
+                    run_id,
+                    replica.name,
+                    pod=replica.pod_name,
+                    uid=uid,
+                    container=replica.container,
+                    rank=rank,
+                    restarts=restarts,
+                    failing=failing,
+                    exists=replica.has_log,
+                    lost_at=lost_at,
+                    mark=followed.marks.get(replica.name),
+                )
+            if all_over or replica.ended or replica.gone or replica.on_lost_node:
+                self._logs.ended(run_id, replica.name, gone=replica.gone)
+
+
+def logs_to_wait_for(
+    followed: Followed, replicas: Sequence[facts.Replica], failing: Failing | None
+) -> dict[str, str]:
+    """Return the replicas whose logs cannot be read now and may be later, and why not now.
+
+    Not those whose pods are being deleted, or will be with their job. Rank 0's comes first.
+    """
+    if failing is None or followed.is_ending:
+        return {}
+    staying = [
+        replica.name
+        for replica in replicas
+        if replica.pod and not (replica.gone or replica.terminating)
+    ]
+    return {name: failing.why[name] for name in staying if name in failing.why}
