@@ -51,6 +51,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     since the epoch began."""
     skips: int = 0
     """Iterations of an epoch after which the program's means begin anew."""
+    carries: bool = False
+    """Whether they begin anew there alone, so that the mean of an epoch's first iterations goes on
+    from the epoch before."""
     numbering: Literal["run", "epoch"] = "run"
     """Whether iterations are counted on, or from the start of each epoch."""
     first_epoch: int = 0

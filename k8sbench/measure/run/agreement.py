@@ -16,6 +16,10 @@ from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
 
+OTHER_BATCH = 0.05
+"""Relative difference of a batch by the log's rates and times from the one given, which the last
+digit of a time does not explain."""
+
 
 def reasons(case: Case) -> Iterator[Finding]:
     """Yield what differs from what was expected, or is not known."""
@@ -86,6 +90,14 @@ def _gpus(case: Case) -> Iterator[Finding]:
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield rules.GPU_COUNT.finding(text, stated.values())
+    elif expected.gpus is None and (
+        overruled := set(log.facts.get("gpus_overruled", ())) - stated.keys()
+    ):
+        text = (
+            f"The log's environment says {' and '.join(sorted(overruled))} GPUs, its program and "
+            f"its launcher {logged}."
+        )
+        yield rules.GPU_COUNT.finding(text, log.place("gpus_overruled"), severity="warn")
     elif len(log.ranks) > case.gpus:
         ranks = len(log.ranks)
         given = counted(case.gpus, "GPU", ("was", "were"))
@@ -120,7 +132,14 @@ def _batch(case: Case) -> Iterator[Finding]:
         by_batch = log.whole_run is not None and log.whole_run[0].values["whole_run_rate"] is None
     if logged is not None and wanted and logged not in wanted:
         where = log.place("batch_size")
-        matters = expected.planned or by_batch
+        # One card's rate times its seconds: either may have been multiplied by the GPUs.
+        multiplied = (
+            given is not None
+            and rank is not None
+            and rank.shape.per == "card"
+            and abs(logged / given - 1) > OTHER_BATCH
+        )
+        matters = expected.planned or by_batch or multiplied
         text = (
             f"A batch of {' or '.join(map(str, sorted(wanted)))} per GPU was expected, the log's "
             f"is {logged}."

@@ -13,7 +13,7 @@ import enum
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from k8sbench.measure.run.distances import Distances
 from k8sbench.measure.run.log_clock import LONG, ClockGap
@@ -41,6 +41,14 @@ Oddity = Literal["repeated", "copied", "redone", "back"]
 """Why a record leads no further than the log was already."""
 
 
+class RunningMean(NamedTuple):
+    """What a running mean is of."""
+
+    iterations: int
+    seconds: float
+    """Of all of them together; per sample, where rates are printed."""
+
+
 class RankRecords:
     """Accumulates one rank's records in the order of the log."""
 
@@ -63,14 +71,16 @@ class RankRecords:
         self._bases: dict[int, int] = {}
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
-        self._mean_total = 0.0
-        """Running mean times the iterations it covers, at the record before."""
+        self._mean = RunningMean(0, 0.0)
+        """The running mean at the record before."""
+        self._carried = 0
+        """Iterations of the epoch before that the running mean covers, too."""
         self._untimed = 0
         """Iterations of the epoch before its running mean: some programs time no first step, and
         their first line is of the second."""
-        self._furthest = (0, 0.0)
-        """Both of these at the record that led furthest, while the log goes through iterations
-        again."""
+        self._furthest = (0, self._mean)
+        """Where the log stood, and its mean, at the record that led furthest, while the log goes
+        through iterations again."""
         self.resumed = False
         """True once the program or the file began anew between two records."""
         self.unprinted = 0
@@ -227,12 +237,12 @@ class RankRecords:
         if self._running:
             whole = self._previous <= self.shape.skips
             covered = steps if whole else end - self.position
-            time = total if whole else total - self._mean_total
+            time = total if whole else total - self._mean.seconds
             if covered <= 0:
                 return
             if end - covered >= window.warmup and end <= window.end:
                 tally.extend(end, covered, time)
-            self._previous, self._mean_total = end - self._base, total
+            self._previous, self._mean = end - self._base, RunningMean(steps, total)
         elif begin >= window.warmup and end <= window.end and self.fits(steps):
             # The unit is that of printed rates: seconds per sample, times iterations.
             tally.add_epoch(begin + 1, end, total / self._batch)
@@ -289,8 +299,9 @@ class RankRecords:
         self, record: Record, file: str, events: bool, restart: bool, *, upto: int | None
     ) -> None:
         opens = self.all_records == 0
-        furthest = (self._previous, self._mean_total)
-        turns = self._by_epoch and record.epoch != self._epoch and self._turn(record, file, opens)
+        furthest = (self._previous, self._mean)
+        turns = self._by_epoch and record.epoch != self._epoch
+        turns = turns and self._turn(record, file, opens=opens, restart=restart)
         iteration = record.iteration
         position = self._base + iteration
         if position <= self.position and not turns:
@@ -303,7 +314,7 @@ class RankRecords:
             if self._replay is not Replay.COPY:
                 restart = True
             elif not turns:
-                self._previous, self._mean_total = self._furthest
+                self._previous, self._mean = self._furthest
             self._replay = None
         distance = iteration - self._previous
         covered, time = self._covers(record, distance, upto)
@@ -348,7 +359,7 @@ class RankRecords:
         )
         self._push(kind, (record, position, distance, covered, time, passed or 0.0))
 
-    def _turn(self, record: Record, file: str, opens: bool) -> bool:
+    def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
         """Go to the epoch of a record; True if it is one that the log had not reached yet."""
         self._interrupt()
         epoch, total = record.epoch, record.total or 0
@@ -372,8 +383,12 @@ class RankRecords:
         if new:
             self._bases[number] = self._base
             self.sums.epoch = Epoch(epoch)
-        self._epoch = epoch
-        self._previous, self._mean_total = 0, 0.0
+        goes_on = self.shape.carries and new and not (opens or restart or self._replay)
+        if goes_on and number - 1 in self._bases and self._mean.iterations:
+            self._carried = max(total - self.shape.skips, 0)
+        else:
+            self._carried, self._mean = 0, RunningMean(0, 0.0)
+        self._epoch, self._previous = epoch, 0
         return new
 
     def _look_back(self, record: Record, file: str, position: int, restart: bool) -> None:
@@ -402,7 +417,7 @@ class RankRecords:
                 self.odd["back"].add(file, record, position)
         self._previous = record.iteration
         if self._running:
-            self._mean_total = self._mean(record) * self._behind_mean(record.iteration)
+            self._mean = self._running_mean(record)
         if record.stamp is not None and self._replay is not Replay.COPY:
             self.clock.latest = record.stamp
 
@@ -418,16 +433,13 @@ class RankRecords:
         if self._running:
             if self._previous == 0:
                 self._untimed = int(self.shape.skips > 0 and record.iteration == 2)
-                distance -= self._untimed
-            behind = self._behind_mean(record.iteration)
-            total = self._mean(record) * behind
+            before, self._mean = self._mean, self._running_mean(record)
             if self._previous <= self.shape.skips < record.iteration:
                 # The mean began anew in between, or here.
-                covered, time = behind, total
-            else:
-                covered, time = distance, total - self._mean_total
-            self._mean_total = total
-            return covered, time
+                return self._mean
+            return RunningMean(
+                self._mean.iterations - before.iterations, self._mean.seconds - before.seconds
+            )
         (pace,) = self._paces((record,))
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
@@ -445,16 +457,18 @@ class RankRecords:
             return [1 / record.rate if record.rate else record.seconds or 0.0 for record in records]
         return [record.seconds or 0.0 for record in records]
 
-    def _mean(self, record: Record) -> float:
-        """The running mean, seconds per iteration or per sample."""
+    def _running_mean(self, record: Record) -> RunningMean:
+        """The running mean that a record prints."""
+        iterations, skips = record.iteration, self.shape.skips
+        if iterations > skips:
+            iterations -= skips
+        else:
+            iterations += self._carried or -self._untimed
         if self._by_rate:
-            return 1 / record.rate if record.rate else 0.0
-        return record.mean_seconds or 0.0
-
-    def _behind_mean(self, iteration: int) -> int:
-        """Number of iterations that the running mean covers."""
-        skips = self.shape.skips
-        return iteration - skips if iteration > skips else iteration - self._untimed
+            mean = 1 / record.rate if record.rate else 0.0
+        else:
+            mean = record.mean_seconds or 0.0
+        return RunningMean(iterations, mean * iterations)
 
     def _miss(self, is_missing: bool) -> None:
         self.sums.epoch.complete &= not is_missing

@@ -15,6 +15,8 @@ from k8sbench.model.sample import Record, Shape
 
 PRODUCT = 0.02
 """Relative difference of the products of rate and seconds of two records of one batch …"""
+MILLISECOND = 0.0011
+"""The last digit of a printed time, seconds."""
 ROUNDING = 0.002
 """… and what their last digits may add, in seconds."""
 
@@ -82,6 +84,9 @@ class RankSums:
         """The same in the warm-up."""
         self.other_batches = Occurrences()
         """Records whose rate times seconds is another batch than the first one's."""
+        self.odd_means = Occurrences()
+        """First steps of an epoch whose running mean is not their own time."""
+        self._is_running = shape.averaged == "running" and not shape.skips
         self._warmup = window.warmup
         self._digest = hashlib.sha256()
 
@@ -113,10 +118,18 @@ class RankSums:
                     other = self.products.add(record, file, position, record.rate, seconds)
                     if other is not None:
                         self.other_batches.add(*other)
+        if self._is_running:
+            self._compare_means(batch)
         if batch.kind.counts:
             self.tally.count(batch)
         if batch.kind.compares:
             self.clock.compare(batch)
+
+    def _compare_means(self, batch: RecordBatch) -> None:
+        for record, position in zip(batch.records, batch.positions, strict=True):
+            step, mean = record.seconds, record.mean_seconds
+            if record.iteration == 1 and step and mean and abs(step - mean) > MILLISECOND:
+                self.odd_means.add(batch.kind.file, record, position)
 
     def _note_losses(self, batch: RecordBatch) -> None:
         for record, position in zip(batch.records, batch.positions, strict=True):

@@ -45,7 +45,8 @@ FRAMEWORK = IntegrityRule("framework", "reject", "Leave --framework out, or give
 """The log is of the other framework."""
 GPU_COUNT = IntegrityRule("gpu-count", "reject", "Give the number that the job really had.")
 """The log states another number of GPUs than the plan or --gpus; or two numbers that differ, the
-environment's only where neither is given."""
+environment's only where neither is given: it may count nodes, so that it is a warning where program
+and launcher agree on another."""
 GPU_SHARED = IntegrityRule(
     "gpu-shared",
     "reject",

@@ -23,7 +23,7 @@ _NOT_ENVIRONMENT = frozenset(
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
         *("precision_assumed", "precision_effective", "samples", "unit", "warmup"),
-        *("broken_samples", "ended_by", "mode"),
+        *("broken_samples", "ended_by", "gpus_overruled", "mode"),
     }
 )
 """Facts that have a field of their own, or are of no use to a reader."""

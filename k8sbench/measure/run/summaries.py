@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator
 
 from k8sbench.measure.run import log_clock, redaction, rules
@@ -15,6 +16,11 @@ OWN_SUMMARY = 0.005
 """Relative difference allowed between a log's lines and a summary made from the same numbers."""
 WHOLE_RUN = (0.5, 1.1)
 """A whole run's rate by a window's: it holds the warm-up and evaluations, so it may be lower."""
+OTHER_FACTOR, SAME_FACTOR, MOST = 1.25, 0.15, 0.9
+"""Running means are at odds with the steps beside them where they are another by this factor, and
+this share of the lines has the same factor, to this precision."""
+WAITS = 0.1
+"""… unless this share of the time is a wait for data: it may be the printed steps that wait."""
 SLOW_TAIL = 10.0
 """How much slower than the mean the iterations after an epoch's last record may be."""
 EPOCH_SUMMARY = 0.05
@@ -25,6 +31,7 @@ def of_run(case: Case) -> Iterator[Finding]:
     """Our own trainers' summary, against what their step lines add up to."""
     log, rank = case.log, case.rank
     yield from _whole_run(case)
+    yield from _means(case)
     span = rank.tally.span if rank else None
     if log.summary is None or span is None or log.restarted:
         return  # the summary of a later attempt is of that attempt
@@ -45,6 +52,22 @@ def of_run(case: Case) -> Iterator[Finding]:
             yield rules.SUMMARY_MISMATCH.finding(
                 text, [redaction.place(file, mark.line, mark.text)]
             )
+
+
+def _means(case: Case) -> Iterator[Finding]:
+    """Running means beside the steps that are printed with them."""
+    if case.rank is None:
+        return
+    odd, factors = case.rank.sums.odd_means, case.rank.tally.factors
+    if odd:
+        text = "The running mean of an epoch's first step is not the time of that step."
+        yield rules.SUMMARY_MISMATCH.finding(text, odd.places)
+    elif len(factors) >= FEWEST_RECORDS and (case.rank.tally.waiting or 0.0) < WAITS:
+        factor = statistics.median(factors)
+        alike = sum(math.isclose(value, factor, rel_tol=SAME_FACTOR) for value in factors)
+        if max(factor, 1 / factor) > OTHER_FACTOR and alike >= MOST * len(factors):
+            text = f"The running means come to {factor:.3g} times the steps printed beside them."
+            yield rules.SUMMARY_MISMATCH.finding(text)
 
 
 def _whole_run(case: Case) -> Iterator[Finding]:

@@ -49,6 +49,9 @@ class Tally:
         self.steady_iterations = 0
         self.steady_time = 0.0
         self.rates = array("d")
+        self.factors = array("d")
+        """Of records that print a step beside its running mean: the mean step since the record
+        before, by that step."""
         self._waiting = 0.0
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
@@ -107,6 +110,9 @@ class Tally:
         if self._shape.averaged == "running":
             # A step that is printed beside its running mean has a rate of its own.
             own = [record.seconds for record in records]
+            self.factors.extend(
+                [1 / (seconds * rate) for seconds, rate in zip(own, rates, strict=True) if seconds]
+            )
             rates = [
                 1 / seconds if seconds else rate for seconds, rate in zip(own, rates, strict=True)
             ]

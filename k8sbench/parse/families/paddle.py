@@ -32,7 +32,11 @@ LAUNCH = (
 
 
 def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
-    """GPUs of the job, by each statement of the log, the most reliable first."""
+    """GPUs of the job, by each statement of the log, the most reliable first.
+
+    An environment that a shell has printed may count nodes: where the program and its launcher
+    agree on another number, theirs stands.
+    """
     counts = [stated[name] for name in _BELIEF if name in stated]
     if not counts and "_node_gpus" in stated and "_nodes" in stated:
         devices = stated["_node_gpus"]
@@ -41,6 +45,8 @@ def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     environment = stated.get("_gpus_environment")
     if environment is not None:
         name = "gpus_by_environment" if counts else "gpus"
+        if len(counts) > 1 and len({int(count.value) for count in counts}) == 1:
+            name = "gpus_overruled"
         yield environment.like(name, str(int(environment.value)))
     for count in counts:
         yield count.like("gpus", str(int(count.value)))

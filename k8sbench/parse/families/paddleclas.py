@@ -1,9 +1,10 @@
 """PaddleClas in its three shapes. All figures are ONE card's.
 
 2020 prints ``elapse … ips`` and its documentation calls them those of that step. From 2021 on
-``batch_cost … ips`` are running means since step 5 of the epoch, and begin anew in each epoch;
-the dygraph engine prints the same numbers in lines of another form. The time of the switch to the
-next epoch is in no record.
+``batch_cost … ips`` are running means since step 5 of the epoch, and begin anew in each epoch. The
+dygraph engine prints the same numbers in lines of another form; its means begin anew at step 5
+alone, so an epoch's first line goes on from the last one of the epoch before. The time of the
+switch to the next epoch is in no record.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RUNNING = Shape(
 STEP = msgspec.structs.replace(
     RUNNING, name="paddleclas 2020", number="rate", averaged="step", complete=False
 )
-DYGRAPH = msgspec.structs.replace(RUNNING, name="paddleclas dygraph", first_epoch=1)
+DYGRAPH = msgspec.structs.replace(RUNNING, name="paddleclas dygraph", first_epoch=1, carries=True)
 
 _STAMP = r"(?:\[?(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d)\]? (?:\w+ )?INFO: )?"
 _BEGIN = (
@@ -145,6 +146,7 @@ FAMILY = Family(
         MarkRule("valid step:", "evaluation"),
         MarkRule("[Eval][Epoch ", "evaluation"),
         MarkRule("save model in", "checkpoint"),
+        MarkRule("Finish load checkpoints from", "restart"),
     ),
     make_reader=_Reader,
 )

@@ -48,6 +48,7 @@ FAMILY = Family(
     facts=(
         rule("/PaddleVideo/", program="PaddleVideo"),
         rule("<paddlevideo.", program="PaddleVideo"),
+        rule("batch_size : ", r"\bbatch_size : (?P<batch_size>\d{1,12})\s*$"),
         rule("--amp", r"(?:^|\s|')--amp\b", precision="amp", amp_dtype="fp16"),
         rule("GradScaler", precision="amp", amp_dtype="fp16"),
         rule("loss_scaler.py", precision="amp", amp_dtype="fp16"),

@@ -46,6 +46,101 @@ def test_two_statements_of_the_gpus_that_differ_are_rejected_with_both_lines() -
     assert ids(measured(["PADDLE_TRAINERS_NUM=4", *log], gpus=None, **known), "reject") == []
 
 
+def test_an_environment_that_program_and_launcher_overrule_is_a_warning_without_gpus() -> None:
+    """It counts nodes, or is that of another shell."""
+    log = (FIXTURES / "paddleseg.log").read_text(encoding="utf-8").splitlines()
+    known: dict[str, Any] = {"format": "paddleseg", "batch_size": 2, "warmup": 10}
+    agreeing = ["    |      PADDLE_TRAINERS_NUM         4        |", *log]
+    found = measured(["PADDLE_TRAINERS_NUM=1", *agreeing], gpus=None, **known)
+    assert (found.gpus, found.verdict, ids(found, "warn")) == (
+        4,
+        "valid",
+        ["gpu-count", *ids(measured(log, gpus=None, **known), "warn")],
+    )
+    for count, gpus in ((1, 4), (4, None)):
+        lines = [f"PADDLE_TRAINERS_NUM={count}", *agreeing]
+        assert "gpu-count" not in ids(measured(lines, gpus=gpus, **known))
+
+
+def video(config: int | None, factor: int = 1) -> list[str]:
+    """PaddleVideo's log of 16 clips per card, its rates multiplied; what its configuration says."""
+    lines = [
+        re.sub(r"ips: ([\d.]+)", lambda rate: f"ips: {float(rate[1]) * factor:.5f}", line)
+        for line in fixture("paddlevideo.log")
+    ]
+    stated = [] if config is None else [f"[03/02 10:00:00]     batch_size : {config} "]
+    return ["[03/02 10:00:00]     valid_batch_size : 1 ", *stated, *lines]
+
+
+@pytest.mark.parametrize(
+    ("lines", "batch_size", "rejected"),
+    [
+        (video(16), None, []),
+        (video(16), 16, []),
+        (video(None), 16, []),
+        (video(16, factor=8), None, ["batch-mismatch"]),
+        (video(None, factor=8), 16, ["batch-size"]),
+        (video(None, factor=8), None, []),  # then nothing shows it
+    ],
+)
+def test_rates_of_one_card_that_were_multiplied_by_the_gpus_are_rejected(
+    lines: list[str], batch_size: int | None, rejected: list[str]
+) -> None:
+    known: dict[str, Any] = {"format": "paddlevideo", "gpus": 8, "warmup": 20}
+    assert ids(measured(lines, batch_size=batch_size, **known), "reject") == rejected
+
+
+TIMES = [2.0, *[0.4 + 0.01 * (step % 7) for step in range(1, 100)]]
+
+
+def means_of(factor: float, first: float = 1.0) -> list[str]:
+    """TSM's lines of every tenth step, with running means times a factor."""
+    means = [sum(TIMES[: step + 1]) / (step + 1) for step in range(100)]
+    return [
+        tsm(0, step, TIMES[step], means[step] * (factor if step else first))
+        for step in range(0, 100, 10)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rejected"),
+    [
+        (means_of(1.0), []),
+        (means_of(0.5, first=0.5), ["summary-mismatch"]),
+        (means_of(0.5)[1:], ["summary-mismatch"]),
+        (means_of(2.0)[1:], ["summary-mismatch"]),
+    ],
+)
+def test_running_means_that_contradict_their_steps_are_rejected(
+    lines: list[str], rejected: list[str]
+) -> None:
+    found = measured(lines, format="tsm", batch_size=16, gpus=1, warmup=11)
+    assert ids(found, "reject") == rejected
+
+
+def test_printed_steps_that_wait_for_data_more_often_than_others_are_no_contradiction() -> None:
+    """Every tenth step waits, and every tenth is printed."""
+    times = [2.2 if step % 10 == 0 else 0.2 for step in range(100)]
+    means = [sum(times[: step + 1]) / (step + 1) for step in range(100)]
+    lines = [
+        tsm(0, step, times[step], means[step]).replace("(0.000)\tLoss", "(0.200)\tLoss")
+        for step in range(0, 100, 10)
+    ]
+    found = measured(lines, format="tsm", batch_size=16, gpus=1, warmup=11)
+    assert ids(found, "reject") == []
+
+
+def test_a_resumed_log_of_paddleclas_is_one_run() -> None:
+    """The program appends to its log when it goes on from a checkpoint."""
+    lines = fixture_text("paddleclas_dygraph.log").splitlines()
+    loaded = "[2026/03/02 11:00:00] ppcls INFO: Finish load checkpoints from ./output/epoch_1"
+    second = [line.replace("02 10:", "02 11:") for line in lines if "Epoch 2/2" in line]
+    known: dict[str, Any] = {"format": "paddleclas", "gpus": 2, "batch_size": None, "warmup": 20}
+    found = measured([*lines[:-3], loaded, *second], **known)
+    assert (ids(found, "reject"), "restarted" in ids(found, "warn")) == ([], True)
+    assert "iterations-back" in ids(measured([*lines[:-3], *second], **known), "reject")
+
+
 def test_more_ranks_than_gpus_are_rejected() -> None:
     lines = [f"[1,{rank}]<stdout>:{line}" for line in run(STEADY) for rank in (0, 1)]
     assert ids(measured(lines, gpus=1)) == ["gpu-count"]
@@ -187,11 +282,11 @@ def test_paddleclas_states_its_batch_in_its_head_per_card_or_of_the_job() -> Non
     [
         (1600, 1, []),
         (1584, 1, []),
-        (1583, 1, [MISMATCH]),
+        (1583, 1, ["batch-mismatch"]),
         (1616, 1, []),
-        (1617, 1, [MISMATCH]),
+        (1617, 1, ["batch-mismatch"]),
         (12800, 8, []),
-        (1600, 8, [MISMATCH]),
+        (1600, 8, ["batch-mismatch"]),
     ],
 )
 def test_the_data_set_by_the_steps_of_an_epoch_is_the_jobs_batch(
@@ -291,13 +386,13 @@ def paddleseg(gpus: int, steps: int, last: int, data: list[str]) -> list[str]:
         (8, 93, 500, []),
         (4, 186, 80_000, []),
         (32, 23, 500, []),
-        (4, 93, 80_000, [MISMATCH]),
-        (4, 93, 500, [MISMATCH]),
-        (8, 186, 80_000, [MISMATCH]),
+        (4, 93, 80_000, ["batch-mismatch"]),
+        (4, 93, 500, ["batch-mismatch"]),
+        (8, 186, 80_000, ["batch-mismatch"]),
         # In its first epoch.
         (8, 93, 90, []),
         (4, 93, 90, []),
-        (32, 120, 110, [MISMATCH]),
+        (32, 120, 110, ["batch-mismatch"]),
     ],
 )
 def test_epochs_of_cityscapes_are_of_the_jobs_batch(
