@@ -122,6 +122,13 @@ class LineReader:
         self._rules = self.rules()
         self.needles = tuple(dict.fromkeys(rule.found_by for rule in self._rules))
         """Literal texts; every line that can be read holds one."""
+        self.head_needles = frozenset((*self.needles, *(fact.needle for fact in family.facts)))
+        """The same of lines before the first record."""
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the next line before the first record can be read whatever it holds."""
+        return False
 
     def rules(self) -> list[LineRule]:
         """How the lines of the log are found and read."""

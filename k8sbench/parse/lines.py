@@ -7,11 +7,15 @@ searched for in a whole block at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from k8sbench.parse.cleaning import plain
 
 NumberedLine = tuple[int, str]
 """Number, from 1, and text without the line end."""
 
+FIRST_BLOCKS, SOME_BLOCKS = 16, 8
+"""Where common texts are looked for: in so many blocks, and then in one of so many."""
 _END = re.compile(r"[\r\n]")
 _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
@@ -84,9 +88,55 @@ class UniqueLines:
                     numbers.append(number)
                     lines.append(line)
             return numbers, lines
+        count = block.count
+        at, number = self._at, self._number
+        for begin, end in self._places(texts):
+            if begin > at:
+                number += count("\n", at, begin)
+            numbers.append(number)
+            lines.append(block[begin:end])
+            at, number = end + 1, number + 1
+        self._at, self._number = min(at, len(block)), number
+        self.skip()
+        return numbers, lines
+
+    def in_turn(
+        self, texts: Callable[[], Collection[str]], common: Collection[str] = ()
+    ) -> Iterator[NumberedLine]:
+        """The lines from here on that hold one of the texts once they are cleaned.
+
+        Others may be given, too. Whoever stops goes on behind the last line. ``texts`` is asked
+        after each line. ``common`` texts, which most blocks hold if any does, are looked for in the
+        first blocks, and in some of the later ones.
+        """
+        blocks = 0
+        while self.more():
+            wanted, blocks = texts(), blocks + 1
+            more = common if blocks <= FIRST_BLOCKS or blocks % SOME_BLOCKS == 0 else ()
+            present = self.present((*wanted, *more))
+            is_plain = plain(self.block) and "\r" not in self.block
+            if not present and is_plain:
+                self.skip()
+            elif "" in present or not is_plain:
+                for line in self.rest():
+                    yield line
+                    if texts() is not wanted:
+                        break
+            else:
+                for begin, end in self._places(present):
+                    self._number += self.block.count("\n", self._at, begin)
+                    number, self._at = self._number, min(end + 1, len(self.block))
+                    self._number += 1
+                    yield number, self.block[begin:end]
+                    if texts() is not wanted:
+                        break
+                else:
+                    self.skip()
+
+    def _places(self, texts: Collection[str]) -> Iterable[tuple[int, int]]:
+        """Where the lines of the rest of this block begin and end that hold one of the texts."""
         ends: dict[int, int] = {}
-        """Where each of the lines begins → where it ends."""
-        find, rfind, count = block.find, block.rfind, block.count
+        block, find, rfind = self.block, self.block.find, self.block.rfind
         for text in texts:
             end = self._at - 1
             while (place := find(text, end + 1)) >= 0:
@@ -95,16 +145,7 @@ class UniqueLines:
                 if end < 0:
                     end = len(block)
                 ends[begin] = end
-        at, number = self._at, self._number
-        for begin in sorted(ends) if len(texts) > 1 else ends:
-            if begin > at:
-                number += count("\n", at, begin)
-            numbers.append(number)
-            lines.append(block[begin : ends[begin]])
-            at, number = ends[begin] + 1, number + 1
-        self._at, self._number = min(at, len(block)), number
-        self.skip()
-        return numbers, lines
+        return sorted(ends.items()) if len(texts) > 1 else ends.items()
 
     def rest(self) -> Iterator[NumberedLine]:
         """The lines in the rest of this block."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
 from k8sbench.parse import airank
@@ -46,7 +46,10 @@ class FamilyLog:
         heads = {family.name: _Head(family, wanted=True) for family in (*ours, *self._candidates)}
         for family in FAMILIES.values():
             heads.setdefault(family.name, _Head(family, wanted=False))
-        for number, text in self._lines:
+        wanted = [head for head in heads.values() if head.wanted]
+        others = [head.family for head in heads.values() if not head.wanted]
+        common = [rule.found_by or rule.needle for family in others for rule in family.records]
+        for number, text in self._lines.in_turn(_texts(wanted), common):
             # Every piece of the line is read before the family is settled by one of them.
             split = pieces(text)
             for index, (source, piece) in enumerate(split):
@@ -123,7 +126,8 @@ class FamilyLog:
         head = _Head(family, wanted=True)
         source, piece = pieces(line[1])[-1]
         yield Mark(line=line[0], text=piece, source=source, kind="header")
-        for number, text in itertools.chain([line], self._lines):
+        lines = self._lines.in_turn(_texts([head]))
+        for number, text in itertools.chain([line], lines):
             split = pieces(text)
             for index, (source, piece) in enumerate(split):
                 if head.read(number, piece, source):
@@ -134,6 +138,8 @@ class FamilyLog:
         yield from head.items()
 
 
+_EVERY = frozenset([""])
+"""A text that every line holds."""
 _INDEX = operator.itemgetter(0)
 _AIRANK = LineRule(airank.NEEDLE, airank.NEEDLE, each_line(airank.NEEDLE, airank.read))
 
@@ -195,6 +201,13 @@ class _Head:
         yield from self._items
         yield from self.reader.derived()
         yield from self._found
+
+
+def _texts(heads: Collection[_Head]) -> Callable[[], frozenset[str]]:
+    """Texts of the lines that any of the heads can read."""
+    readers = [head.reader for head in heads]
+    texts = frozenset([airank.NEEDLE]).union(*(reader.head_needles for reader in readers))
+    return lambda: _EVERY if any(reader.reads_all for reader in readers) else texts
 
 
 def _decides(item: Item) -> bool:

@@ -62,7 +62,7 @@ FAMILY = Family(
     facts=(
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),
         rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),
-        rule("GPU ", r"^GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
+        rule("GPU 0", r"^GPU (?P<visible_gpus>\d+(?:,\d+)*): (?P<gpu_model>\S.*)"),
         rule("PyTorch: ", r"^PyTorch: (?P<framework_version>\S+)"),
         rule("CUDA Runtime", r"- CUDA Runtime (?P<cuda>[\d.]+)"),
         rule("CuDNN", r"- CuDNN (?P<cudnn>[\d.]+)"),

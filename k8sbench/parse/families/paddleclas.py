@@ -81,9 +81,23 @@ _BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
 _NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
 
 
+_HEAD = frozenset(
+    f"{name} : "
+    for name in (
+        *("ARCHITECTURE", "Arch", "Train", "Eval", "Infer", "TRAIN", "VALID"),
+        *("batch_size", "name"),
+    )
+)
+"""Texts of the lines that these match."""
+
+
 class _Reader(LineReader):
     _names_model = False
     _section = ""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__(family)
+        self.head_needles |= _HEAD
 
     def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)

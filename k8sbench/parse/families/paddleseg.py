@@ -44,13 +44,27 @@ _SIZELESS = frozenset({"_data_dataset_root", "_data_mode", "_data_type", "_data_
 """What may be said of a data set without changing how many samples are trained on."""
 
 
+_READ = frozenset({"model:", "train_dataset:"})
+"""Sections that are read to their ends."""
+
+
 class _Reader(LineReader):
     _section = ""
+
+    def __init__(self, family: Family) -> None:
+        super().__init__(family)
+        self.head_needles |= _READ
+
+    @property
+    def reads_all(self) -> bool:
+        return f"{self._section}:" in _READ
 
     def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)
         if match := _SECTION.match(line.text):
             self._section = match["name"]
+        elif line.text.startswith("-----"):
+            self._section = ""  # the end of the configuration
         elif self._section == "model" and (match := _MODEL.match(line.text)):
             yield line.fact("model", match["model"])
         elif self._section == "train_dataset" and (match := _DATA.match(line.text)):

@@ -52,6 +52,23 @@ def test_lines_are_found_by_texts(parts: list[str], cuts: list[int], first: int)
     ]
 
 
+@given(pieces, st.lists(st.integers(1, 9), max_size=3), st.integers(0, 3))
+def test_lines_that_hold_a_text_come_in_turn_up_to_where_one_stops(
+    parts: list[str], cuts: list[int], some: int
+) -> None:
+    """Of blocks with carriage returns all lines may come: what holds a text may be in pieces."""
+    lines = UniqueLines(blocks(parts, cuts))
+    found = list(itertools.islice(lines.in_turn(lambda: TEXTS), some))
+    every = one_by_one(parts)
+    at = every.index(found[-1]) + 1 if found and "\r" not in "".join(parts) else None
+    if at is not None and len(set(every)) == len(every):
+        assert found == [line for line in every[:at] if any(text in line[1] for text in TEXTS)]
+        assert list(lines) == every[at:]
+    whole = [*found, *lines.in_turn(lambda: TEXTS)]
+    held = [line for line in every if any(text in line[1] for text in TEXTS)]
+    assert at is not None or [line for line in whole if line in held] == held
+
+
 @given(pieces)
 def test_every_line_holds_the_empty_text(parts: list[str]) -> None:
     lines = UniqueLines(blocks(parts, []))

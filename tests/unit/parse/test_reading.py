@@ -38,6 +38,22 @@ def test_a_log_of_another_family_says_what_it_looks_like(family: str) -> None:
     assert (looks.name, line) == (family, 2)
 
 
+def test_facts_and_another_family_are_found_in_blocks_that_hold_little_else() -> None:
+    noise = "warnings.warn(\n" * 50
+    blocks = [noise] * 40
+    blocks[30] += "model:\n  type: DeepLabV3P\n  backbone:\nval_dataset:\n  type: Cityscapes\n"
+    blocks[35] = "\x1b[32mbatch_\x1b[0msize: 4\n"
+    record = ALL["paddleseg"] + "\n"
+    log = FamilyLog([*blocks, record], [FAMILIES["paddleseg"]])
+    facts = {item.name: (item.value, item.line) for item in log if isinstance(item, Fact)}
+    assert facts["model"] == ("DeepLabV3P", 1552)
+    assert facts["batch_size"] == ("4", 1756)
+    foreign = FamilyLog([*blocks, *[record] * 16], [FAMILIES["tsm"]])
+    assert list(foreign) == []
+    assert foreign.looks_like is not None
+    assert foreign.looks_like[0] is FAMILIES["paddleseg"]
+
+
 def test_a_log_of_no_family_looks_like_nothing() -> None:
     log, found = read(["this is", "a letter"], "mmseg")
     assert (log.family, log.looks_like, found) == (None, None, [])
