@@ -296,8 +296,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     (samples/s), ``step_seconds``; it may name ``total``, ``epoch``, ``loss``, ``data_seconds``,
     ``stamp``. ``summary`` matches a line that states the whole run's rate alone, as ``rate`` or
     ``step_seconds``, and may name ``loss``. Each of ``facts`` matches a line in which the program
-    states its own run, and names one or more of ``gpus``, ``replicas``, ``batch_size``,
-    ``precision``, ``gpu_model``. Other names are errors.
+    states its own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``,
+    ``batch_size``, ``precision``, ``gpu_model``. Other names are errors.
     """
 
     name: Name
@@ -317,9 +317,9 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     stamp_format: Text | None = None
     """``strptime`` format of the group ``stamp``; it has to tell seconds."""
     facts: tuple[Text, ...] = ()
-    """Patterns of lines that state the run: ``gpus`` of the whole job, ``replicas`` (nodes),
-    ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``,
-    ``False``), ``gpu_model``."""
+    """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
+    ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,
+    ``True``; ``fp32``, ``False``), ``gpu_model``."""
 
 
 class PublishedDataSet(_Strict, frozen=True, kw_only=True):

@@ -150,7 +150,7 @@ RECORD_GROUPS = (
     *("iteration", "total", "epoch", "rate", "step_seconds", "data_seconds", "loss", "stamp"),
 )
 SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
-FACT_GROUPS = ("gpus", "replicas", "batch_size", "precision", "gpu_model")
+FACT_GROUPS = ("gpus", "gpus_per_node", "replicas", "batch_size", "precision", "gpu_model")
 
 
 def _format_problems(log: LogFormat) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -110,6 +111,9 @@ def stated(name: str, text: str) -> dict[str, str]:
     return {name: str(int(number))} if number is not None and whole else {}
 
 
+_NODES = {"gpus_per_node", "replicas"}
+
+
 class _Reader(LineReader):
     def __init__(
         self,
@@ -121,6 +125,8 @@ class _Reader(LineReader):
         self._record = record
         self._summary = summary
         self._facts = facts
+        self._nodes: dict[str, int] = {}
+        """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
@@ -138,6 +144,7 @@ class _Reader(LineReader):
                 for group, value in stating.groupdict(default="").items():
                     for name, said in stated(group, value).items():
                         yield line.fact(name, said)
+                        yield from self._gpus(line, name, said)
         for match in self._summary.finditer(line.text) if self._summary else ():
             yield from _unread(line, match)
             groups = match.groupdict()
@@ -147,6 +154,13 @@ class _Reader(LineReader):
                 "final_loss": number_in(groups.get("loss")),
             }
             yield line.mark("summary", match[0], values)
+
+    def _gpus(self, line: CleanLine, name: str, said: str) -> Iterator[Fact]:
+        """GPUs of the job, once those of a node and the nodes are known."""
+        if name in _NODES and name not in self._nodes:
+            self._nodes[name] = int(said)
+            if self._nodes.keys() == _NODES:
+                yield line.fact("gpus", str(math.prod(self._nodes.values())))
 
 
 def _cut(read: Read) -> Read:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 import threading
@@ -132,10 +134,13 @@ def test_files_of_one_name_are_told_apart_by_what_was_typed() -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"PK\x03\x04rest", "not a text file"),
+        (b"PK\x03\x04\x00\x00", "packed with zip.*unzip"),
+        (bz2.compress(b"Iter [1/2]" * 99), "packed with bzip2.*bunzip2"),
+        (lzma.compress(b"Iter [1/2]" * 99), "packed with xz.*unxz"),
         (b"\x80\x04\x95rest", "not a text file"),
         (bytes(range(256)) * 8, "not a text file"),
         (b"\x00" * 100, "not a text file"),
+        (b"Iter\x00\x00\x00\x00" * 10, "40 of its first 80 bytes are NUL"),
     ],
 )
 def test_what_is_no_text_is_refused_by_what_it_is(tmp_path: Path, data: bytes, what: str) -> None:

@@ -108,6 +108,8 @@ FACTS = LogFormat(
         r"batch (?P<batch_size>\d+)",
         r"amp (?P<precision>\w+)",
         r"device (?P<gpu_model>.*)$",
+        r"^each node has (?P<gpus_per_node>\d+)",
+        r"^(?P<replicas>\d+) nodes",
     ),
 )
 
@@ -126,6 +128,12 @@ def test_facts_are_read_before_and_after_the_first_training_line() -> None:
         "precision": "amp",
         "gpu_model": "Tesla T4",
     }
+
+
+@pytest.mark.parametrize("lines", [["each node has 8", "2 nodes"], ["2 nodes", "each node has 8"]])
+def test_gpus_of_one_node_are_those_of_the_job_once_its_nodes_are_known(lines: list[str]) -> None:
+    assert facts(*lines, "step 1 rate 5")["gpus"] == "16"
+    assert "gpus" not in facts("each node has 8", "step 1 rate 5")
 
 
 @pytest.mark.parametrize(
