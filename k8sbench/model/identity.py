@@ -158,8 +158,8 @@ def _training(plan: RunPlan) -> str | None:
 
 
 def _command(plan: RunPlan) -> object:
-    """The command without the folder of checkpoints, which says where they lie."""
-    words = plan.command
+    """The command without what differs between repeats, or says where checkpoints lie."""
+    words = tuple("0" if word == SEED else word for word in plan.command)
     if plan.checkpoints is None or CHECKPOINTS_OPTION not in words:
         return words
     at = words.index(CHECKPOINTS_OPTION)
@@ -176,6 +176,9 @@ def _reported(_: RunPlan) -> None:
 
 CHECKPOINTS_OPTION = "--checkpoints"
 """The option of our trainers that names the folder of a run's checkpoints."""
+SEED = "$(K8SBENCH_SEED)"
+"""The seed of a training in a command. Repeats have seeds of their own; up to version 0.2.0 it was
+the default one in most of them."""
 IDENTITY_VERSION = 2
 """Of :data:`CASE_FIELDS`: raise it with every change that alters the keys of plans that there are,
 and add a migration that computes the store's keys anew. Version 1 was that of k8sbench 0.1.0."""
@@ -252,6 +255,7 @@ NOT_DECIDING: dict[str, str] = {
     "queue": "A job waits there before it starts.",
     "checkpoints": "It says where they lie.",
     "max_restarts": "What a restart costs stands in the row of the run that had one.",
+    "seed": "It is a training's, and each repeat has its own.",
     "gang": "It says how a job starts, not how fast it is.",
     "notes": "They are for the reader.",
     "window.rule": "It says where the window comes from.",

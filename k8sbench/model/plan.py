@@ -176,6 +176,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     run id; None: nowhere."""
     max_restarts: int = 0
     """How often the job is created again from its newest checkpoint after it failed."""
+    seed: int | None = None
+    """Of all random numbers in the first repeat of a training by our trainers; each further repeat
+    adds 1. None: the command has it, or the program its own."""
 
     @property
     def world_size(self) -> int:

@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from k8sbench.model import choices, sources, speed_options, training
+from k8sbench.model import choices, identity, sources, speed_options, training
 from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
@@ -157,6 +157,7 @@ def make_plan(
         training=planned,
         weights=weights,
         checkpoints=checkpoints,
+        seed=request.seed if planned and impl == "k8sbench" else None,
         max_restarts=training.max_restarts(case) if planned is not None else 0,
     )
 
@@ -226,8 +227,8 @@ def _own_command(
     module = case.variant.trainer_module
     assert module is not None, "checked by settle()"
     start = default_kind(case.framework).start(module, TRAINERS_MOUNT)
-    # Nothing of one run alone stands here (its id is in K8SBENCH_RUN_ID): repeats of a case have
-    # equal commands.
+    # Nothing of one run alone stands here (variables hold its id and the seed of a training):
+    # repeats of a case have equal commands.
     settings: dict[str, speed_options.Option] = {
         "benchmark": case.spec.name,
         "variant": case.variant.name,
@@ -240,7 +241,7 @@ def _own_command(
         "device": case.device,
         "data": case.request.data,
         "preset": size,
-        "seed": case.request.seed,
+        "seed": identity.SEED if "mode" in added else case.request.seed,
     }
     return (*start, *speed_options.arguments({**settings, **added}))
 

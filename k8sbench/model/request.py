@@ -215,7 +215,7 @@ CASE_FLAGS = {
         "TIME",
         names=("--timeout",),
     ),
-    "seed": Flag("Random seed; default 0.", "N", (0, 2**31 - 1)),
+    "seed": Flag("Random seed; default 0. Repeats of a training add 1 each.", "N", (0, 2**31 - 1)),
     "backend": Flag("Where to run; default auto: on the cluster if one is configured, else here."),
 }
 """What each run does, and where: ``submit``, ``render`` and ``nodes``."""

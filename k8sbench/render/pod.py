@@ -111,6 +111,9 @@ def environment(plan: RunPlan) -> dict[str, str]:
     kind = kind_of(plan)
     defaults = {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "k8sbench"}  # noqa: S108 - in the pod
     fixed = {"K8SBENCH_RUN_ID": plan.run_id}
+    if plan.seed is not None:
+        # Trainings of one seed would be one training, and their spread nothing.
+        fixed["K8SBENCH_SEED"] = str(plan.seed + plan.repeat - 1)
     if kind.processes_env is not None:
         fixed[kind.processes_env] = str(plan.processes_per_replica)
     if plan.trainers_by == "configmap":

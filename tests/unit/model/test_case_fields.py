@@ -128,6 +128,7 @@ OTHER: dict[str, Any] = {
     "sync_bn": True,
     "queue": "research",
     "gang": True,
+    "seed": 3,
     "notes": ("a note",),
     "node": "gpu-07",
     "log.facts": (r"(?P<gpus>\d+) GPUs",),

@@ -13,6 +13,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
 from k8sbench.model.spec import Accuracy, BenchmarkSpec
+from k8sbench.render.pod import environment
 from tests.unit.model import specs
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, a_request
 
@@ -43,7 +44,9 @@ def spec(**changes: Any) -> BenchmarkSpec:
     return msgspec.convert({**found, "target_accuracy": target}, BenchmarkSpec)
 
 
-def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any) -> RunPlan:
+def planned(
+    site: Site = CLUSTER, of: BenchmarkSpec | None = None, repeat: int = 1, **asked: Any
+) -> RunPlan:
     return make_plan(
         spec() if of is None else of,
         specs.SOURCE,
@@ -51,7 +54,7 @@ def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any)
         site,
         run_id="seg-x",
         set_name="s",
-        repeat=1,
+        repeat=repeat,
         trainers_digest="t" * 64,
     )
 
@@ -172,6 +175,23 @@ def test_the_target_is_the_benchmark_s_unless_another_is_given(
     assert (plan.training.target, plan.training.stop_at_target) == (target, stops)
     assert ("--stop-at-target" in plan.command) == stops
     assert ("--target" in plan.command) == (target is not None)
+
+
+def test_repeats_of_a_training_have_seeds_of_their_own_and_are_one_case() -> None:
+    """With equal seeds the second would be the first again."""
+    first, second = trained(seed=4), trained(seed=4, repeat=2)
+    assert environment(first)["K8SBENCH_SEED"] == "4"
+    assert environment(second)["K8SBENCH_SEED"] == "5"
+    assert told(first)["seed"] == "$(K8SBENCH_SEED)"
+    assert identity.case_key(first) == identity.case_key(second)
+
+
+def test_a_training_of_another_seed_is_the_same_case_also_as_earlier_versions_planned_it() -> None:
+    plan = trained(seed=9)
+    earlier = tuple("0" if word == "$(K8SBENCH_SEED)" else word for word in plan.command)
+    assert identity.case_key(trained()) == identity.case_key(plan)
+    before = msgspec.structs.replace(plan, command=earlier, seed=None)
+    assert identity.case_key(before) == identity.case_key(plan)
 
 
 def test_a_target_in_fractions_is_planned_in_percent() -> None:
