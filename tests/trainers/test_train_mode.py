@@ -49,12 +49,14 @@ def told(found: list[Event], *names: str) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[list[Event]]]:
     """One rank: trained, gone on with from step 28, trained without checkpoints and by loader
-    processes, and trained to a target; and the first gone on with to another target.
+    processes, trained to a target without a validation sample, and with all of them; and the first
+    gone on with to another target.
     """
     folder = tmp_path_factory.mktemp("runs")
     saving = [*EPOCHS, "--target", "45", "--checkpoints", f"{folder}/run"]
     saving += ["--checkpoint-every", "7"]
-    broken = ["--broken", "5", "6", "--broken-val", "2"]
+    broken = ["--broken", "5", "6"]
+    partial = [*broken, "--broken-val", "2", "--target", "1", "--stop-at-target"]
     text = toy(
         1,
         [
@@ -62,6 +64,7 @@ def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, lis
             f"REMOVE={folder}/run/step-{3 * OF_ONE:010d}",
             " ".join([*saving, *broken]),
             " ".join([*EPOCHS, *broken, "--workers", "2"]),
+            " ".join([*EPOCHS, *partial]),
             " ".join([*EPOCHS, "--target", "50", "--stop-at-target"]),
             f"REMOVE={folder}/run/step-{3 * OF_ONE:010d}",
             " ".join([*saving, *broken, "--target", "99.9", "--stop-at-target"]),
@@ -77,8 +80,8 @@ def test_a_run_is_evaluated_each_epoch_and_at_its_end(alone: tuple[str, list[lis
         assert (event["metric"], event["unit"], event["target"]) == ("top-1", "%", 45)
         assert event["value"] == event["figures"]["top-1"]
         assert event["reached"] == (event["value"] >= 45)
-        assert (event["samples"], event["of"]) == (VALIDATION - 1, VALIDATION)
-        assert event["figures"]["seen"] == VALIDATION - 1
+        assert (event["samples"], event["of"]) == (VALIDATION, VALIDATION)
+        assert event["figures"]["seen"] == VALIDATION
     (data,) = only(whole, "data")
     assert (data["name"], data["train"], data["val"]) == ("toy", TRAINING, VALIDATION)
     assert whole[0]["mode"] == "train"
@@ -141,16 +144,30 @@ def test_neither_checkpoints_nor_loader_processes_change_what_is_trained(
 
 
 def test_a_broken_sample_is_named_once_and_counted(alone: tuple[str, list[list[Event]]]) -> None:
-    for run in (alone[1][0], alone[1][2]):
+    train = {("train", "/data/5.png"), ("train", "/data/6.png")}
+    runs = {0: train, 2: train, 3: train | {("val", "/data/2.png")}}
+    for run, broken in ((alone[1][number], broken) for number, broken in runs.items()):
         found = {(event["part"], event["path"]) for event in only(run, "broken")}
-        assert found == {("train", "/data/5.png"), ("train", "/data/6.png"), ("val", "/data/2.png")}
-        assert [event["count"] for event in only(run, "broken")] == [1, 2, 3]
+        assert found == broken
+        assert [event["count"] for event in only(run, "broken")] == [1, 2, 3][: len(broken)]
         assert {event["why"] for event in only(run, "broken")} == {"cut off"}
-        assert run[-1]["broken_samples"] == 3
+        assert run[-1]["broken_samples"] == len(broken)
+
+
+def test_an_evaluation_that_lacks_samples_reaches_no_target(
+    alone: tuple[str, list[list[Event]]],
+) -> None:
+    partial = alone[1][3]
+    for event in only(partial, "evaluation"):
+        assert (event["samples"], event["of"]) == (VALIDATION - 1, VALIDATION)
+        assert event["figures"]["seen"] == VALIDATION - 1
+        assert (event["value"] >= event["target"], event["reached"]) == (True, False)
+    assert partial[-1]["ended_by"] == "length"
+    assert partial[-1]["time_to_target_seconds"] is None
 
 
 def test_a_run_ends_at_its_target_if_asked_to(alone: tuple[str, list[list[Event]]]) -> None:
-    stopped = alone[1][3]
+    stopped = alone[1][4]
     reached = [event["reached"] for event in only(stopped, "evaluation")]
     assert reached == [False] * (len(reached) - 1) + [True]
     last = only(stopped, "evaluation")[-1]["step"]

@@ -30,11 +30,13 @@ CLOSE = (2.0, 1e-4)
 
 
 class Evaluated(msgspec.Struct, frozen=True):
-    """One ``eval_accuracy`` line."""
+    """One ``eval_accuracy`` line, or evaluation of our own trainers."""
 
     at: float
     value: float
     place: Place
+    is_whole: bool = True
+    """Whether it is of all samples; else it reaches no target."""
 
 
 def reaching(evaluations: Iterable[Evaluated], target: Accuracy | None) -> Evaluated | None:
@@ -42,7 +44,8 @@ def reaching(evaluations: Iterable[Evaluated], target: Accuracy | None) -> Evalu
     if target is None:
         return None
     needed = target.percent - ROUNDED
-    return next((evaluated for evaluated in evaluations if evaluated.value >= needed), None)
+    whole = (evaluated for evaluated in evaluations if evaluated.is_whole)
+    return next((evaluated for evaluated in whole if evaluated.value >= needed), None)
 
 
 class Events:

@@ -38,6 +38,8 @@ def of_log(log: LogFacts) -> TimeToTrain:
     other = _not_comparable(log, target)
     reached = None if other else airank.reaching(evaluations, target)
     seconds, missing = log.airank.time_to_train(target, reached)
+    if reached is None and any(not evaluated.is_whole for evaluated in evaluations):
+        missing += " One that lacks samples reaches none."
     if log.family is OURS and target is None:
         missing = "The run has no target accuracy."
     return TimeToTrain(

@@ -64,10 +64,11 @@ class TrainingFacts:
         place = redaction.place(file, item.line, item.text)
         if item.target is not None:
             self.target = item.target * scale
-        if item.of is not None and item.samples is not None and item.samples < item.of:
+        is_whole = item.of is None or item.samples is None or item.samples >= item.of
+        if not is_whole:
             self._partial = (item, place)
         if len(self._evaluations) < KEPT:
-            evaluated = Evaluated(item.stamp, item.value * scale, place)
+            evaluated = Evaluated(item.stamp, item.value * scale, place, is_whole)
             self._evaluations.append((item.step, evaluated))
 
     def mark(self, mark: Mark, file: str) -> None:

@@ -137,7 +137,9 @@ class Training:
         }
         self.broken.total(run.here.total)
         now, value, target = time.time(), figures.get(evaluation.metric), settings.target
-        reached = None if target is None else value is not None and value >= target
+        # What some of the samples reach says nothing of all of them.
+        is_whole = counted == len(self.files.validation)
+        reached = None if target is None else is_whole and value is not None and value >= target
         epoch = step / run.course.epoch_steps
         told = self.reached
         told.evaluations += 1

@@ -166,6 +166,21 @@ def test_without_a_plan_a_log_is_measured_to_its_end_and_by_its_own_target() -> 
     assert found.time_to_train_s == pytest.approx(to_target(80))
 
 
+def test_an_evaluation_that_lacks_samples_reaches_no_target() -> None:
+    """Also where an earlier version of the trainer stopped there."""
+    some = [line.replace('"samples": 500', '"samples": 150') for line in texts(attempt())]
+    found = measured(some)
+    assert found.time_to_train_s is None
+    assert found.missing["time_to_train_s"].endswith("One that lacks samples reaches none.")
+    assert found.accuracy is not None
+    assert found.accuracy.at_target is None
+    late = [
+        line if '"step": 80,' in line else whole
+        for line, whole in zip(some, texts(attempt()), strict=True)
+    ]
+    assert measured(late).time_to_train_s == pytest.approx(to_target(100))
+
+
 def test_a_target_of_another_metric_is_not_reached() -> None:
     found = measured(texts(attempt(metric="top-1")))
     assert found.time_to_train_s is None
@@ -328,7 +343,8 @@ def test_broken_samples_are_counted_once_each_and_named() -> None:
 
 def test_an_evaluation_that_lacks_samples_says_of_how_many_it_is() -> None:
     lines = [line.replace('"samples": 500', '"samples": 499') for line in texts(attempt())]
-    (reason,) = measured(lines).reasons
+    reason, claimed = measured(lines).reasons
+    assert claimed.id == "airank-target"  # the program has claimed it
     assert (reason.id, reason.sentence) == (
         "broken-samples",
         "The evaluation at step 100 is of 499 of 500 samples.",
