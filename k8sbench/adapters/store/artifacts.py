@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,8 @@ MEASUREMENT = "measurement.json"
 IMAGE = "image-digest.txt"
 WISHES = "wishes.json"
 LOG_BEGINS = "log-begins.json"
+DAMAGED = ".damaged"
+"""Ends the name of a file that could not be read and was written anew."""
 
 _T = TypeVar("_T")
 
@@ -105,7 +108,7 @@ class RunFolder:
         with disk.translated(f"make the run's folder {self.path}"):
             disk.make_folder(self.path)
             disk.sync_folder(self.path.parent)
-        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in run.history))
+        self._keep_history(run.history)
         bare = msgspec.structs.replace(run, measurement=None, image_digest=None, wishes=())
         self.keep_changes(bare, run)
         self._keep_record(run)
@@ -131,6 +134,37 @@ class RunFolder:
     def _keep_record(self, run: Run) -> None:
         names = RunRecord.__struct_fields__[1:]
         self.keep(RUN_FILE, RunRecord(**{name: getattr(run, name) for name in names}))
+
+    def mend(self, row: Run) -> list[str]:
+        """Write files that cannot be read, or lack what the run's row has, anew from the row.
+
+        Returns their names. What was there stays beside them.
+        """
+        names = []
+        for name, kind in ((RUN_FILE, RunRecord), (MEASUREMENT, Measurement), (WISHES, Wishes)):
+            try:
+                is_gone = self.read(name, kind) is None and name == RUN_FILE and self.holds_a_run
+            except StoreError:
+                is_gone = True
+            names += [name] if is_gone else []
+        history, problems = self.events()
+        if names or self.is_there:
+            names += [EVENTS] if problems or len(history) < len(row.history) else []
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).replace(self.path / f"{name}{DAMAGED}")
+        if EVENTS in names:
+            self._keep_history(max(row.history, history, key=len))
+        if MEASUREMENT in names and row.measurement is not None:
+            self.keep_measurement(row.measurement)
+        if WISHES in names:
+            self.keep_wishes(row.wishes)
+        if RUN_FILE in names:
+            self._keep_record(row)
+        return names
+
+    def _keep_history(self, history: Iterable[Transition]) -> None:
+        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in history))
 
     def keep_repeat(self, run: Run) -> None:
         """Write the repeat number of a run where it was given another one."""

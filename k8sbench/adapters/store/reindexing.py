@@ -28,7 +28,7 @@ from k8sbench.model.run import Run
 OLD = "k8sbench.db.old"
 FAILURES = {
     "damaged-run": "Bring the file back from a copy, or remove the run.",
-    "no-folder": "Its row is all that is left of it.",
+    "no-folder": "Bring it back from a copy: its row is all that is left of it.",
     "damaged-row": "Neither its row nor a folder can be read.",
 }
 """What a reindex cannot mend, by the id of its finding, and what to do."""
@@ -111,8 +111,14 @@ def reindex(store: SqlStore) -> StoreReport:
                 sentence=f"The database was damaged; it is kept as {store.root / OLD}.",
             )
         )
-    store.unreadable.clear()
     with alone(store) as db:
+        rows = store.load(db, index.ROWS.order_by(RUNS.c.run_id), through=False)
+        mended = [
+            store.run_folder(run.run_id).path / name
+            for run in rows
+            for name in store.run_folder(run.run_id).mend(run)
+        ]
+        store.unreadable.clear()
         names = sorted(artifacts.run_ids(store.root))
         renumbered, problems = index_folders(store, db, names)
         in_folders = set(store.unreadable)
@@ -127,10 +133,19 @@ def reindex(store: SqlStore) -> StoreReport:
         )
         for run in renumbered
     ]
-    rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
+    findings += [
+        Finding(
+            id="damaged-file",
+            severity="warn",
+            sentence=f"{path} was damaged or incomplete: it is written anew from the run's row, and"
+            f" what was there is kept as {path.name}{artifacts.DAMAGED}.",
+        )
+        for path in mended
+    ]
+    unreadable = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
     # A run of a PostgreSQL store has its files anywhere.
     gone = [run.artifacts_missing for run in runs if store.has_all_folders]
-    failures = {"damaged-run": problems, "no-folder": filter(None, gone), "damaged-row": rows}
+    failures = {"damaged-run": problems, "no-folder": filter(None, gone), "damaged-row": unreadable}
     findings += [
         Finding(id=id_, severity="fail", sentence=sentence, action=FAILURES[id_])
         for id_, sentences in failures.items()
