@@ -154,7 +154,7 @@ class RunFolder:
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).replace(self.path / f"{name}{DAMAGED}")
         if EVENTS in names:
-            self._keep_history(max(row.history, history, key=len))
+            self._keep_history(history if len(history) > len(row.history) else row.history)
         if MEASUREMENT in names and row.measurement is not None:
             self.keep_measurement(row.measurement)
         if WISHES in names:

@@ -119,8 +119,8 @@ def layout(db: sa.Connection) -> int:
     return int(number)
 
 
-def migrate(db: sa.Connection) -> None:
-    """Bring a database to the present layout, also an empty one; processes take turns."""
+def migrate(db: sa.Connection, rows: Iterable[dict[str, Any]] = ()) -> None:
+    """Bring a database to the present layout; processes take turns. An empty one gets ``rows``."""
     is_shared = db.dialect.name == "postgresql"
     if is_shared:
         for limit in ("statement_timeout", "lock_timeout"):
@@ -129,7 +129,7 @@ def migrate(db: sa.Connection) -> None:
     before = layout(db)
     if before == LAYOUT:
         return
-    rows = earlier_rows(db) if before else []
+    rows = earlier_rows(db) if before else rows
     for table in ("transitions", "requests", "runs"):
         db.execute(sa.text(f"DROP TABLE IF EXISTS {table}"))
     _TABLES.create_all(db)

@@ -208,8 +208,8 @@ def alone(store: SqlStore) -> Iterator[sa.Connection]:
         yield db
 
 
-def opened(base: Database, root: Path) -> SqlStore:
-    """Open a store on a database, which is brought to the present layout.
+def opened(base: Database, root: Path, rows: Iterable[dict[str, Any]] = ()) -> SqlStore:
+    """Open a store on a database, which is brought to the present layout; an empty one gets rows.
 
     On PostgreSQL somebody may have removed a run on another machine: there only a reindex that the
     user asks for brings the row of a folder back.
@@ -220,7 +220,7 @@ def opened(base: Database, root: Path) -> SqlStore:
             is_present = index.layout(db) == index.LAYOUT
         if not is_present:
             with base.writing() as db:
-                index.migrate(db)
+                index.migrate(db, rows)
                 if store.has_all_folders:
                     index_folders(store, db, artifacts.run_ids(root))
         elif store.has_all_folders:
@@ -247,7 +247,7 @@ def opened_folder(root: Path) -> SqlStore:
 def in_memory(root: Path, why: StoreError) -> SqlStore:
     """Open a SQLite store that cannot be written: its index is made in memory."""
     base = database.open_memory(str(root))
-    store = opened(base, root)
+    store = opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
     base.read_only = why
     return store
 
@@ -263,14 +263,7 @@ def _is_sound(base: Database) -> bool:
 def _made_anew(root: Path) -> SqlStore:
     """Put a damaged database aside, and make another of the folders and of what its rows know."""
     path = root / database.DATABASE
-    rows: list[dict[str, Any]] = []
-    with contextlib.suppress(StoreError):
-        base = database.open_sqlite(root)
-        try:
-            with base.reading() as db:
-                rows = index.earlier_rows(db)
-        finally:
-            base.close()
+    rows = _rows_of(database.open_sqlite(root))
     with disk.translated(f"put {path} aside"):
         # The log of the old file must not be taken for the new one's.
         for suffix in (*SIDE_FILES, ""):
@@ -278,7 +271,15 @@ def _made_anew(root: Path) -> SqlStore:
             aside.unlink(missing_ok=True)
             if path.with_name(path.name + suffix).exists():
                 path.with_name(path.name + suffix).replace(aside)
-    store = opened(database.open_sqlite(root), root)
-    with store.database.writing() as db:
-        index.restore(db, rows)
-    return store
+    return opened(database.open_sqlite(root), root, rows)
+
+
+def _rows_of(base: Database) -> list[dict[str, Any]]:
+    """Read what can be read of a database's rows: the folders of some runs may be gone."""
+    try:
+        with base.reading() as db:
+            return index.earlier_rows(db) if index.layout(db) else []
+    except StoreError:
+        return []
+    finally:
+        base.close()

@@ -1,8 +1,8 @@
 """Taking things out of a store: whole runs, and what old runs have printed.
 
-What goes is put aside with one rename first, so that a kill leaves it whole or gone. A run's folder
-is put into ``removed/``, then its row goes, then the folder. Killed between the first two, the run
-is a row without a folder: the same removal ends it, and moving the folder back undoes it.
+A run's folder is put into ``removed/`` with one rename, then its row goes, then the folder. Killed
+between the first two, the run is a row without a folder: the same removal ends it, and moving the
+folder back undoes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ REMOVED = "removed"
 """Folder of the store with what is being removed."""
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
-_LOGS_ASIDE = f".{run_logs.LOGS}.tmp"
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +79,7 @@ def logged(root: Path) -> list[str]:
 
 
 def _printed(folder: Path) -> list[Path]:
-    return [
-        path
-        for pattern in (f"{run_logs.LOGS}/*", f"{_LOGS_ASIDE}/*", SERIES)
-        for path in folder.glob(pattern)
-    ]
+    return [path for pattern in (f"{run_logs.LOGS}/*", SERIES) for path in folder.glob(pattern)]
 
 
 def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
@@ -98,12 +93,7 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
             return removed
         if pruned(folder.path) is None:
             folder.keep(PRUNED, removed)
-        logs, aside = folder.path / run_logs.LOGS, folder.path / _LOGS_ASIDE
-        _delete(aside)
-        if logs.exists():
-            logs.rename(aside)
-        _delete(aside)
-        for path in folder.path.glob(SERIES):
+        for path in printed:
             path.unlink()
     return removed
 

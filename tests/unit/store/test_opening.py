@@ -185,18 +185,6 @@ def test_a_store_that_can_only_be_read_is_read(
             read_only.move("seg-1", step(Phase.RUNNING))
 
 
-def test_a_folder_that_may_not_be_made_says_so(
-    root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
-    with pytest.raises(StoreError, match="Permission denied") as caught:
-        open_store(str(root))
-    assert "K8SBENCH_STORE" in caught.value.action
-
-
 def _without_write_permission(root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests may run as root, whom no permission bits stop: the system's answer is replaced."""
     real = os.access
