@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from k8sbench.lifecycle.records import FEW
 from k8sbench.model.errors import BenchError, StoreError, UsageError, did_you_mean
-from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -102,11 +101,6 @@ def is_alone(store: Store, run: Run) -> bool:
     """Whether a run goes on on a cluster and no process is seen to follow it."""
     is_over = run.plan.backend != "kubernetes" or run.phase.final
     return not is_over and is_unclaimed(store, run)
-
-
-def is_alone_or_lost(store: Store, run: Run) -> bool:
-    """Whether a run goes on alone (:func:`is_alone`), or its job was gone when it was collected."""
-    return run.phase is Phase.LOST or is_alone(store, run)
 
 
 def is_unclaimed(store: Store, run: Run) -> bool:

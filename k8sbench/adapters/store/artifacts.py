@@ -136,7 +136,7 @@ class RunFolder:
         self.keep(RUN_FILE, RunRecord(**{name: getattr(run, name) for name in names}))
 
     def mend(self, row: Run) -> list[str]:
-        """Write files that cannot be read, or lack what the run's row has, anew from the row.
+        """Write files that cannot be read, or are gone, anew from the run's row.
 
         Returns their names. What was there stays beside them.
         """
@@ -149,7 +149,7 @@ class RunFolder:
             names += [name] if is_gone else []
         history, problems = self.events()
         if names or self.is_there:
-            names += [EVENTS] if problems or len(history) < len(row.history) else []
+            names += [EVENTS] if problems or not history else []
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).replace(self.path / f"{name}{DAMAGED}")

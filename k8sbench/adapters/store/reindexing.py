@@ -26,12 +26,15 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
 OLD = "k8sbench.db.old"
-FAILURES = {
+ACTIONS = {
+    "damaged-database": None,
+    "damaged-file": None,
+    "repeat-taken": None,
     "damaged-run": "Bring the file back from a copy, or remove the run.",
     "no-folder": "Bring it back from a copy: its row is all that is left of it.",
     "damaged-row": "Neither its row nor a folder can be read.",
 }
-"""What a reindex cannot mend, by the id of its finding, and what to do."""
+"""What to do, by the id of a reindex's finding; None: it is mended."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite writes beside a database."""
 
@@ -99,59 +102,48 @@ def info(store: SqlStore) -> StoreInfo:
 
 def reindex(store: SqlStore) -> StoreReport:
     """Write the rows of all folders anew, and say what is wrong with which run."""
-    findings: list[Finding] = []
+    said: dict[str, list[str]] = {}
     if store.has_all_folders and store.database.writable and not _is_sound(store.database):
         store.database.close()
         with disk.locked(store.root):
             _made_anew(store.root).close()
-        findings.append(
-            Finding(
-                id="damaged-database",
-                severity="warn",
-                sentence=f"The database was damaged; it is kept as {store.root / OLD}.",
-            )
-        )
+        said["damaged-database"] = [f"The database was damaged; it is kept as {store.root / OLD}."]
     with alone(store) as db:
         rows = store.load(db, index.ROWS.order_by(RUNS.c.run_id), through=False)
-        mended = [
-            store.run_folder(run.run_id).path / name
-            for run in rows
-            for name in store.run_folder(run.run_id).mend(run)
+        folders = [(store.run_folder(run.run_id), run) for run in rows]
+        said["damaged-file"] = [
+            f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
+            f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
+            for folder, run in folders
+            for name in folder.mend(run)
         ]
         store.unreadable.clear()
-        names = sorted(artifacts.run_ids(store.root))
-        renumbered, problems = index_folders(store, db, names)
+        renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
         in_folders = set(store.unreadable)
         runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = len(index.ids(db))
-    findings += [
-        Finding(
-            id="repeat-taken",
-            severity="warn",
-            sentence=f"Another run has the repeat number of {run.run_id} in its case and set"
-            f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}.",
-        )
+    said["repeat-taken"] = [
+        f"Another run has the repeat number of {run.run_id} in its case and set"
+        f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}."
         for run in renumbered
     ]
-    findings += [
-        Finding(
-            id="damaged-file",
-            severity="warn",
-            sentence=f"{path} was damaged or incomplete: it is written anew from the run's row, and"
-            f" what was there is kept as {path.name}{artifacts.DAMAGED}.",
-        )
-        for path in mended
-    ]
-    unreadable = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
+    said["damaged-run"] = problems
     # A run of a PostgreSQL store has its files anywhere.
     gone = [run.artifacts_missing for run in runs if store.has_all_folders]
-    failures = {"damaged-run": problems, "no-folder": filter(None, gone), "damaged-row": unreadable}
-    findings += [
-        Finding(id=id_, severity="fail", sentence=sentence, action=FAILURES[id_])
-        for id_, sentences in failures.items()
+    said["no-folder"] = list(filter(None, gone))
+    unreadable = store.unreadable.items()
+    said["damaged-row"] = [why for run_id, why in unreadable if run_id not in in_folders]
+    findings = tuple(
+        Finding(
+            id=id_,
+            severity="fail" if ACTIONS[id_] else "warn",
+            sentence=sentence,
+            action=ACTIONS[id_],
+        )
+        for id_, sentences in said.items()
         for sentence in sentences
-    ]
-    return StoreReport(store=store.where, runs=count, findings=tuple(findings))
+    )
+    return StoreReport(store=store.where, runs=count, findings=findings)
 
 
 def index_folders(
@@ -232,7 +224,10 @@ def opened(base: Database, root: Path, rows: Iterable[dict[str, Any]] = ()) -> S
 
 
 def opened_folder(root: Path) -> SqlStore:
-    """Open a SQLite store, whose index is made anew if it cannot be used."""
+    """Open a SQLite store, whose index is made anew if it cannot be used.
+
+    Where it cannot be written, the index is made in memory.
+    """
     try:
         with contextlib.suppress(DamagedDatabase):
             return opened(database.open_sqlite(root), root)
@@ -241,15 +236,10 @@ def opened_folder(root: Path) -> SqlStore:
                 return opened(database.open_sqlite(root), root)
             return _made_anew(root)
     except NotWritable as why:
-        return in_memory(root, why)
-
-
-def in_memory(root: Path, why: StoreError) -> SqlStore:
-    """Open a SQLite store that cannot be written: its index is made in memory."""
-    base = database.open_memory(str(root))
-    store = opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
-    base.read_only = why
-    return store
+        base = database.open_memory(str(root))
+        store = opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
+        base.read_only = why
+        return store
 
 
 def _is_sound(base: Database) -> bool:
