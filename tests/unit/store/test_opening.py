@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pathlib
 import sqlite3
@@ -12,7 +11,7 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import database, disk
+from k8sbench.adapters.store import database
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
@@ -230,21 +229,6 @@ def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(StoreError, match="driver") as caught:
         open_store("postgresql://u:hemmelig@h/db")
     assert "pip install" in caught.value.action
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        (errno.ENOSPC, "disk is full"),
-        (errno.EDQUOT, "quota"),
-        (errno.EROFS, "Read-only"),
-        (errno.EIO, "Input/output error"),
-    ],
-)
-def test_the_systems_errors_are_said_in_our_words(code: int, says: str) -> None:
-    wrong = disk.store_error(OSError(code, os.strerror(code)), "write x")
-    assert says in wrong.message
-    assert wrong.action
 
 
 def test_a_store_stays_the_same_one_on_another_host_and_at_another_place(
