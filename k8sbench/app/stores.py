@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.lifecycle.records import FEW
+from k8sbench.lifecycle import records
 from k8sbench.model.errors import BenchError, StoreError, UsageError, did_you_mean
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -130,9 +130,7 @@ def note_no_match(store: SqlStore, note: Note, *, benchmark: str | None = None) 
 
 
 def _latest(names: Sequence[str]) -> str:
-    latest = list(dict.fromkeys(reversed(names)))
-    more = f" and {len(latest) - FEW} more" if len(latest) > FEW else ""
-    return ", ".join(latest[:FEW]) + more
+    return records.few(list(dict.fromkeys(reversed(names))))
 
 
 def info(where: str | None, note: Note) -> StoreInfo:

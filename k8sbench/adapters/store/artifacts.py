@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,7 +107,7 @@ class RunFolder:
         with disk.translated(f"make the run's folder {self.path}"):
             disk.make_folder(self.path)
             disk.sync_folder(self.path.parent)
-        self._keep_history(run.history)
+        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in run.history))
         bare = msgspec.structs.replace(run, measurement=None, image_digest=None, wishes=())
         self.keep_changes(bare, run)
         self._keep_record(run)
@@ -153,18 +152,14 @@ class RunFolder:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).replace(self.path / f"{name}{DAMAGED}")
-        if EVENTS in names:
-            self._keep_history(history if len(history) > len(row.history) else row.history)
-        if MEASUREMENT in names and row.measurement is not None:
-            self.keep_measurement(row.measurement)
-        if WISHES in names:
-            self.keep_wishes(row.wishes)
-        if RUN_FILE in names:
-            self._keep_record(row)
+        if names:
+            lacking = {
+                "history": history if len(history) > len(row.history) else row.history,
+                "measurement": row.measurement if MEASUREMENT in names else None,
+                "wishes": row.wishes if WISHES in names else (),
+            }
+            self.adopt(msgspec.structs.replace(row, **lacking))
         return names
-
-    def _keep_history(self, history: Iterable[Transition]) -> None:
-        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in history))
 
     def keep_repeat(self, run: Run) -> None:
         """Write the repeat number of a run where it was given another one."""

@@ -46,7 +46,8 @@ def remove(store: SqlStore, run_id: str) -> None:
         with store.database.writing() as db, disk.translated(f"remove {folder}"):
             if folder.exists():
                 disk.make_folder(aside.parent)
-                _delete(aside)
+                if aside.exists():
+                    shutil.rmtree(aside)
                 folder.rename(aside)
                 is_moved = True
             index.delete(db, run_id)
@@ -60,15 +61,9 @@ def remove(store: SqlStore, run_id: str) -> None:
 def _sweep(store: SqlStore) -> None:
     """Delete what was put aside of runs that have no row any more, whoever removed them."""
     with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
-        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not index.has(db, one.name)]
-    for folder in gone:
-        with disk.translated(f"remove {folder}"):
-            _delete(folder)
-
-
-def _delete(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+        for folder in store.root.glob(f"{REMOVED}/*"):
+            if not index.has(db, folder.name):
+                shutil.rmtree(folder)
 
 
 def logged(root: Path) -> list[str]:
