@@ -18,6 +18,7 @@ from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.limits import FILE_SECONDS, SERVER_SECONDS
+from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -78,7 +79,8 @@ def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
             _Reader(status, options, sink).from_collector()
             return
         reader = _Reader(run, options, sink)
-        if collectors.may_know_more(run) and stores.is_alone_or_lost(store, run):
+        is_lost = run.phase is Phase.LOST
+        if collectors.may_know_more(run) and (is_lost or stores.is_alone(store, run)):
             there = connections.access_to(run.location, options.access)
             status = collectors.run(there, run.run_id, sink.note)
             if status is not None and collectors.knows_more(status, run):

@@ -78,9 +78,8 @@ def remove(
 
 
 def _named(runs: Sequence[Run]) -> str:
-    names = ", ".join(run.run_id for run in runs[: records.FEW])
-    more = f" and {len(runs) - records.FEW} more" if len(runs) > records.FEW else ""
-    return f"Run {names} is" if len(runs) == 1 else f"Runs {names}{more} are"
+    names = records.few([run.run_id for run in runs])
+    return f"Run {names} is" if len(runs) == 1 else f"Runs {names} are"
 
 
 @contextmanager

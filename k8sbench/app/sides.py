@@ -18,7 +18,6 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
-FEW = 5
 KINDS = ("baseline", "set", "group", "run")
 """What a name can stand for; ``KIND:NAME`` says which."""
 
@@ -133,11 +132,8 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     if len(begins) == 1:
         return begins[0]
     if begins:
-        more = f" and {len(begins) - FEW} more" if len(begins) > FEW else ""
-        raise NotFound(
-            f"{name!r} begins {len(begins)} names.",
-            f"Give more of it: {', '.join(known_name for _, known_name in begins[:FEW])}{more}.",
-        )
+        shown = records.few([known_name for _, known_name in begins])
+        raise NotFound(f"{name!r} begins {len(begins)} names.", f"Give more of it: {shown}.")
     every = [known_name for kind in kinds for known_name in names[kind]]
     near = difflib.get_close_matches(name, every, n=3, cutoff=0.5)
     raise NotFound(

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.lifecycle.records import FEW
+from k8sbench.lifecycle import records
 from k8sbench.model.errors import BenchError, StoreError, UsageError, did_you_mean
-from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -104,11 +103,6 @@ def is_alone(store: Store, run: Run) -> bool:
     return not is_over and is_unclaimed(store, run)
 
 
-def is_alone_or_lost(store: Store, run: Run) -> bool:
-    """Whether a run goes on alone (:func:`is_alone`), or its job was gone when it was collected."""
-    return run.phase is Phase.LOST or is_alone(store, run)
-
-
 def is_unclaimed(store: Store, run: Run) -> bool:
     """Whether no process is seen to follow a run.
 
@@ -136,9 +130,7 @@ def note_no_match(store: SqlStore, note: Note, *, benchmark: str | None = None) 
 
 
 def _latest(names: Sequence[str]) -> str:
-    latest = list(dict.fromkeys(reversed(names)))
-    more = f" and {len(latest) - FEW} more" if len(latest) > FEW else ""
-    return ", ".join(latest[:FEW]) + more
+    return records.few(list(dict.fromkeys(reversed(names))))
 
 
 def info(where: str | None, note: Note) -> StoreInfo:

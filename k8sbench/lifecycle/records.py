@@ -231,17 +231,18 @@ def listing(store: Store, wanted: RunFilter, *, alive: Alive, now: float) -> lis
     return [changed.get(run.run_id, run) for run in store.runs(wanted)]
 
 
+def few(names: Sequence[str]) -> str:
+    """List the first names, and say how many more there are."""
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more
+
+
 def check_set(name: str, sets: Sequence[str]) -> None:
     """Reject a set that is not among those that there are, the latest first."""
     sets = list(dict.fromkeys(sets))
     if name not in sets:
-        more = f" and {len(sets) - FEW} more" if len(sets) > FEW else ""
-        raise NotFound(
-            f"There is no set {name!r}.",
-            did_you_mean(name, sets) + f"Latest sets: {', '.join(sets[:FEW])}{more}."
-            if sets
-            else "The store is empty.",
-        )
+        near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
+        raise NotFound(f"There is no set {name!r}.", near if sets else "The store is empty.")
 
 
 def find(store: Store, text: str, *, alive: Alive, now: float) -> Run:
@@ -264,10 +265,9 @@ def resolve(
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        shown = ", ".join(fitting[-FEW:])
-        more = f" and {len(fitting) - FEW} more" if len(fitting) > FEW else ""
+        shown = few(fitting[::-1])
         raise UsageError(
-            f"{len(fitting)} runs begin with {text!r}: {shown}{more}.", "Type more of the id."
+            f"{len(fitting)} runs begin with {text!r}: {shown}.", "Type more of the id."
         )
     known = [*other_ids, *ids]
     near = difflib.get_close_matches(text, known, n=3)

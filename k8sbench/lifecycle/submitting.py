@@ -201,9 +201,7 @@ def _interrupted(
             f"{stop.cause}: nothing was started.",
             _resuming(context, request) if is_begun else "Run the same command again.",
         )
-    names = ", ".join(run.run_id for run in runs[: records.FEW])
-    if len(runs) > records.FEW:
-        names += f" and {len(runs) - records.FEW} more"
+    names = records.few([run.run_id for run in runs])
     left = f" {not_started} more were not started." if not_started else ""
     resuming = _resuming(context, request)
     if not context.cluster.jobs_outlive_us:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -157,6 +158,18 @@ def test_cancel_ends_a_job_though_the_disk_is_full(shell: Shell, disk: Path) -> 
         until(lambda: "full" not in shell.on_cluster(), "the end of the job")
     shell.run("cancel", "full")
     assert record_of(shell, "full") == CANCELLED
+
+
+def test_cancel_archives_the_log_of_a_job_whose_folder_is_gone(shell: Shell) -> None:
+    logs = detached(shell, "gone")
+    shutil.rmtree(shell.store / "runs" / "gone")
+    assert "The files of run gone are not in" in shell.run("list").err
+    err = shell.run("collect", "--all", code=1).err
+    assert "run gone is damaged" in err
+    assert "Nothing needs collection" not in err
+    shell.run("cancel", "gone")
+    assert shell.archived("gone") == logs.expected["master-0"]
+    assert "gone" not in shell.on_cluster()
 
 
 def test_cancel_keeps_the_log_of_a_job_whose_record_is_damaged(shell: Shell) -> None:

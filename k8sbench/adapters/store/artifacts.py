@@ -41,6 +41,8 @@ MEASUREMENT = "measurement.json"
 IMAGE = "image-digest.txt"
 WISHES = "wishes.json"
 LOG_BEGINS = "log-begins.json"
+DAMAGED = ".damaged"
+"""Ends the name of a file that could not be read and was written anew."""
 
 _T = TypeVar("_T")
 
@@ -131,6 +133,33 @@ class RunFolder:
     def _keep_record(self, run: Run) -> None:
         names = RunRecord.__struct_fields__[1:]
         self.keep(RUN_FILE, RunRecord(**{name: getattr(run, name) for name in names}))
+
+    def mend(self, row: Run) -> list[str]:
+        """Write files that cannot be read, or are gone, anew from the run's row.
+
+        Returns their names. What was there stays beside them.
+        """
+        names = []
+        for name, kind in ((RUN_FILE, RunRecord), (MEASUREMENT, Measurement), (WISHES, Wishes)):
+            try:
+                is_gone = self.read(name, kind) is None and name == RUN_FILE and self.holds_a_run
+            except StoreError:
+                is_gone = True
+            names += [name] if is_gone else []
+        history, problems = self.events()
+        if names or self.is_there:
+            names += [EVENTS] if problems or not history else []
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).replace(self.path / f"{name}{DAMAGED}")
+        if names:
+            lacking = {
+                "history": history if len(history) > len(row.history) else row.history,
+                "measurement": row.measurement if MEASUREMENT in names else None,
+                "wishes": row.wishes if WISHES in names else (),
+            }
+            self.adopt(msgspec.structs.replace(row, **lacking))
+        return names
 
     def keep_repeat(self, run: Run) -> None:
         """Write the repeat number of a run where it was given another one."""

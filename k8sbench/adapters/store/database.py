@@ -109,13 +109,15 @@ class Database:
         self.engine.dispose()
 
 
-def open_sqlite(folder: Path) -> Database:
+def open_sqlite(folder: Path, *, as_is: bool = False) -> Database:
     """Open a folder's database, making the file if need be.
 
-    Raises :class:`NotWritable` for one that cannot be written; a damaged one is an error when it is
-    read first.
+    Raises :class:`NotWritable` for one that cannot be written, unless it is only read ``as_is``,
+    without what its log has; a damaged one is an error when it is read first.
     """
     path = folder / DATABASE
+    if as_is:
+        return _sqlite(f"{path.as_uri()}?immutable=1", str(folder), poolclass=pool.StaticPool)
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise NotWritable(
             f"The store {folder} can only be read.",
@@ -135,7 +137,7 @@ def open_memory(shown: str) -> Database:
 def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
     def connect() -> sqlite3.Connection:
         raw = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
         )
         raw.execute("PRAGMA foreign_keys=ON")
         # After a power failure the last commits may be missing, never torn. The runs' folders have

@@ -14,15 +14,12 @@ import errno
 import fcntl
 import mmap
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from k8sbench.model.errors import StoreError
 
-UNFINISHED = re.compile(r"^\..*\.tmp$")
-"""Files that a killed process left half written."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 

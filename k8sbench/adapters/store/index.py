@@ -19,10 +19,8 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts
 from k8sbench.model.errors import StoreError
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
-from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
 
 Row = sa.RowMapping | dict[str, Any]
@@ -119,8 +117,8 @@ def layout(db: sa.Connection) -> int:
     return int(number)
 
 
-def migrate(db: sa.Connection) -> None:
-    """Bring a database to the present layout, also an empty one; processes take turns."""
+def migrate(db: sa.Connection, rows: Iterable[dict[str, Any]] = ()) -> None:
+    """Bring a database to the present layout; processes take turns. An empty one gets ``rows``."""
     is_shared = db.dialect.name == "postgresql"
     if is_shared:
         for limit in ("statement_timeout", "lock_timeout"):
@@ -129,7 +127,7 @@ def migrate(db: sa.Connection) -> None:
     before = layout(db)
     if before == LAYOUT:
         return
-    rows = earlier_rows(db) if before else []
+    rows = earlier_rows(db) if before else rows
     for table in ("transitions", "requests", "runs"):
         db.execute(sa.text(f"DROP TABLE IF EXISTS {table}"))
     _TABLES.create_all(db)
@@ -166,21 +164,15 @@ def earlier_rows(db: sa.Connection) -> list[dict[str, Any]]:
 def _of_earlier_layout(row: sa.RowMapping, steps: Iterable[dict[str, Any]]) -> Run:
     # SQLite has numbers for what is true or false.
     history = tuple(msgspec.convert(step, Transition, strict=False) for step in steps)
-
-    def value(column: str, kind: type[Any]) -> Any:
-        text, where = row[column], f"The row of run {row['run_id']}"
-        return None if text is None else artifacts.decoded(text, kind, where)
-
-    return Run(
-        plan=value("plan", RunPlan),
-        created_at=row["created_at"],
-        owner=value("owner", Owner),
-        history=history or (artifacts.created(row["created_at"]),),
-        artifacts=None,
-        measurement=value("measurement", Measurement),
-        location=value("location", Location),
-        image_digest=row["image_digest"],
-    )
+    texts = ("plan", "owner", "measurement", "location")
+    record = {
+        "created_at": row["created_at"],
+        "history": history or (artifacts.created(row["created_at"]),),
+        "artifacts": None,
+        "image_digest": row["image_digest"],
+        **{name: msgspec.Raw((row[name] or "null").encode()) for name in texts},
+    }
+    return artifacts.decoded(msgspec.json.encode(record), Run, f"The row of run {row['run_id']}")
 
 
 def restore(db: sa.Connection, rows: Iterable[dict[str, Any]]) -> None:

@@ -109,12 +109,6 @@ def add(
     return exchange.put_in_place(store, incoming, added)
 
 
-def kept_name(run: Run, path: str) -> str:
-    """The name under which a log of an imported run was given; its path where it is no such run."""
-    files = _imported(Path(run.artifacts)) if run.artifacts else ()
-    return next((file.name for file in files if path.endswith(file.kept_as)), path)
-
-
 def _imported(folder: Path) -> tuple[ImportedFile, ...]:
     logs = RunFolder(folder).read(IMPORTED, ImportedLogs)
     return () if logs is None else logs.files

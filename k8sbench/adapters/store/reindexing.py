@@ -26,12 +26,15 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
 OLD = "k8sbench.db.old"
-FAILURES = {
+ACTIONS = {
+    "damaged-database": None,
+    "damaged-file": None,
+    "repeat-taken": None,
     "damaged-run": "Bring the file back from a copy, or remove the run.",
-    "no-folder": "Its row is all that is left of it.",
+    "no-folder": "Bring it back from a copy: its row is all that is left of it.",
     "damaged-row": "Neither its row nor a folder can be read.",
 }
-"""What a reindex cannot mend, by the id of its finding, and what to do."""
+"""What to do, by the id of a reindex's finding; None: it is mended."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite writes beside a database."""
 
@@ -99,44 +102,48 @@ def info(store: SqlStore) -> StoreInfo:
 
 def reindex(store: SqlStore) -> StoreReport:
     """Write the rows of all folders anew, and say what is wrong with which run."""
-    findings: list[Finding] = []
+    said: dict[str, list[str]] = {}
     if store.has_all_folders and store.database.writable and not _is_sound(store.database):
         store.database.close()
         with disk.locked(store.root):
             _made_anew(store.root).close()
-        findings.append(
-            Finding(
-                id="damaged-database",
-                severity="warn",
-                sentence=f"The database was damaged; it is kept as {store.root / OLD}.",
-            )
-        )
-    store.unreadable.clear()
+        said["damaged-database"] = [f"The database was damaged; it is kept as {store.root / OLD}."]
     with alone(store) as db:
-        names = sorted(artifacts.run_ids(store.root))
-        renumbered, problems = index_folders(store, db, names)
+        rows = store.load(db, index.ROWS.order_by(RUNS.c.run_id), through=False)
+        folders = [(store.run_folder(run.run_id), run) for run in rows]
+        said["damaged-file"] = [
+            f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
+            f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
+            for folder, run in folders
+            for name in folder.mend(run)
+        ]
+        store.unreadable.clear()
+        renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
         in_folders = set(store.unreadable)
         runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = len(index.ids(db))
-    findings += [
-        Finding(
-            id="repeat-taken",
-            severity="warn",
-            sentence=f"Another run has the repeat number of {run.run_id} in its case and set"
-            f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}.",
-        )
+    said["repeat-taken"] = [
+        f"Another run has the repeat number of {run.run_id} in its case and set"
+        f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}."
         for run in renumbered
     ]
-    rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
+    said["damaged-run"] = problems
     # A run of a PostgreSQL store has its files anywhere.
     gone = [run.artifacts_missing for run in runs if store.has_all_folders]
-    failures = {"damaged-run": problems, "no-folder": filter(None, gone), "damaged-row": rows}
-    findings += [
-        Finding(id=id_, severity="fail", sentence=sentence, action=FAILURES[id_])
-        for id_, sentences in failures.items()
+    said["no-folder"] = list(filter(None, gone))
+    unreadable = store.unreadable.items()
+    said["damaged-row"] = [why for run_id, why in unreadable if run_id not in in_folders]
+    findings = tuple(
+        Finding(
+            id=id_,
+            severity="fail" if ACTIONS[id_] else "warn",
+            sentence=sentence,
+            action=ACTIONS[id_],
+        )
+        for id_, sentences in said.items()
         for sentence in sentences
-    ]
-    return StoreReport(store=store.where, runs=count, findings=tuple(findings))
+    )
+    return StoreReport(store=store.where, runs=count, findings=findings)
 
 
 def index_folders(
@@ -193,8 +200,8 @@ def alone(store: SqlStore) -> Iterator[sa.Connection]:
         yield db
 
 
-def opened(base: Database, root: Path) -> SqlStore:
-    """Open a store on a database, which is brought to the present layout.
+def opened(base: Database, root: Path, rows: Iterable[dict[str, Any]] = ()) -> SqlStore:
+    """Open a store on a database, which is brought to the present layout; an empty one gets rows.
 
     On PostgreSQL somebody may have removed a run on another machine: there only a reindex that the
     user asks for brings the row of a folder back.
@@ -205,7 +212,7 @@ def opened(base: Database, root: Path) -> SqlStore:
             is_present = index.layout(db) == index.LAYOUT
         if not is_present:
             with base.writing() as db:
-                index.migrate(db)
+                index.migrate(db, rows)
                 if store.has_all_folders:
                     index_folders(store, db, artifacts.run_ids(root))
         elif store.has_all_folders:
@@ -217,7 +224,10 @@ def opened(base: Database, root: Path) -> SqlStore:
 
 
 def opened_folder(root: Path) -> SqlStore:
-    """Open a SQLite store, whose index is made anew if it cannot be used."""
+    """Open a SQLite store, whose index is made anew if it cannot be used.
+
+    Where it cannot be written, the index is made in memory.
+    """
     try:
         with contextlib.suppress(DamagedDatabase):
             return opened(database.open_sqlite(root), root)
@@ -226,15 +236,10 @@ def opened_folder(root: Path) -> SqlStore:
                 return opened(database.open_sqlite(root), root)
             return _made_anew(root)
     except NotWritable as why:
-        return in_memory(root, why)
-
-
-def in_memory(root: Path, why: StoreError) -> SqlStore:
-    """Open a SQLite store that cannot be written: its index is made in memory."""
-    base = database.open_memory(str(root))
-    store = opened(base, root)
-    base.read_only = why
-    return store
+        base = database.open_memory(str(root))
+        store = opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
+        base.read_only = why
+        return store
 
 
 def _is_sound(base: Database) -> bool:
@@ -248,14 +253,7 @@ def _is_sound(base: Database) -> bool:
 def _made_anew(root: Path) -> SqlStore:
     """Put a damaged database aside, and make another of the folders and of what its rows know."""
     path = root / database.DATABASE
-    rows: list[dict[str, Any]] = []
-    with contextlib.suppress(StoreError):
-        base = database.open_sqlite(root)
-        try:
-            with base.reading() as db:
-                rows = index.earlier_rows(db)
-        finally:
-            base.close()
+    rows = _rows_of(database.open_sqlite(root))
     with disk.translated(f"put {path} aside"):
         # The log of the old file must not be taken for the new one's.
         for suffix in (*SIDE_FILES, ""):
@@ -263,7 +261,15 @@ def _made_anew(root: Path) -> SqlStore:
             aside.unlink(missing_ok=True)
             if path.with_name(path.name + suffix).exists():
                 path.with_name(path.name + suffix).replace(aside)
-    store = opened(database.open_sqlite(root), root)
-    with store.database.writing() as db:
-        index.restore(db, rows)
-    return store
+    return opened(database.open_sqlite(root), root, rows)
+
+
+def _rows_of(base: Database) -> list[dict[str, Any]]:
+    """Read what can be read of a database's rows: the folders of some runs may be gone."""
+    try:
+        with base.reading() as db:
+            return index.earlier_rows(db) if index.layout(db) else []
+    except StoreError:
+        return []
+    finally:
+        base.close()

@@ -1,8 +1,8 @@
 """Taking things out of a store: whole runs, and what old runs have printed.
 
-What goes is put aside with one rename first, so that a kill leaves it whole or gone. A run's folder
-is put into ``removed/``, then its row goes, then the folder. Killed between the first two, the run
-is a row without a folder: the same removal ends it, and moving the folder back undoes it.
+A run's folder is put into ``removed/`` with one rename, then its row goes, then the folder. Killed
+between the first two, the run is a row without a folder: the same removal ends it, and moving the
+folder back undoes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ REMOVED = "removed"
 """Folder of the store with what is being removed."""
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
-_LOGS_ASIDE = f".{run_logs.LOGS}.tmp"
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +46,8 @@ def remove(store: SqlStore, run_id: str) -> None:
         with store.database.writing() as db, disk.translated(f"remove {folder}"):
             if folder.exists():
                 disk.make_folder(aside.parent)
-                _delete(aside)
+                if aside.exists():
+                    shutil.rmtree(aside)
                 folder.rename(aside)
                 is_moved = True
             index.delete(db, run_id)
@@ -61,15 +61,9 @@ def remove(store: SqlStore, run_id: str) -> None:
 def _sweep(store: SqlStore) -> None:
     """Delete what was put aside of runs that have no row any more, whoever removed them."""
     with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
-        gone = [one for one in store.root.glob(f"{REMOVED}/*") if not index.has(db, one.name)]
-    for folder in gone:
-        with disk.translated(f"remove {folder}"):
-            _delete(folder)
-
-
-def _delete(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+        for folder in store.root.glob(f"{REMOVED}/*"):
+            if not index.has(db, folder.name):
+                shutil.rmtree(folder)
 
 
 def logged(root: Path) -> list[str]:
@@ -80,11 +74,7 @@ def logged(root: Path) -> list[str]:
 
 
 def _printed(folder: Path) -> list[Path]:
-    return [
-        path
-        for pattern in (f"{run_logs.LOGS}/*", f"{_LOGS_ASIDE}/*", SERIES)
-        for path in folder.glob(pattern)
-    ]
+    return [path for pattern in (f"{run_logs.LOGS}/*", SERIES) for path in folder.glob(pattern)]
 
 
 def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
@@ -98,12 +88,7 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
             return removed
         if pruned(folder.path) is None:
             folder.keep(PRUNED, removed)
-        logs, aside = folder.path / run_logs.LOGS, folder.path / _LOGS_ASIDE
-        _delete(aside)
-        if logs.exists():
-            logs.rename(aside)
-        _delete(aside)
-        for path in folder.path.glob(SERIES):
+        for path in printed:
             path.unlink()
     return removed
 

@@ -65,7 +65,7 @@ class SqlStore:
         self.unreadable: dict[str, str] = {}
         """Run id → why neither its row nor its folder could be read, of those met so far."""
         self._behind = set[str]()
-        """Runs whose folders were seen to know more than their rows."""
+        """Runs whose rows and folders were seen to differ, or of which one cannot be read."""
         self.claims: claims.FileClaims | claims.PostgresClaims = claims.FileClaims(root)
         if base.kind == "postgresql":
             self.claims = claims.PostgresClaims(base)
@@ -190,9 +190,16 @@ class SqlStore:
     def update_from_folder(self, run_id: str) -> Run:
         """Copy what the folder has and the row lacks into the row; returns the run as it is then.
 
-        That is what a process leaves which is killed after it wrote the file.
+        That is what a process leaves which is killed after it wrote the file. What cannot be read
+        of the folder is written anew from the row.
         """
-        return self._change(run_id, lambda run: run)
+
+        def mended(run: Run) -> Run:
+            if run.artifacts is not None:
+                self.run_folder(run_id).mend(run)
+            return run
+
+        return self._change(run_id, mended)
 
     @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
@@ -367,10 +374,11 @@ class SqlStore:
             return run
         try:
             kept, problems = folder.run()
-        except StoreError:  # damaged: a reindex names it
+        except StoreError:
+            self._behind.add(run.run_id)
             return run
         merged = self.merged(run, kept, whole=not problems)
-        if merged != run:
+        if problems or merged != run:
             self._behind.add(run.run_id)
         return merged
 
@@ -396,7 +404,7 @@ class SqlStore:
         )
 
     def _mend(self) -> None:
-        """Write the rows that were met and are behind their folders, or cannot be read."""
+        """Mend the runs that were met and whose rows and folders differ, or cannot be read."""
         behind, self._behind = self._behind, set()
         for run_id in behind if self.database.writable else ():
             # Where it cannot be written now, a later command does it.

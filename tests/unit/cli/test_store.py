@@ -47,6 +47,8 @@ def test_a_reindex_of_a_whole_store_says_how_many_runs_it_has(root: pathlib.Path
 def test_what_cannot_be_read_is_named_with_what_to_do_and_exits_1(
     root: pathlib.Path, cli: Cli
 ) -> None:
+    with open_store() as store:
+        damage(store, "seg-1", "{")
     (root / "runs" / "seg-1" / "run.json").write_text("{")
     out, err = cli("store", "reindex", code=1)
     assert out.splitlines()[1].startswith(f"damaged-run   {root / 'runs' / 'seg-1'}")

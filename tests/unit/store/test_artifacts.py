@@ -13,7 +13,7 @@ from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, plan, step
 
 
 def new_run(at: float = NOW) -> Run:
@@ -31,19 +31,6 @@ def folder(tmp_path: pathlib.Path) -> RunFolder:
     made = RunFolder(tmp_path / "runs" / "seg-1")
     made.create(new_run())
     return made
-
-
-def test_a_folder_tells_its_whole_run(folder: RunFolder) -> None:
-    folder.append(step(Phase.RUNNING))
-    folder.keep_measurement(measurement())
-    run, problems = folder.run()
-    assert problems == []
-    assert run.plan == plan()
-    assert run.owner == OWNER
-    assert run.created_at == NOW
-    assert [one.phase for one in run.history] == ["Created", "Running"]
-    assert run.measurement == measurement()
-    assert run.artifacts == str(folder.path)
 
 
 @pytest.mark.parametrize(

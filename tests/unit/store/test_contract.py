@@ -203,20 +203,6 @@ def test_log_files_are_listed_with_rank_0_first(store: SqlStore) -> None:
     assert stems == ["master-0", "worker-0", "worker-9", "worker-10"]
 
 
-def test_a_row_catches_up_with_its_folder(store: SqlStore) -> None:
-    """What a process leaves that is killed between its file and its row."""
-    store.record(plan(), at=NOW, owner=None)
-    folder = RunFolder(store.folder("seg-1"))
-    folder.append(step(Phase.RUNNING, NOW + 1))
-    folder.append(step(Phase.SUCCEEDED, NOW + 2))
-    folder.keep_measurement(measurement())
-    run = store.update_from_folder("seg-1")
-    assert [one.phase for one in run.history] == ["Created", "Running", "Succeeded"]
-    assert run.measurement == measurement()
-    assert store.run("seg-1") == run == store.update_from_folder("seg-1")
-    assert differences(store) == []
-
-
 @pytest.mark.parametrize("ask", ["run", "runs"])
 def test_the_next_command_mends_a_row_that_is_behind(store: SqlStore, ask: str) -> None:
     store.record(plan(), at=NOW, owner=None)

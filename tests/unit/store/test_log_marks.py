@@ -64,12 +64,6 @@ def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> Non
     assert store.log_marks("seg-1") == {"master-0": mark(2.0, 1, "a", "torn")}
 
 
-def test_long_lines_do_not_matter(sqlite_store: SqlStore) -> None:
-    store = recorded(sqlite_store)
-    archive(store, "master-0", (1.0, "a" * 200_000), (1.0, "b" * 65_536), (1.0, ""))
-    assert store.log_marks("seg-1") == {"master-0": mark(1.0, 3, "a" * 200_000, "b" * 65_536, "")}
-
-
 def test_of_a_large_file_the_end_is_read(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pathlib
 import sqlite3
@@ -12,7 +11,7 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import database, disk
+from k8sbench.adapters.store import database
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
@@ -185,18 +184,6 @@ def test_a_store_that_can_only_be_read_is_read(
             read_only.move("seg-1", step(Phase.RUNNING))
 
 
-def test_a_folder_that_may_not_be_made_says_so(
-    root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
-    with pytest.raises(StoreError, match="Permission denied") as caught:
-        open_store(str(root))
-    assert "K8SBENCH_STORE" in caught.value.action
-
-
 def _without_write_permission(root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests may run as root, whom no permission bits stop: the system's answer is replaced."""
     real = os.access
@@ -242,21 +229,6 @@ def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(StoreError, match="driver") as caught:
         open_store("postgresql://u:hemmelig@h/db")
     assert "pip install" in caught.value.action
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        (errno.ENOSPC, "disk is full"),
-        (errno.EDQUOT, "quota"),
-        (errno.EROFS, "Read-only"),
-        (errno.EIO, "Input/output error"),
-    ],
-)
-def test_the_systems_errors_are_said_in_our_words(code: int, says: str) -> None:
-    wrong = disk.store_error(OSError(code, os.strerror(code)), "write x")
-    assert says in wrong.message
-    assert wrong.action
 
 
 def test_a_store_stays_the_same_one_on_another_host_and_at_another_place(

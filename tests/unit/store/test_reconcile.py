@@ -7,7 +7,6 @@ import pathlib
 
 import pytest
 
-from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.lifecycle import records
 from k8sbench.model import times
@@ -15,7 +14,7 @@ from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner
 from k8sbench.ports import LogLine, RunFilter
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, plan, step
 
 
 def gone(owner: Owner) -> bool:
@@ -68,17 +67,6 @@ def test_a_run_of_a_cluster_goes_on_without_us(store: SqlStore) -> None:
     store.record(plan("pod", backend="kubernetes"), at=NOW, owner=OWNER)
     store.record(plan("nobodys", set_name="other"), at=NOW, owner=None)
     assert records.reconcile(store, alive=gone, now=NOW + 10) == {}
-
-
-def test_what_stands_in_the_folder_alone_is_not_lost(store: SqlStore) -> None:
-    """Killed after the file and before the row: the run did succeed, and was measured."""
-    store.record(plan(), at=NOW, owner=OWNER)
-    folder = RunFolder(store.folder("seg-1"))
-    folder.append(step(Phase.SUCCEEDED, NOW + 5))
-    folder.keep_measurement(measurement())
-    records.reconcile(store, alive=gone, now=NOW + 10)
-    assert store.run("seg-1").phase is Phase.SUCCEEDED
-    assert store.run("seg-1").measurement == measurement()
 
 
 def test_a_run_that_succeeded_and_was_not_measured_stays_succeeded(store: SqlStore) -> None:

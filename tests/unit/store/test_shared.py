@@ -51,6 +51,7 @@ def test_a_run_whose_files_are_elsewhere_is_listed(laptop: SqlStore, pod: SqlSto
     assert there.artifacts_missing is not None
     assert str(laptop.root) in there.artifacts_missing
     assert there.history == here.history
+    assert laptop.identity == pod.identity
 
 
 def test_what_needs_the_files_says_where_they_are(laptop: SqlStore, pod: SqlStore) -> None:
@@ -105,15 +106,6 @@ def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
     with open_store(url, folder=laptop.root) as again:
         assert again.run("seg-1") == before
         assert again.log_files("seg-1") == []
-
-
-def test_both_are_one_store(laptop: SqlStore, pod: SqlStore, tmp_path: pathlib.Path) -> None:
-    assert laptop.identity == pod.identity
-    names = []
-    for name in ("a", "b"):
-        with open_store(str(tmp_path / name)) as other:
-            names.append(other.identity)
-    assert len({laptop.identity, *names}) == 3
 
 
 def test_the_commands_count_a_run_whose_files_are_elsewhere(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 import msgspec
-import pytest
 
-from k8sbench.adapters.store import index, reindexing
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import creation
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
@@ -17,7 +15,6 @@ from k8sbench.model.run import Wish
 from k8sbench.ports import RunFilter
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import NOW, measurement, plan, step
-from tests.unit.store.index_checks import differences
 
 CANCEL = Wish(kind="cancel", at=NOW, cause="By hand.", cause_id="cancelled")
 DELETE = Wish(kind="delete", at=NOW, cause="The run has ended.")
@@ -86,28 +83,3 @@ def test_a_run_that_is_submitted_again_is_not_cancelled_by_a_wish_of_before(
     store.reopen(plan(), at=NOW + 2, location=None)
     assert store.run("seg-1").wishes == ()
     assert not (store.folder("seg-1") / "wishes.json").exists()
-
-
-def test_a_wish_that_reached_the_folder_alone_is_taken_from_there(
-    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = sqlite_store
-    recorded(store)
-    with monkeypatch.context() as broken:
-        broken.setattr(index, "update", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            store.wish("seg-1", CANCEL)
-    assert store.update_from_folder("seg-1").wishes == (CANCEL,)
-    assert store.run("seg-1").wishes == (CANCEL,)
-
-
-def test_a_reindex_restores_wishes(sqlite_store: SqlStore) -> None:
-    store = sqlite_store
-    recorded(store)
-    RunFolder(store.folder("seg-1")).keep_wishes((CANCEL,))
-    assert differences(store) == ["seg-1"]
-    reindexing.reindex(store)
-    assert store.run("seg-1").wishes == (CANCEL,)
-    (store.root / "k8sbench.db").unlink()
-    with open_store(str(store.root)) as again:
-        assert again.run("seg-1").wishes == (CANCEL,)
