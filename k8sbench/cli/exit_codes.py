@@ -1,4 +1,5 @@
-"""From outcomes to exit codes: 0 valid, 3 failed, 4 timed out, 5 rejected; errors have theirs."""
+"""From outcomes to exit codes: 0 valid, 3 failed, 4 timed out, 5 rejected, 8 target not reached;
+errors have theirs."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import (
+    NOT_REACHED_EXIT_CODE,
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
     BenchError,
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from k8sbench.app.nodes import Checked
     from k8sbench.app.results import Rows
 
-ORDER = (1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, 0)
+ORDER = (1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE, 0)
 """Of several runs' exit codes, the first of these that occurs is the command's."""
 
 
@@ -30,8 +32,11 @@ def of_run(run: Run) -> int:
     if not run.phase.final:
         return Unreachable.exit_code
     if run.phase is Phase.SUCCEEDED:
-        valid = run.measurement is not None and run.measurement.verdict == "valid"
-        return 0 if valid else REJECTED_EXIT_CODE
+        measured = run.measurement
+        if measured is None or measured.verdict != "valid":
+            return REJECTED_EXIT_CODE
+        is_missed = measured.target is not None and measured.time_to_train_s is None
+        return NOT_REACHED_EXIT_CODE if is_missed else 0
     return TimedOut.exit_code if run.history[-1].cause_id == "timeout" else JobFailed.exit_code
 
 

@@ -149,6 +149,8 @@ REJECTED_EXIT_CODE = 5
 """Measured, but rejected: not an error of the program, so not an exception."""
 REGRESSION_EXIT_CODE = 7
 """Measured, and slower than it should be: a node than its pool, or a figure than its baseline."""
+NOT_REACHED_EXIT_CODE = 8
+"""A training that ended well, and has not reached its target accuracy."""
 
 
 def is_refused(error: BenchError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,6 +37,24 @@ def test_the_page_lists_every_exit_code_and_their_order() -> None:
     }
     assert set(listed) == {*exit_codes.ORDER, *errors}
     assert f"applies: {', '.join(map(str, exit_codes.ORDER))}." in page
+
+
+@pytest.mark.parametrize(
+    ("figures", "code"),
+    [
+        ({}, 0),
+        ({"target": 75.0, "time_to_train_s": 3600.0}, 0),
+        ({"target": 75.0, "time_to_train_s": None}, 8),
+        ({"target": 75.0, "time_to_train_s": None, "verdict": "rejected"}, 5),
+    ],
+)
+def test_a_training_that_ends_without_its_target_has_a_code(
+    figures: dict[str, Any], code: int
+) -> None:
+    measured = msgspec.structs.replace(measurement(), **figures)
+    last = Transition(phase=Phase.SUCCEEDED, at=NOW, cause="")
+    run = Run(plan=plan(), created_at=NOW, owner=None, history=(last,), artifacts=None)
+    assert exit_codes.of_run(msgspec.structs.replace(run, measurement=measured)) == code
 
 
 def test_a_run_whose_files_are_on_another_machine_is_no_failure() -> None:
