@@ -24,7 +24,7 @@ from tests.harness.cluster import fault_proxy, pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import has_condition
 from tests.harness.cluster.nodes import RUN_FOR, log_text
-from tests.harness.cluster.shell import CASE, ENDLESS, Shell, hurried, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
 
@@ -204,7 +204,7 @@ def test_a_run_whose_logs_are_not_served_is_ended_without_them(
 ) -> None:
     run_id = f"unserved-{command}"
     detached(shell, run_id)
-    shell.program = hurried(lifecycle__requests__READ_SECONDS=1.0)
+    shell.limits = {"lifecycle__requests__READ_SECONDS": 1.0}
     with proxy.hold("/log"):
         ended = shell.run(command, run_id)
     said = f"what {run_id} has printed cannot all be read: that takes longer than 1s."

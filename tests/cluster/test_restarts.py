@@ -17,7 +17,7 @@ from tests.harness.cluster import collectors, fault_proxy, pod_logs, volumes
 from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, hurried, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
 from tests.unit.local.test_exits import torchrun
 
 TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
@@ -310,7 +310,10 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
     own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
 ) -> None:
     """The master's node is lost: the API server has no word of its end."""
-    shell.program = hurried(adapters__kubernetes__attempts__CLEAR_SECONDS=1.0)
+    shell.limits = {
+        "adapters__kubernetes__attempts__CLEAR_SECONDS": 1.0,
+        "adapters__kubernetes__cluster__END_SECONDS": 5.0,
+    }
     training = Training(shell, "stays")
     held = proxy.hold(f"{JOBS}/stays", method="DELETE")
     with training.started() as submit:
