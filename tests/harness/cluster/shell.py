@@ -80,13 +80,18 @@ def hurried(**limits: float) -> tuple[str, str]:
 
     ``lifecycle__requests__READ_SECONDS=1.0`` is that constant of ``k8sbench.lifecycle.requests``.
     """
-    lines = ["import runpy"]
-    for name, seconds in (LOOKS | limits).items():
+    run = 'import runpy\nrunpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
+    return "-c", shortening(LOOKS | limits) + run
+
+
+def shortening(limits: Mapping[str, float]) -> str:
+    """Write the beginning of a program: it sets limits as :func:`hurried` takes them."""
+    lines = []
+    for name, seconds in limits.items():
         constant = f"k8sbench.{name.replace('__', '.')}"
         lines += [f"import {constant.rpartition('.')[0]}", f"assert {constant} > {seconds}"]
-        lines += [f"{constant} = {seconds}"]
-    lines += ['runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)']
-    return "-c", "\n".join(lines)
+        lines += [f"{constant} = {seconds}", ""]
+    return "\n".join(lines)
 
 
 REPLICAS = 2
