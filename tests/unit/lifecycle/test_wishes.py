@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -224,9 +225,7 @@ def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectRes
 class KilledWhenDeleting(FakeCluster):
     """A cluster whose client is killed when it deletes a job."""
 
-    def remove(
-        self, run_id: str, collected: object = None, *, uid: str | None = None, force: bool = False
-    ) -> str | None:
+    def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
         raise Killed
 
 
@@ -255,14 +254,7 @@ def test_a_job_that_was_never_created_leaves_nothing(store: Store, run: Run) -> 
 
 def test_a_refused_deletion_stays_owed_and_is_reported(store: Store, run: Run) -> None:
     class Refusing(FakeCluster):
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> str | None:
+        def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
             raise UsageError("Not on Fridays.")
 
     first, again = Silent(), Silent()
@@ -278,14 +270,7 @@ def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run
     class Refusing(FakeCluster):
         looks = 40
 
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> str | None:
+        def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
             self.removed.append(run_id)
             raise UsageError("Not on Fridays.")
 
@@ -315,14 +300,7 @@ def test_with_keep_nothing_is_owed(store: Store, run: Run) -> None:
 
 def test_what_a_user_deletes_is_deleted_whoever_uses_it(store: Store, run: Run) -> None:
     class Used(FakeCluster):
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> str | None:
+        def remove(self, run_id: str, *_: Any, force: bool = False, **__: Any) -> str | None:
             self.removed.append(f"{run_id} {force}")
             return None if force else "k8sbench on lab-7 follows it."
 
