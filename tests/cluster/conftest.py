@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import compileall
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.harness import collection
 from tests.harness.cluster import fixture
@@ -41,16 +43,28 @@ __all__ = [
 
 HERE, NODE = ROOT / "tests" / "cluster", ROOT / "tests" / "node"
 FIRST = (
-    HERE / "test_restarts.py",
-    NODE / "test_causes.py",
     NODE,
+    HERE / "test_restarts.py",
+    HERE / "test_collector.py",
+    HERE / "test_granted.py",
     HERE / "test_watching.py",
-    HERE / "test_cluster_port.py",
-    HERE / "test_commands_later.py",
 )
 """What begins first where two processes take a file at a time: what takes long, so that both end at
-about the same time. The first two are begun at once, and before it has done with the restarts one
-process has left all that needs real nodes, and so a second cluster, to the other."""
+about the same time."""
+
+
+class NodesTogether(LoadFileScheduling):  # type: ignore[misc]
+    """Gives a process a file at a time, and all that needs real nodes, another cluster, to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        nodes = f"{NODE.relative_to(ROOT)}/"
+        return nodes if nodeid.startswith(nodes) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> NodesTogether | None:
+    """Schedule the tests of several processes."""
+    return NodesTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

@@ -24,12 +24,7 @@ from tests.unit.store.examples import NOW, plan, step
 
 BEFORE = ("seg-1", "seg-2")
 """Runs of a store of before."""
-IMPATIENT = """
-import runpy
-from k8sbench.adapters.store import outages
-outages.OUTAGE_SECONDS = 1.0
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
+IMPATIENT = {"adapters__store__outages__OUTAGE_SECONDS": 1.0}
 """A collector that waits a second for a database which is away, instead of two minutes."""
 
 
@@ -81,7 +76,7 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
 ) -> None:
     collector = on_postgres(own_shell.namespace, tmp_path / "machine", postgres_server.database())
     if patience == "short":
-        collector.program = ("-c", IMPATIENT)
+        collector.limits = {**collector.limits, **IMPATIENT}
     runs = {"ends": own_shell.printing("ends"), "goes-on": own_shell.printing("goes-on")}
     with collector.collecting() as running:
         for run_id in runs:

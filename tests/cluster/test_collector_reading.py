@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.test_gpu_metrics import PROGRAM
 from tests.harness.cluster import collectors
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import Running, Shell, until
+from tests.harness.cluster.shell import LOOKS, Running, Shell, shortening, until
 
 TRIES = 30
 """Until the API server knows the way; each takes a second or more."""
@@ -109,7 +109,7 @@ def test_gpu_metrics_that_a_collector_archived_are_read_on_other_machines(
     own_cluster: OwnCluster, own_shell: Shell, tmp_path: Path
 ) -> None:
     collector = collectors.make(own_shell.namespace, tmp_path / "machine")
-    collector.program = ("-c", PROGRAM)
+    collector.program = ("-c", shortening({**LOOKS, **collector.limits}) + PROGRAM)
     collector.environment["SETTLES_IN"] = "0"
     other = own_shell.colleague()
     with collector.collecting() as running:

@@ -51,7 +51,7 @@ def test_a_job_that_is_left_goes_on_and_the_same_command_follows_it_again(shell:
 
 def test_a_job_that_cannot_start_says_why_and_ends_at_its_time_limit(shell: Shell) -> None:
     # The fake nodes have a taint, which a pool would have to tolerate.
-    with shell.started(*PREPARE, "--timeout=10s") as running:
+    with shell.started(*PREPARE, "--timeout=5s") as running:
         running.until("the taint nvidia.com/gpu: present")
         running.ends(4)
     assert "took longer than it may" in running.err

@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.shell import CASE, Shell, hurried, until
+from tests.harness.cluster.shell import CASE, Shell, until
 
 MOST = 8
 """More writes than any of these commands makes."""
@@ -103,7 +103,7 @@ def test_who_reads_an_old_state_of_a_job_that_is_gone_does_nothing(
     logs.end()
     shell.submit("old", "--detach")
     shell.namespace.wait("condition=Succeeded", "pytorchjob/old")
-    colleague.program = hurried(adapters__kubernetes__ownership__CHANGE_SECONDS=2.0)
+    colleague.limits = {"adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0}
     with proxy.freeze("/pytorchjobs") as frozen:
         colleague.run("collect", "old", code=2)
         shell.run("collect", "old")
@@ -124,7 +124,10 @@ def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_na
     shell = own_shell
     shell.printing("old")
     job = shell.namespace.get("pytorchjob", "old")
-    shell.program = hurried(adapters__kubernetes__ownership__CHANGE_SECONDS=2.0)
+    shell.limits = {
+        "adapters__kubernetes__cluster__END_SECONDS": 1.0,
+        "adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0,
+    }
     with proxy.freeze("/pytorchjobs"):
         shell.run("status", "old")
         shell.namespace.kubectl("delete", "pytorchjob", "old")

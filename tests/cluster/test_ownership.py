@@ -13,6 +13,8 @@ from k8sbench.model.ownership import LEFT_SECONDS, RECEIPT_SECONDS
 from tests.harness.cluster.shell import ENDLESS, Shell, until
 
 OWNER, RECEIPT = "k8sbench.io/owner", "k8sbench.io/receipt"
+IMPATIENT = {"model__ownership__ANSWER_SECONDS": 1.0}
+"""Who does not wait long for an owner that cannot answer."""
 
 
 def written(shell: Shell, run_id: str) -> dict[str, str]:
@@ -77,6 +79,7 @@ def test_an_owner_that_does_not_answer_is_not_waited_for(shell: Shell) -> None:
     with shell.submitted("unanswered") as owning:
         owning.until("step ")
         owning.kill()
+    colleague.limits = IMPATIENT
     asked = colleague.run("cancel", "unanswered")
     assert "unanswered was k8sbench on " in asked.err
     assert colleague.phase("unanswered") == "Cancelled"
@@ -156,6 +159,7 @@ def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell
         logs.end()
         shell.finish("asleep")
         # It does not answer that it follows the job.
+        colleague.limits = IMPATIENT
         adopted = colleague.run("collect", "--adopt", "--follow", "asleep")
         assert " valid; smoke" in adopted.out
         owning.process.send_signal(signal.SIGCONT)
@@ -208,6 +212,7 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
     annotate(shell, "kept", OWNER, is_handed_over=True)
     colleague.run("collect", "--adopt", "--all")
     assert owner(shell, "kept")["store"] == identity(shell)
+    colleague.limits = IMPATIENT
     colleague.run("delete", "kept")
     assert "kept" not in shell.on_cluster()
 
@@ -217,6 +222,7 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
 
 def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(shell: Shell) -> None:
     shell.printing("anew")
+    shell.limits = {"adapters__kubernetes__cluster__END_SECONDS": 1.0}
     job = shell.namespace.get("pytorchjob", "anew")
     shell.namespace.kubectl("delete", "pytorchjob", "anew")
     metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}

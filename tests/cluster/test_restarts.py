@@ -17,7 +17,7 @@ from tests.harness.cluster import collectors, fault_proxy, pod_logs, volumes
 from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, hurried, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
 from tests.unit.local.test_exits import torchrun
 
 TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
@@ -182,29 +182,6 @@ def test_what_a_trainer_has_refused_under_torchrun_is_not_started_again(shell: S
     assert status["restarts"] == 0
 
 
-def test_a_trainer_that_crashed_under_torchrun_is_started_again_whatever_it_has_quoted(
-    shell: Shell, proxy: FaultProxy
-) -> None:
-    training = Training(shell, "crashed")
-    held = proxy.hold(JOBS, method="POST", skip=1)
-    report = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 1))
-    training.prints("one", REFUSAL, "[rank0]: ValueError: boom", *report)
-    with training.started("--max-restarts=1") as submit:
-        training.runs(1)
-        training.archives(report[-1])
-        training.fails(1)
-        held.wait()
-        training.prints("two")
-        held.end()
-        training.runs(2)
-        training.archives("two")
-        shell.namespace.finish("crashed")
-        submit.ends(5)
-    status = training.status()
-    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
-    assert "worker-0 exited with code 1: [rank0]: ValueError: boom" in submit.err
-
-
 def fault_at(proxy: FaultProxy, stage: str, run_id: str) -> Fault:
     """Stop a restart when nothing but its record, half or all of it is done, before more is."""
     if stage == "before-deletion":
@@ -310,7 +287,10 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
     own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
 ) -> None:
     """The master's node is lost: the API server has no word of its end."""
-    shell.program = hurried(adapters__kubernetes__attempts__CLEAR_SECONDS=1.0)
+    shell.limits = {
+        "adapters__kubernetes__attempts__CLEAR_SECONDS": 1.0,
+        "adapters__kubernetes__cluster__END_SECONDS": 5.0,
+    }
     training = Training(shell, "stays")
     held = proxy.hold(f"{JOBS}/stays", method="DELETE")
     with training.started() as submit:

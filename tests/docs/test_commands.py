@@ -18,6 +18,12 @@ from tests.tiers import ROOT
 # Their commands need a cluster: tests/cluster/test_kubernetes_page.py, test_nodes.py,
 # test_operations_page.py.
 ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "operations.md"}
+SHORT = """
+[submit]
+warmup = 1
+iterations = 5
+"""
+"""The reader's own k8sbench.toml: runs of the fewest steps that are measured."""
 PAGES = [page for page in pages.pages() if pages.commands(page) and page.name not in ON_A_CLUSTER]
 
 
@@ -28,6 +34,8 @@ def test_the_commands_of_a_page_run_in_its_order(
     page: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    (tmp_path / ".config" / "k8sbench").mkdir(parents=True)
+    (tmp_path / ".config" / "k8sbench" / "k8sbench.toml").write_text(SHORT)
     environment = os.environ | {
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         "XDG_DATA_HOME": str(tmp_path / "data"),

@@ -117,14 +117,14 @@ def test_a_program_that_refuses_its_words_is_not_started_again(
 
 @pytest.mark.tier("frameworks")
 @pytest.mark.parametrize(
-    ("said", "code", "cause_id", "restarts"),
+    ("said", "code", "cause_id", "restarts", "replicas"),
     [
-        ("k8sbench: error: no such data", 2, "usage-error", 0),
-        ("k8sbench: failed: the disk is full", 1, "replica-failed", 1),
-        ("k8sbench: error: quoted from elsewhere", 1, "replica-failed", 1),
+        ("k8sbench: error: no such data", 2, "usage-error", 0, 1),
+        ("k8sbench: error: no such data", 2, "usage-error", 0, 2),
+        ("k8sbench: failed: the disk is full", 1, "replica-failed", 1, 2),
+        ("k8sbench: error: quoted from elsewhere", 1, "replica-failed", 1, 1),
     ],
 )
-@pytest.mark.parametrize("replicas", [1, 2])
 def test_what_a_rank_has_refused_under_torchrun_is_not_started_again(
     store: SqlStore, said: str, code: int, cause_id: str, restarts: int, replicas: int
 ) -> None:

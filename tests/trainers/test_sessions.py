@@ -63,19 +63,6 @@ def test_the_environment_has_the_same_fields_on_both_frameworks(framework: str) 
     assert found["framework_version"]
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_tf32_is_off_unless_asked_for(asked: bool) -> None:
-    import torch
-
-    from k8sbench.trainers.parts import torch_session
-
-    options = read("--device", "cpu", *(("--tf32",) if asked else ()))
-    torch_session.open_session(options)
-    assert torch.backends.cudnn.allow_tf32 is asked
-    assert torch.backends.cuda.matmul.allow_tf32 is asked
-    assert options.speed_options()["tf32"] is asked
-
-
 def test_amp_that_has_no_effect_is_called_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

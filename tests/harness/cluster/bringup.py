@@ -1,9 +1,10 @@
 """Starts a cluster of our own, from nothing to nodes that are ready.
 
-The order loses no time: certificates, etcd and the API server; then the controller manager and the
-scheduler (before the API server is ready they give up, for it refuses them their configuration);
-the types and objects of the operator; last the operator and kwok, which end where their types are
-missing.
+The order loses no time: certificates, etcd and the API server; then the scheduler (before the API
+server is ready it gives up, for that refuses it its configuration); the types and objects of the
+operator; last the operator and kwok, which end where their types are missing, and the controller
+manager, whose garbage collector looks for new types every 30 s: so long would the first deletion of
+a job take.
 """
 
 from __future__ import annotations
@@ -109,10 +110,9 @@ def _start_components(cluster: OwnCluster, options: Options) -> None:
     for name in ("etcd", "kube-apiserver"):
         cluster.start(name)
     cluster.wait_for("kube-apiserver")
-    for name in ("kube-controller-manager", "kube-scheduler"):
-        cluster.start(name)
+    cluster.start("kube-scheduler")
     _create_objects(cluster, options)
-    for name in ("kwok", "training-operator"):
+    for name in ("kube-controller-manager", "kwok", "training-operator"):
         cluster.start(name)
     cluster.wait_for(*components.all_of(cluster.layout))
     cluster.until(lambda: _nodes_are_ready(cluster, options.nodes), lambda: "kwok")

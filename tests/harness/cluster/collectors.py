@@ -22,6 +22,12 @@ LEASES = {
 class Collector(Shell):
     """One machine with a collector; its store stays when the process ends."""
 
+    limits = {  # noqa: RUF012
+        "adapters__kubernetes__lease__SECONDS": 6,
+        "app__leadership__RENEW_SECONDS": 1.0,
+        "app__leadership__HELD_SECONDS": 5.0,
+    }
+
     @contextlib.contextmanager
     def collecting(self, *words: str) -> Iterator[Running]:
         """Run it until the end of the block, and kill it then, if it runs still."""

@@ -15,7 +15,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -64,18 +64,34 @@ runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """k8sbench that does not wait for minutes until a log can be read."""
 
 
-def hurried(**limits: float) -> tuple[str, str]:
-    """Make the program of a k8sbench with shorter limits of time.
+FOLLOWING = {"submit", "watch", "collect", "cancel", "delete", "collector", "logs"}
+"""Commands that follow runs, and so look again and again at what others have written."""
+LOOKS = {
+    "lifecycle__executor__WISHES_SECONDS": 1.0,
+    "lifecycle__job_requests__ASK_SECONDS": 1.0,
+    "lifecycle__serving__LIST_SECONDS": 1.0,
+    "lifecycle__serving__RETRY_SECONDS": 1.0,
+}
+"""Their intervals, of 15 s: nothing is proven by waiting for the next look."""
 
-    ``runs__collecting__READ_SECONDS=1.0`` is that constant of ``k8sbench.lifecycle.collecting``.
+
+def hurried(**limits: float) -> tuple[str, str]:
+    """Make the program of a k8sbench that follows runs, with shorter limits of time.
+
+    ``lifecycle__requests__READ_SECONDS=1.0`` is that constant of ``k8sbench.lifecycle.requests``.
     """
-    lines = ["import runpy"]
+    run = 'import runpy\nrunpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
+    return "-c", shortening(LOOKS | limits) + run
+
+
+def shortening(limits: Mapping[str, float]) -> str:
+    """Write the beginning of a program: it sets limits as :func:`hurried` takes them."""
+    lines = []
     for name, seconds in limits.items():
         constant = f"k8sbench.{name.replace('__', '.')}"
         lines += [f"import {constant.rpartition('.')[0]}", f"assert {constant} > {seconds}"]
-        lines += [f"{constant} = {seconds}"]
-    lines += ['runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)']
-    return "-c", "\n".join(lines)
+        lines += [f"{constant} = {seconds}", ""]
+    return "\n".join(lines)
 
 
 REPLICAS = 2
@@ -113,6 +129,14 @@ class Shell:
     python = sys.executable
     program: tuple[str, ...] = ("-m", "k8sbench")
     """What Python is to run; a test may put another in its place."""
+    limits: Mapping[str, float] = {}
+    """Shorter limits of the commands that follow runs, as :func:`hurried` takes them."""
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """Return the command; one that follows runs looks often."""
+        is_plain = self.program == Shell.program and words[0] in FOLLOWING
+        program = hurried(**self.limits) if is_plain else self.program
+        return [sys.executable, *program, *words]
 
     def colleague(self) -> Shell:
         """Another user: an empty store, and only the cluster in common."""
@@ -121,7 +145,7 @@ class Shell:
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Done:
         """Run a command to its end, which is to be this exit code; None: whichever it is."""
         done = subprocess.run(
-            [sys.executable, *self.program, *words],
+            self.argv(words),
             cwd=self.folder,
             env=self._changed(changes),
             stdin=subprocess.DEVNULL,
@@ -142,7 +166,7 @@ class Shell:
     @contextlib.contextmanager
     def started(self, *words: str, columns: int | None = None) -> Iterator[Running]:
         """Start a command, with a terminal of so many columns or with none, and end it."""
-        running = Running([sys.executable, *self.program, *words], self, columns)
+        running = Running(self.argv(words), self, columns)
         try:
             yield running
         except BaseException as wrong:

@@ -114,15 +114,6 @@ def store(tmp_path: Path) -> str:
     return place
 
 
-@pytest.mark.usefixtures("proxy")
-def test_the_rows_of_a_collector_are_among_those_of_the_store(store: str) -> None:
-    whole = results.results(Wanted(every=True), store, lambda _: None, access=HERE)
-    members = {
-        member.run_id: member.source for row in whole.results for member in row.group.members
-    }
-    assert members == {"a": "collector", "b": "here", "z": "collector"}
-
-
 def test_one_that_is_silent_costs_two_seconds_and_a_note(
     proxy: Proxy, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

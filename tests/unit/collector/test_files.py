@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,22 +18,20 @@ from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.store import removal
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import collectors, logs, results, stores, taking_over
+from k8sbench.app import collectors, logs, stores, taking_over
 from k8sbench.app.collector_settings import CollectorSettings
 from k8sbench.app.logs import LogOptions
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
-from k8sbench.lifecycle import collecting, gathering
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import LogLine
-from k8sbench.report import document
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context
 from tests.unit.lifecycle.test_gathering import Bench, Source
 from tests.unit.store.examples import NOW, plan, step
@@ -126,30 +123,6 @@ def archive(collector: Collector) -> LogWriter:
     return collector.store.archive("seg-1")
 
 
-def test_logs_are_followed_until_the_run_has_ended(
-    collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    printed(archive, "master-0", "one")
-    archive.close()
-
-    def more() -> None:
-        again = collector.store.archive("seg-1")
-        printed(again, "worker-0", "two", NOW + 1)
-        printed(again, "master-0", "three", NOW + 2)
-        again.close()
-
-    def end() -> None:
-        collector.store.move("seg-1", step(Phase.FAILED, at=NOW + 3, cause="It crashed."))
-
-    sink = follow(monkeypatch, lambda: None, more, lambda: None, end)
-    assert sink.lines == ["master-0: one", "worker-0: two", "master-0: three"]
-    assert sink.notes == [
-        "The logs of seg-1 are the collector's.",
-        "Run seg-1 is Failed. It crashed.",
-    ]
-    assert not collector.asked, "no request was refused"
-
-
 def test_one_that_stays_away_or_loses_the_run_ends_it(
     collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,32 +181,6 @@ def measured(collector: Collector) -> Bench:
     return bench
 
 
-@pytest.mark.usefixtures("measured")
-@pytest.mark.parametrize("insist", [False, True])
-def test_gpu_metrics_of_a_collector_are_shown_and_drawn_elsewhere(
-    collector: Collector, tmp_path: Path, insist: bool
-) -> None:
-    where = stores.CLUSTER if insist else str(tmp_path / "laptop")
-    notes: list[str] = []
-    report = results.results(Wanted(), where, notes.append, access=HERE)
-    (row,) = json.loads(msgspec.json.encode(document.document(report.results, report.parities)))[
-        "rows"
-    ]
-    (member,) = row["members"]
-    assert member["source"] == "collector"
-    assert member["gpu"]["power"]["value"] == 250.0
-    assert member["gpu"]["power"]["source"] == "prometheus"
-    members = results.drawn(report, ["seg"])
-    (over_time,), at = results.histories(report, members, where, notes.append, access=HERE)
-    (series,) = over_time.series
-    assert series.values == (250.0,) * 10
-    assert at == ("the collector" if insist else where)
-    collector.is_away = True
-    (over_time,), _ = results.histories(report, members, where, notes.append, access=HERE)
-    assert over_time.series == ()
-    assert "without the GPU metrics of seg-1: The collector cannot be read" in notes[-1]
-
-
 def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
     """Record a collector's run in the store that has submitted it; its job is gone since."""
     place = Location(server="https://api", namespace="team")
@@ -259,27 +206,3 @@ def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer
         collector.is_away = False
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
         assert taken.measurement == theirs.measurement
-
-
-@pytest.mark.usefixtures("measured")
-def test_series_are_taken_over_with_the_run(collector: Collector, tmp_path: Path) -> None:
-    notes: list[str] = []
-    theirs = collector.store.run("seg-1")
-    with open_store(str(tmp_path / "laptop")) as store:
-        ours, here = without_its_job(theirs, store)
-        reporter = Silent()
-        (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=True).closed
-        assert taken.measurement == theirs.measurement
-        assert reporter.reported[-2:] == [
-            "seg-1 was collected by the collector: its logs and figures are here now.",
-            "ended",
-        ]
-        kept = gathering.kept_series(store.folder("seg-1"))
-        assert kept == gathering.kept_series(collector.store.folder("seg-1"))
-        assert kept["prometheus"]
-        report = results.results(Wanted(), str(store.root), notes.append, access=HERE)
-        members = results.drawn(report, [])
-        assert [member.source for member in members] == ["here"]
-        collector.is_away = True
-        ((over_time,), _) = results.histories(report, members, str(store.root), notes.append)
-        assert over_time.series

@@ -423,70 +423,6 @@ def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     assert pod.lines == ["the last"]
 
 
-SET_BACK = {"2 s": 2, "30 s": 30, "1 h": 3600}
-
-
-def set_back(seconds: int) -> Lines:
-    """Fifty lines, one a second; the node's clock is set back after half of them."""
-    return [*lines(0, 25), *[(at - seconds * 1_000_000, text) for at, text in lines(25, 50)]]
-
-
-@pytest.mark.parametrize("broken_at", [None, 10, 25, 26, 40])
-@pytest.mark.parametrize("seconds", SET_BACK.values(), ids=SET_BACK)
-def test_a_clock_that_is_set_back_loses_and_doubles_nothing(
-    pod: Pod, seconds: int, broken_at: int | None
-) -> None:
-    wanted = set_back(seconds)
-    pod.want()
-    for end in sorted({broken_at or 25, 25, 50}):
-        pod.node.do(lambda node, end=end: node.now.extend(wanted[len(node.now) : end]))  # type: ignore[misc]
-        pod.until_lines(end)
-        if end == broken_at:  # with the next lines
-            pod.node.do(lambda node: setattr(node, "breaks", True))
-    pod.end()
-    assert pod.lines == texts((0, 50))
-    assert pod.gaps == []
-
-
-@pytest.mark.parametrize("seconds", SET_BACK.values(), ids=SET_BACK)
-def test_a_log_that_is_rotated_while_it_cannot_be_read_has_a_gap_whatever_the_clock(
-    pod: Pod, seconds: int
-) -> None:
-    wanted = set_back(seconds)
-    pod.node.now = wanted[:20]
-    pod.want()
-    pod.until_lines(20)
-    pod.cut(wanted[30:40], rotated=True)
-    pod.until_lines(30)
-    pod.node.do(lambda node: node.now.extend(wanted[40:]))
-    pod.until_lines(40)
-    pod.end()
-    assert pod.lines == texts((0, 20), (30, 50))
-    assert [(gap.after, gap.before) for gap in pod.gaps] == [
-        (wanted[19][0] / 1_000_000, wanted[30][0] / 1_000_000)
-    ]
-    assert "rotation" in pod.gaps[0].why
-
-
-def test_what_a_kubelet_cuts_short_is_not_taken_for_a_log_that_was_rotated(pod: Pod) -> None:
-    """As it does when it stops: an answer that ends before the mark, and says nothing of it."""
-    pod.node.now = lines(0, 30)
-    pod.want()
-    pod.until_lines(30)
-    line = len(served(lines(0, 1)))
-
-    def stop(node: Node) -> None:
-        node.breaks = True
-        node.now.extend(lines(30, 40))
-        node.answers = [5 * line, 10 * line]
-
-    pod.node.do(stop)
-    pod.until_lines(40)
-    pod.end()
-    assert pod.lines == texts((0, 40))
-    assert pod.gaps == []
-
-
 def test_what_a_kubelet_cuts_short_of_the_container_before_is_requested_again(pod: Pod) -> None:
     line = len(served(lines(0, 1)))
     pod.node.before, pod.node.now, pod.restarts = lines(0, 9), lines(9, 12), 1
@@ -551,30 +487,3 @@ def test_a_long_log_is_requested_from_its_last_lines_on(
     assert pod.gaps == []
     assert sum("tailLines" not in asked for asked in pod.node.asked) == 2
     assert not any("sinceTime" in asked for asked in pod.node.asked)
-
-
-class RestampingNode(Node):
-    """Gives the lines of its log other times at each request."""
-
-    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Stream:
-        with self.changed:
-            by = 1 + len(self.asked)
-            self.now[:] = [(at + by, text) for at, text in self.now]
-        return super().stream(path, silence_s=silence_s, **query)
-
-
-def test_a_log_that_has_other_stamps_at_each_request_is_read_whole(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "PLACE_SECONDS", 0.0)
-    pod.node = node = RestampingNode()
-    pod.streams = LogStreams(node, "ns", pod.take, when_drained=pod.drained)
-    node.now = lines(0, 30)
-    pod.want()
-    pod.until_lines(30)
-    for first in (30, 60, 90):
-        pod.cut(lines(first, first + 30))
-        pod.until_lines(first + 30)
-    pod.end()
-    assert pod.lines == texts((0, 120))
-    assert pod.gaps == []

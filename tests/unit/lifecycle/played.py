@@ -36,6 +36,13 @@ JOB = {"kind": "Job", "metadata": {}, "spec": {}}
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 
 
+class AtOnce(Inline):
+    """Makes each call at once, and waits for no event: all of them are there."""
+
+    def wait(self, seconds: float) -> None:
+        pass
+
+
 class FakeCluster:
     """Plays the given script for every job: events without a run id, or errors to raise."""
 
@@ -196,7 +203,7 @@ def context(store: Store, cluster: FakeCluster, *, now: float = 10.0) -> RunCont
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda run, gaps: measurement(records=len(gaps)),
         manifests=lambda _: (JOB,),
-        pool=Threads() if cluster.answers_late else Inline(),
+        pool=Threads() if cluster.answers_late else AtOnce(),
         location=LOCATION if cluster.jobs_outlive_us else None,
     )
 

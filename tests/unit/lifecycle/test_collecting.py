@@ -18,7 +18,7 @@ from k8sbench.lifecycle import adopting, collecting, serving, submitting
 from k8sbench.lifecycle.artifacts import GAPS, kept_gaps
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.model.errors import StoreError, Unreachable, UsageError
+from k8sbench.model.errors import StoreError, Unreachable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -63,42 +63,6 @@ def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Stor
     (run,) = detached(store)
     assert run.location == LOCATION
     assert collecting.open_runs(context(store, FakeCluster(outlives=True))) == [run]
-
-
-def test_a_job_that_is_over_is_closed_and_measured(store: Store) -> None:
-    runs = detached(store)
-    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
-    taken = collect(store, cluster, runs)
-    assert [run.measurement is not None for run in taken.closed] == [True]
-    assert cluster.removed == [runs[0].run_id]
-
-
-def test_collecting_again_changes_nothing(store: Store) -> None:
-    runs = detached(store)
-    first = collect(store, FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True), runs)
-    again = FakeCluster(line("x"), at(Phase.FAILED), outlives=True)
-    assert collect(store, again, first.closed).closed == first.closed
-    assert again.marks == {}
-
-
-def test_without_follow_a_job_that_goes_on_is_left_alone(store: Store) -> None:
-    runs = detached(store)
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    cluster.found = [on_cluster(runs[0].plan, Phase.RUNNING)]
-    assert collect(store, cluster, runs).going_on == runs
-    assert cluster.marks == {}
-
-
-def test_logs_go_on_where_the_archive_ends(store: Store) -> None:
-    (run,) = detached(store)
-    archive = store.archive(run.run_id)
-    for text in ("one", "two"):
-        archive.write(LogLine(replica="master-0", at=7.0, text=text))
-    archive.close()
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    collect(store, cluster, [run])
-    mark = cluster.marks[run.run_id]["master-0"]
-    assert (mark.at, mark.lines) == (7.0, 2)
 
 
 def test_a_run_that_another_process_follows_is_left_to_it(
@@ -163,13 +127,6 @@ def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     there = msgspec.structs.replace(LOCATION, namespace="other")
     elsewhere = msgspec.structs.replace(context(store, FakeCluster(outlives=True)), location=there)
     assert collecting.open_runs(elsewhere) == []
-
-
-def test_a_job_that_is_looked_for_in_the_wrong_place_is_not_lost(store: Store) -> None:
-    (run,) = detached(store)
-    there = msgspec.structs.replace(LOCATION, namespace="other")
-    with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
-        collecting.check_place(run, FakeCluster(outlives=True), there)
 
 
 def test_a_place_has_more_than_one_url(store: Store) -> None:
@@ -291,25 +248,6 @@ def cancel(
     return collecting.cancel(wished, context(store, cluster), reporter or Silent(), Stop())
 
 
-class Printed(FakeCluster):
-    """A cluster that says at once what a job has printed."""
-
-    def printed(self, run: Run) -> Iterator[LogLine]:
-        return iter([LogLine(replica="master-0", at=15.0, text="x")])
-
-
-def test_what_a_run_has_printed_is_archived_before_it_is_cancelled(store: Store) -> None:
-    (run,) = detached(store)
-    # Cancelled at once, its pods would be gone before their line was read.
-    cluster = Printed(at(Phase.RUNNING), line("x"), outlives=True)
-    closed = cancel(store, run, cluster)
-    assert closed is not None
-    assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "By hand.")
-    (log,) = store.log_files(run.run_id)
-    assert log.read_text().endswith(" x\n")
-    assert cluster.removed == [run.run_id]
-
-
 def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None:
     (run,) = detached(store)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
@@ -337,30 +275,6 @@ def unread() -> JobEvent:
     """The job has ended, and its logs cannot be read."""
     cause, action = "The job stays: its logs cannot be read.", "Collect it."
     return at(Phase.RUNNING, cause, LOGS_INCOMPLETE, action=action)
-
-
-def test_a_run_whose_logs_cannot_be_read_keeps_its_job_and_is_collected_later(
-    store: Store,
-) -> None:
-    runs = detached(store)
-    (run,) = runs
-    cluster = FakeCluster(line("x"), unread(), outlives=True)
-    taken = collect(store, cluster, runs)
-    assert (taken.closed, taken.going_on) == ([], [])
-    (wrong,) = taken.failed.values()
-    assert str(wrong) == "The job stays: its logs cannot be read. Collect it."
-    assert wrong.exit_code == Unreachable.exit_code
-    assert cluster.removed == []
-    assert cluster.released == [], "this store's mark stays on the job"
-    (left,) = collecting.open_runs(context(store, cluster))
-    assert (left.phase, left.history[-1].cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
-    again = FakeCluster(line("y"), at(Phase.SUCCEEDED), outlives=True)
-    (closed,) = collect(store, again, [left]).closed
-    assert closed.measurement is not None
-    assert again.marks[run.run_id]["master-0"].lines == 1
-    assert again.removed == [run.run_id]
-    (log,) = store.log_files(run.run_id)
-    assert [text.partition(" ")[2] for text in log.read_text().splitlines()] == ["x", "y"]
 
 
 def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
@@ -413,19 +327,6 @@ def test_the_time_of_a_job_that_is_resumed_counts_once_its_state_is_known(
     (closed,) = collecting.collect([run], *reported, follow=True).closed
     assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
     assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
-
-
-def test_a_run_that_may_not_be_cancelled_goes_on(store: Store) -> None:
-    class Guarded(FakeCluster):
-        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-            raise UsageError("No jobs are deleted on Fridays.")
-
-    (run,) = detached(store)
-    with pytest.raises(UsageError, match="on Fridays"):
-        cancel(store, run, Guarded(outlives=True))
-    assert store.run(run.run_id).wishes == (), "it is not asked again"
-    assert not store.run(run.run_id).phase.final
-    assert store.claims.claim(run.run_id), "somebody else may follow it"
 
 
 def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:

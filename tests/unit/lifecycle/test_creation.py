@@ -20,7 +20,7 @@ from k8sbench.model.errors import Interrupted, NoRoom, Unreachable, UsageError
 from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, JobEvent, Store
+from k8sbench.ports import JobEvent, Store
 from tests.tiers import ROOT
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
@@ -117,21 +117,6 @@ def test_a_confirmed_creation_is_on_record_also_of_a_run_that_nobody_follows(sto
     assert reported(followed.run)[-1] == ("Succeeded", None)
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_a_creation_without_an_answer_leaves_the_run_open_and_says_how_to_go_on(
-    store: Store, detach: bool
-) -> None:
-    (one,) = submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=detach)
-    assert (one.state, one.error, LOST_ANSWER.exit_code) == ("refused", LOST_ANSWER, 6)
-    latest = store.run("mine").history[-1]
-    assert (latest.phase, latest.cause_id) == (Phase.CREATED, "creation-unknown")
-    assert latest.cause.startswith("Whether the job mine exists is not known: the API server ")
-    assert latest.action == (
-        "Find out with: k8sbench collect mine; end it with: k8sbench cancel mine"
-    )
-    assert store.claims.claim("mine")
-
-
 def test_an_error_of_ours_while_the_job_is_created_does_not_say_that_there_is_none(
     store: Store,
 ) -> None:
@@ -175,17 +160,6 @@ def test_a_job_that_is_over_before_its_creation_is_answered_is_not_deleted_until
 
 
 # -- looked for -------------------------------------------------------------------------------
-
-
-def test_a_job_whose_creation_was_not_answered_is_collected(store: Store) -> None:
-    submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=True)
-    cluster = FakeCluster(at(Phase.RUNNING), ENDED, outlives=True)
-    plan = store.run("mine").plan
-    cluster.found = [
-        FoundJob(run_id="mine", known_plan=plan, created_at=NOW, phase=Phase.SUCCEEDED)
-    ]
-    (run,) = collected(store, cluster, now=NOW).closed
-    assert run.measurement is not None
 
 
 @pytest.mark.parametrize("killed", [True, False])
@@ -296,24 +270,6 @@ def test_a_run_that_was_refused_in_the_wrong_namespace_is_recorded_where_it_is(
     assert store.run("mine").location == elsewhere
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_a_submit_that_was_killed_before_the_job_is_done_again_as_it_was_planned(
-    store: Store, detach: bool
-) -> None:
-    plan = recorded(store).plan
-    cluster = Refusing(ENDED)
-    (one,) = submitted(store, cluster, detach=detach, now=NOW + 5.0, timeout_s=7.0)
-    assert cluster.tried == [plan]
-    assert ("Created", "job-created") in reported(one.run)
-
-
-def test_a_job_that_was_created_is_joined_and_never_created_again(store: Store) -> None:
-    submitted(store, FakeCluster(outlives=True), detach=True)
-    cluster = FakeCluster(at(Phase.RUNNING), ENDED, outlives=True)
-    (one,) = submitted(store, cluster)
-    assert (one.run.phase, cluster.created) == (Phase.SUCCEEDED, [])
-
-
 # -- several ----------------------------------------------------------------------------------
 
 
@@ -352,18 +308,6 @@ def test_a_detached_submit_goes_on_after_a_refusal(store: Store) -> None:
 # -- quotas -----------------------------------------------------------------------------------
 
 FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")
-
-
-def test_a_run_waits_while_others_fill_a_quota(store: Store) -> None:
-    cluster = Passing(ENDED, refusals=[FULL, FULL, FULL])
-    reporter = Silent()
-    (one,) = submitted(store, cluster, reporter=reporter)
-    assert reported(one.run)[:3] == [
-        ("Created", None), ("Queued", "quota-full"), ("Created", "job-created"),
-    ]  # fmt: skip
-    assert one.run.phase is Phase.SUCCEEDED
-    assert one.run.history[1].cause == FULL.message
-    assert (len(cluster.tried), reporter.reported.count("Queued")) == (4, 1)
 
 
 def test_those_that_wait_for_a_quota_keep_no_thread_from_others(store: Store) -> None:
@@ -410,25 +354,3 @@ def test_a_run_that_waits_for_a_quota_and_is_cancelled_elsewhere_is_not_created(
 
 
 # -- stopped ----------------------------------------------------------------------------------
-
-
-def test_a_stop_while_a_job_is_being_created_leaves_the_run_open(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("k8sbench.lifecycle.executor.ANSWER_SECONDS", 0.01)
-    stop, answer = Stop(), threading.Event()
-
-    class Held(FakeCluster):
-        answers_late = True
-
-        def create(self, plan: RunPlan, *more: Any) -> None:
-            stop("Interrupted (Ctrl-C)")
-            answer.wait()
-
-    try:
-        with pytest.raises(Interrupted, match="Whether the job mine exists is not known") as raised:
-            submitted(store, Held(outlives=True), stop=stop)
-    finally:
-        answer.set()
-    assert "k8sbench collect mine" in raised.value.action
-    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
 from k8sbench.adapters.store import run_logs
-from k8sbench.cli import exit_codes
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.artifacts import kept_gaps
 from k8sbench.lifecycle.context import Stop
-from k8sbench.model.errors import StoreError, Unreachable
+from k8sbench.model.errors import StoreError
 from k8sbench.model.ownership import Collected
-from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase
+from k8sbench.model.phase import LOGS_BEING_READ, Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, Store
@@ -34,14 +34,6 @@ from tests.unit.model.specs import a_request
 from tests.unit.store.examples import measurement
 
 GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
-
-
-def test_a_run_beyond_its_time_is_cancelled_and_says_so(store: Store) -> None:
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0)
-    assert run.phase is Phase.CANCELLED
-    assert run.history[-1].cause == "The run took longer than its --timeout of 30s."
-    assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
 
 
 def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> None:
@@ -103,29 +95,6 @@ def test_the_time_in_which_the_logs_of_a_job_that_is_over_are_read_does_not_coun
     assert cluster.cancelled == []
 
 
-def test_a_run_whose_logs_cannot_be_read_is_left_and_keeps_its_job(store: Store) -> None:
-    left = at(Phase.RUNNING, "The job stays.", LOGS_INCOMPLETE, action="Collect it.")
-    cluster, reporter = Passing(at(Phase.RUNNING), line("x"), left, outlives=True), Silent()
-    run = submit_while_time_passes(store, cluster, reporter)
-    assert (run.phase, run.history[-1].cause_id) == (Phase.RUNNING, LOGS_INCOMPLETE)
-    assert run.measurement is None
-    assert exit_codes.of_run(run) == Unreachable.exit_code
-    assert cluster.removed == []
-    assert store.claims.claim(run.run_id), "another process may collect it"
-
-
-def test_with_keep_a_run_beyond_its_time_is_left_alone_and_how_to_end_it_is_said(
-    store: Store,
-) -> None:
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, keep=True)
-    assert run.phase is Phase.FAILED
-    assert run.history[-1].cause_id == "timeout"
-    assert run.history[-1].action == "End it with: k8sbench delete seg-1"
-    assert cluster.cancelled == []
-    assert cluster.released == ["seg-1"]
-
-
 class Deaf(FakeCluster):
     """A cluster that cannot be asked to end a job; meanwhile the time passes."""
 
@@ -161,30 +130,6 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
     assert final.action == "End it with: k8sbench delete seg-1"
     assert cluster.released == ["seg-1"]
     assert len(cluster.cancelled) == 1
-
-
-def test_what_cannot_come_by_itself_fails_at_once(store: Store) -> None:
-    waiting = at(
-        Phase.PENDING,
-        "No node has the label.",
-        "no-such-node",
-        action="Name one.",
-        unrecoverable=True,
-    )
-    (run,) = submit(store, FakeCluster(waiting, outlives=True))
-    final = run.history[-1]
-    assert (final.phase, final.cause_id, final.action) == (
-        Phase.FAILED,
-        "no-such-node",
-        "Name one.",
-    )
-
-
-def test_with_wait_it_is_waited_for(store: Store) -> None:
-    waiting = at(Phase.PENDING, "No node has the label.", "no-such-node", unrecoverable=True)
-    cluster = FakeCluster(waiting, at(Phase.SUCCEEDED), outlives=True)
-    (run,) = submit(store, cluster, wait=True)
-    assert run.phase is Phase.SUCCEEDED
 
 
 def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -> None:
@@ -239,9 +184,7 @@ def test_replicas_of_different_images_have_none_in_common(store: Store) -> None:
 class Used(FakeCluster):
     """A cluster whose jobs somebody else has a use for."""
 
-    def remove(
-        self, run_id: str, collected: object = None, *, uid: str | None = None, force: bool = False
-    ) -> str:
+    def remove(self, run_id: str, *_: Any, **__: Any) -> str:
         super().remove(run_id)
         return "k8sbench on lab-7 follows it, too. End it there."
 

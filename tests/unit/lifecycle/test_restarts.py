@@ -18,7 +18,6 @@ from k8sbench.lifecycle import collecting, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts
-from k8sbench.model.creation import unknown_error
 from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
@@ -264,32 +263,6 @@ def test_a_run_that_is_to_be_cancelled_is_not_restarted(store: Store) -> None:
 # -- a kill at any moment -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", ["clear", "cleared", "create", "created"])
-@pytest.mark.parametrize("follow", [True, False])
-def test_who_collects_a_run_whose_process_was_killed_while_it_restarted_goes_on(
-    store: Store, moment: str, follow: bool
-) -> None:
-    skip = [None] if moment in {"create", "created"} else []  # of the first attempt
-    faults = {moment: [*skip, Killed()]}
-    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
-    with pytest.raises(Killed):
-        submit(store, cluster)
-    assert attempts.is_restarting(store.run("mine"))
-    cluster.going_on.clear()
-    first = collect(store, cluster, follow=follow)
-    run = store.run("mine")
-    if follow:
-        assert (run.phase, run.restarts) == (Phase.SUCCEEDED, 1)
-        assert texts(store) == ["one", "two"]
-        assert cluster.attempts == [1, 2]
-    elif moment == "created":
-        assert [one.run_id for one in first.going_on] == ["mine"]
-    else:
-        assert [one.run_id for one in first.going_on] == ["mine"]
-        assert (run.history[-1].cause_id, cluster.there) == ("job-created", 2)
-        assert store.claims.claim("mine")
-
-
 def test_lines_of_an_attempt_are_read_on_from_its_own_mark(store: Store) -> None:
     """Its pods have the names of those before, and their logs begin anew."""
     faults = {"cleared": [Killed()]}
@@ -304,24 +277,6 @@ def test_lines_of_an_attempt_are_read_on_from_its_own_mark(store: Store) -> None
     collect(store, cluster)
     assert cluster.marks["mine"] == {}
     assert store.log_marks("mine")["master-0"].lines == 2
-
-
-@pytest.mark.parametrize("has_job", [True, False])
-def test_a_run_that_is_cancelled_between_two_attempts_gets_no_other(
-    store: Store, has_job: bool
-) -> None:
-    moment = "created" if has_job else "cleared"
-    faults = {moment: [None, Killed()] if has_job else [Killed()]}
-    cluster = Restarted([FAILED], [], faults=faults)
-    with pytest.raises(Killed):
-        submit(store, cluster)
-    run = store.wish("mine", CANCEL)
-    closed = collecting.cancel(run, here(store, cluster), Silent(), Stop())
-    assert closed is not None
-    assert (closed.phase, closed.history[-1].cause) == (Phase.CANCELLED, "Cancelled.")
-    assert cluster.cancelled == ([("Cancelled.", "cancelled")] if has_job else [])
-    assert cluster.attempts == ([1, 2] if has_job else [1])
-    assert cluster.removed == ["mine"]
 
 
 def test_a_run_whose_cluster_does_not_answer_can_be_taken_up_again(store: Store) -> None:
@@ -359,17 +314,6 @@ def test_a_stop_between_two_attempts_leaves_the_run_to_whoever_follows_it_next(
 # -- what may keep an attempt from being created --------------------------------------------------
 
 
-def test_pods_that_do_not_go_are_named_and_the_next_attempt_waits_for_them(store: Store) -> None:
-    reporter = Silent()
-    cluster = Restarted([FAILED], [ENDED], faults={"clear": [LEFT, LEFT]})
-    run = submit(store, cluster, reporter=reporter)
-    assert run.phase is Phase.SUCCEEDED
-    (waiting,) = [step for step in run.history if step.cause_id == "restart-waits"]
-    assert waiting.cause == f"Attempt 2 of 4 is not created yet: {POD}"
-    assert waiting.action == "The run continues when it is gone."
-    assert reporter.reported.count("Created") == 2, "it is said once"
-
-
 def test_they_are_waited_for_as_long_as_the_run_may_take(store: Store) -> None:
     cluster = Restarted([at(Phase.RUNNING), FAILED], faults={"clear": [LEFT] * 100})
     run = submit(store, cluster, timeout_s=600.0)
@@ -405,13 +349,6 @@ def test_an_attempt_waits_for_room_in_a_quota_whoever_follows_it(
     assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
     assert [step.cause_id for step in run.history].count("quota-full") == 1
     assert texts(store) == ["one", "two"]
-
-
-def test_an_attempt_whose_answer_is_lost_is_found(store: Store) -> None:
-    lost = unknown_error("mine", "the API server gave no clear answer.")
-    cluster = Restarted([FAILED], [line("two"), ENDED], faults={"created": [None, lost]})
-    run = submit(store, cluster)
-    assert (run.phase, cluster.attempts, texts(store)) == (Phase.SUCCEEDED, [1, 2], ["two"])
 
 
 def test_an_attempt_that_is_refused_ends_the_run_with_the_reason(store: Store) -> None:
@@ -460,20 +397,6 @@ def test_a_job_that_another_store_restarted_is_recorded_as_the_attempt_that_it_i
     assert store.run("mine").history[-1].phase is Phase.SUCCEEDED
     assert cluster.attempts == [3]
     assert store.run("mine").restarts == 2
-
-
-def test_an_attempt_that_another_store_begins_meanwhile_is_read_from_its_first_line(
-    store: Store,
-) -> None:
-    begun = attempts.elsewhere(case().draft, 1, 20.0)
-    told = JobEvent(run_id="", transition=begun)
-    cluster = Restarted([line("one"), told, at(Phase.RUNNING), Killed()])
-    with pytest.raises(Killed):
-        submit(store, cluster)
-    run = store.run("mine")
-    assert (run.restarts, attempts.is_restarting(run)) == (1, False)
-    assert store.log_marks("mine") == {}
-    assert cluster.attempts == [1]
 
 
 def test_an_attempt_that_another_store_began_after_a_kill_is_read_from_its_first_line(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -73,14 +74,7 @@ def test_a_job_that_cannot_be_deleted_is_reported_and_its_run_is_measured(
     store: Store, parallel: int
 ) -> None:
     class Keeping(FakeCluster):
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> None:
+        def remove(self, run_id: str, *_: Any, **__: Any) -> None:
             raise Unreachable(f"{run_id} could not be deleted.", "Ask for the right to.")
 
     reporter = Silent()

@@ -123,12 +123,6 @@ def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
     assert store.run("seg-1").history[-1].action == "Mend it."
 
 
-def test_so_many_jobs_as_asked_for_run_at_a_time(store: Store) -> None:
-    cluster = FakeCluster(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
-    assert len(submit(store, cluster, cases=7, parallel=3)) == 7
-    assert cluster.most_at_once == 3
-
-
 def test_the_next_run_starts_when_the_one_before_is_measured(store: Store) -> None:
     class Asking(FakeCluster):
         def create(self, plan: RunPlan, *more: Any) -> None:
@@ -172,23 +166,6 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
     assert store.run("seg-1").phase is Phase.CANCELLED
     assert cluster.cancelled == [("Interrupted (Ctrl-C)", "interrupted")]
     assert cluster.created == ["seg-1"]
-
-
-def test_a_stop_leaves_jobs_of_a_cluster_going_and_says_how_to_come_back(store: Store) -> None:
-    stop = Stop()
-
-    class Stopped(FakeCluster):
-        def wait(self, seconds: float | None) -> Any:
-            stop("Interrupted (Ctrl-C)")
-            return super().wait(seconds)
-
-    cluster = Stopped(at(Phase.RUNNING), at(Phase.SUCCEEDED), outlives=True)
-    with pytest.raises(Interrupted, match="detached from seg-1; its job goes on") as raised:
-        submit(store, cluster, stop=stop)
-    assert "k8sbench watch seg-1" in raised.value.action
-    assert store.run("seg-1").phase is Phase.RUNNING
-    assert cluster.cancelled == []
-    assert store.claims.claim("seg-1")
 
 
 @pytest.mark.parametrize("outlives", [False, True])
@@ -248,26 +225,6 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     assert raised.value.action.startswith("Go on with the set, and what is missing of it")
     assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
-
-
-def test_a_run_id_that_exists_joins_its_run_instead_of_making_a_second_job(store: Store) -> None:
-    first = submit(store, FakeCluster(at(Phase.SUCCEEDED)), run_id="mine")
-    again = FakeCluster(at(Phase.SUCCEEDED))
-    assert submit(store, again, run_id="mine") == first
-    assert again.created == []
-
-
-def test_a_run_id_that_the_cluster_knows_joins_the_job_with_its_own_set(store: Store) -> None:
-    plan = planned_case("kubernetes").plan("mine", "elsewhere", 3)
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    cluster.found = [
-        FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
-    ]
-    options = a_request(set_name="mine", run_id="mine")
-    args = ([planned_case("kubernetes")], context(store, cluster), Silent(), Stop(), options)
-    (run,) = runs_of(submitting.submit(*args))
-    assert (run.plan, run.phase) == (plan, Phase.SUCCEEDED)
-    assert cluster.created == []
 
 
 def test_a_run_that_another_process_records_at_the_same_moment_is_joined(store: Store) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,20 +12,17 @@ import pytest
 from k8sbench.lifecycle import collecting, requests, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.executor import WISHES_SECONDS
-from k8sbench.model.errors import BenchError, NoRoom, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import FoundJob, JobEvent, LogLine, Manifest, RunFilter, Store
+from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
     context,
-    line,
     planned_case,
     runs_of,
     served,
@@ -119,52 +116,6 @@ def test_a_job_that_ended_by_itself_before_it_was_reached_keeps_its_end(
     assert store.run(run.run_id).wishes == (), "the wish is moot"
 
 
-def test_what_was_printed_is_archived_before_the_next_collect_cancels(
-    store: Store, run: Run
-) -> None:
-    class Printed(Going):
-        def printed(self, run: Run) -> Iterator[LogLine]:
-            return iter([LogLine(replica="master-0", at=15.0, text="x")])
-
-    store.wish(run.run_id, CANCEL)
-    collect(store, Printed(run, script=[at(Phase.RUNNING), line("x")]))
-    (log,) = store.log_files(run.run_id)
-    assert log.read_text().endswith(" x\n")
-
-
-def test_a_cluster_that_is_away_leaves_the_wish(store: Store, run: Run) -> None:
-    class Away(FakeCluster):
-        def printed(self, run: Run) -> Iterator[LogLine]:
-            raise AWAY
-
-    wished = store.wish(run.run_id, CANCEL)
-    with pytest.raises(Unreachable):
-        collecting.cancel(wished, context(store, Away(outlives=True)), Silent(), Stop())
-    assert store.run(run.run_id).wishes == (CANCEL,)
-    assert store.claims.claim(run.run_id)
-
-
-def test_logs_that_cannot_be_read_do_not_keep_a_job_from_being_cancelled(
-    store: Store, run: Run
-) -> None:
-    class Unreadable(FakeCluster):
-        now = 10.0
-
-        def printed(self, run: Run) -> Iterator[LogLine]:
-            raise BenchError("The kubelet does not answer.")
-
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            self.now += 20.0
-            return super().wait(seconds)
-
-    store.wish(run.run_id, CANCEL)
-    cluster = Unreadable(outlives=True)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: cluster.now)
-    closed = collecting.cancel(store.run(run.run_id), here, Silent(), Stop())
-    assert closed is not None
-    assert closed.phase is Phase.CANCELLED
-
-
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run: Run) -> None:
     class Deaf(FakeCluster):
         def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
@@ -204,24 +155,6 @@ def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
     assert store.run(run.run_id).wishes == left
 
 
-def test_the_process_that_follows_a_run_does_what_another_one_wishes(
-    store: Store, run: Run
-) -> None:
-    # The other one recorded it, and could not reach the cluster.
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    times = itertools.count(10.0, WISHES_SECONDS)
-
-    def clock() -> float:
-        store.wish(run.run_id, CANCEL)
-        return next(times)
-
-    here = msgspec.structs.replace(context(store, cluster), clock=clock)
-    args = (here, Silent(), Stop())
-    (closed,) = collecting.collect([run], *args, follow=True).closed
-    assert cluster.cancelled == [("By hand.", "cancelled")]
-    assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
-
-
 def test_the_process_that_follows_a_run_knows_who_ended_its_job(store: Store, run: Run) -> None:
     class Deleted(FakeCluster):
         def wait(self, seconds: float | None) -> Sequence[JobEvent]:
@@ -235,27 +168,6 @@ def test_the_process_that_follows_a_run_knows_who_ended_its_job(store: Store, ru
         [run], context(store, cluster), Silent(), Stop(), follow=True
     ).closed
     assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
-    assert cluster.cancelled == []
-
-
-def test_a_run_that_waits_for_room_is_cancelled_without_a_job(store: Store) -> None:
-    class Full(FakeCluster):
-        def create(
-            self, plan: RunPlan, manifests: Sequence[Manifest], folder: pathlib.Path
-        ) -> None:
-            raise NoRoom("Quota few is full.")
-
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            if "seg-1" in store.ids() and store.run("seg-1").phase is Phase.QUEUED:
-                store.wish("seg-1", CANCEL)
-            return super().wait(seconds)
-
-    cluster = Full(outlives=True)
-    times = itertools.count(10.0, 1.0)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
-    args = (here, Silent(), Stop(), a_request(set_name="night"))
-    (one,) = submitting.submit([planned_case("kubernetes")], *args)
-    assert end(one.run) == (Phase.CANCELLED, "By hand.", "cancelled")
     assert cluster.cancelled == []
 
 
@@ -313,27 +225,8 @@ def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectRes
 class KilledWhenDeleting(FakeCluster):
     """A cluster whose client is killed when it deletes a job."""
 
-    def remove(
-        self, run_id: str, collected: object = None, *, uid: str | None = None, force: bool = False
-    ) -> str | None:
+    def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
         raise Killed
-
-
-def test_a_kill_between_measuring_and_deleting_leaves_an_owed_deletion(
-    store: Store, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(Killed):
-        collect(store, KilledWhenDeleting(at(Phase.SUCCEEDED), outlives=True))
-    left = store.run(run.run_id)
-    assert left.measurement is not None
-    assert collecting.needs_collection(left)
-    cluster = Going(run)  # whatever the job is called, the run is over
-    monkeypatch.setattr(store, "measured", None)  # it is measured once
-    (closed,) = collect(store, cluster).closed
-    assert cluster.removed == [run.run_id]
-    assert cluster.marks == {}
-    assert closed == msgspec.structs.replace(left, wishes=())
-    assert collect(store, Going(run)).closed == [], "that was all"
 
 
 def test_a_kill_between_the_end_and_its_measuring_leaves_both(store: Store, run: Run) -> None:
@@ -361,14 +254,7 @@ def test_a_job_that_was_never_created_leaves_nothing(store: Store, run: Run) -> 
 
 def test_a_refused_deletion_stays_owed_and_is_reported(store: Store, run: Run) -> None:
     class Refusing(FakeCluster):
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> str | None:
+        def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
             raise UsageError("Not on Fridays.")
 
     first, again = Silent(), Silent()
@@ -384,14 +270,7 @@ def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run
     class Refusing(FakeCluster):
         looks = 40
 
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> str | None:
+        def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
             self.removed.append(run_id)
             raise UsageError("Not on Fridays.")
 
@@ -421,14 +300,7 @@ def test_with_keep_nothing_is_owed(store: Store, run: Run) -> None:
 
 def test_what_a_user_deletes_is_deleted_whoever_uses_it(store: Store, run: Run) -> None:
     class Used(FakeCluster):
-        def remove(
-            self,
-            run_id: str,
-            collected: object = None,
-            *,
-            uid: str | None = None,
-            force: bool = False,
-        ) -> str | None:
+        def remove(self, run_id: str, *_: Any, force: bool = False, **__: Any) -> str | None:
             self.removed.append(f"{run_id} {force}")
             return None if force else "k8sbench on lab-7 follows it."
 
