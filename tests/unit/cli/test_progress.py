@@ -174,7 +174,7 @@ def test_the_first_replicas_to_fail_are_heard_out(
     heads = [text for text in lines if not text.startswith("    ")]
     assert heads == [f"  last lines of worker-{each}:" for each in (4, 2, 1)]
     assert len(lines) == 3 * (1 + LAST_LINES)
-    assert lines[1].startswith("    line 5 [31mof  xxx")
+    assert lines[1].startswith("    line 5 of  xxx")
     assert lines[LAST_LINES].startswith(f"    line {LAST_LINES + 4} ")
     assert max(len(text) for text in lines) < 600
     assert last == "  last lines of 1 more: k8sbench logs seg-1"
