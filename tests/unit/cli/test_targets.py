@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.adapters.local import gpus
-from k8sbench.app import targets
+from k8sbench.app import connections
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
@@ -91,7 +91,7 @@ def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
     act: Act,
 ) -> None:
-    monkeypatch.setattr(targets, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
     with serving(act) as address:
         assert "--backend local" in submit(server=f"http://{address}", code=6).err
 
