@@ -180,6 +180,8 @@ def _on(api: Api, request: SubmitRequest, *, offline: bool) -> RunTarget:
     if unread:
         source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
+    if not api.is_verified:
+        why += "; the server's certificate is not checked (insecure-skip-tls-verify)"
     return RunTarget(site, why, api)
 
 

@@ -22,6 +22,13 @@ _UNSAFE = re.compile(
 _BLANKS = frozenset("\t\n\r\u2028\u2029")
 _NOT_IN_JSON = re.compile(rf"[\x7f-\x9f\u2028\u2029{_BIDIRECTIONAL}{_INVISIBLE}]")
 
+_PASSWORDS = (
+    # A password may hold any character: up to the last @.
+    (re.compile(r"(://[^:/?#@\s]*:).*@"), r"\1***@"),
+    (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
+)
+"""What of a URL is a secret, and what is shown in its place."""
+
 
 def clean(text: str) -> str:
     """Return text for one line: without what is no character to be seen, whitespace as blanks."""
@@ -36,6 +43,13 @@ def clean_lines(text: str) -> str:
 def escaped_json(text: str) -> str:
     """Return a JSON document of the same values, in which what must not be shown is escaped."""
     return _NOT_IN_JSON.sub(_escaped, text)
+
+
+def without_passwords(url: str) -> str:
+    """Return what may be a URL with ``***`` in place of the passwords that it holds."""
+    for pattern, instead in _PASSWORDS:
+        url = pattern.sub(instead, url)
+    return url
 
 
 def _escaped(match: re.Match[str]) -> str:

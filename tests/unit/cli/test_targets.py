@@ -176,3 +176,11 @@ def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -
 
 def test_the_manifest_alone_needs_no_answer(submit: Submit) -> None:
     assert json.loads(submit("--dry-run", "--output=json", server=NOWHERE).out)["items"]
+
+
+def test_a_certificate_that_is_not_checked_is_said_before_anything_is_created(
+    submit: Submit,
+) -> None:
+    skipped = {"server": NOWHERE, "insecure-skip-tls-verify": True}
+    assert "not checked (insecure-skip-tls-verify)" in submit("--dry-run=client", **skipped).err
+    assert "insecure" not in submit("--dry-run=client", server=NOWHERE).err

@@ -70,6 +70,8 @@ class Api:
         self.place = place
         self.why = why
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
+        self.is_verified = reached.verify or not reached.server.startswith("https")
+        """Whether the server's certificate is checked, if it has one."""
         self.sender = Sender(reached, credentials, is_cluster=is_cluster)
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""

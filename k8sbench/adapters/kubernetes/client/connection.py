@@ -112,9 +112,10 @@ def _from_kubeconfig(
 ) -> Api:
     chosen = config.chosen(context)
     cluster, paths = chosen.cluster, config.paths
-    server = (cluster.server or "").rstrip("/")
-    if "://" not in server:
-        server = f"https://{server}"
+    scheme, _, rest = (cluster.server or "").rstrip("/").rpartition("://")
+    # A name and a password there are not used, and must not be shown or recorded.
+    host, slash, path = rest.partition("/")
+    server = f"{scheme or 'https'}://{host.rpartition('@')[2]}{slash}{path}"
     return _api(
         server,
         lambda: KubeconfigUser(Kubeconfig(paths).chosen(chosen.context)),
