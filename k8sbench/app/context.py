@@ -100,12 +100,13 @@ def new_set_name() -> str:
 
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
-    from k8sbench.adapters.files import line_limit
-    from k8sbench.lifecycle import measuring
+    from k8sbench.app import measured_apart
 
-    paths = {str(path): path.name for path in store.log_files(run.run_id)}
-    logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))
-    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+    files = {str(path): path.name for path in store.log_files(run.run_id)}
+    task = measured_apart.Task(run=run, files=files, accept=accept, gaps=gaps)
+    if isinstance(run.plan.log, str):
+        return measured_apart.measured(task)
+    return measured_apart.measure(task)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -129,6 +130,21 @@ def test_lines_of_upstreams_programs_are_steps_too(
     text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
     tell.on_event(run, line(f"\x1b[32m{text}\x1b[0m"))
     assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA –"]
+
+
+def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    """Thirty characters kept the process that follows the run busy for ever."""
+    endless = LogFormat(
+        name="mine", unit="x", per="job", record=r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
+    )
+    run = live_runs.run(log=endless)
+    for _ in range(3):
+        tell.on_event(run, line("abcdefghij " * 6))
+    tell.on_event(run, moved(Phase.RUNNING, "All replicas run."))
+    assert said()[-1] == "  Running: All replicas run."
+    assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
 
 
 def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], list[str]]) -> None:

@@ -237,7 +237,9 @@ class Api:
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
 
-    def no_answer(self, seconds: float = 2.0, *, retry_s: float = 0.0) -> ApiFault | None:
+    def no_answer(
+        self, seconds: float = QUICK_CONNECT_SECONDS, *, retry_s: float = 0.0
+    ) -> ApiFault | None:
         """Request the server's version; return the fault where it does not answer in time.
 
         A server that runs accepts the connection at once, but its answer may be slow. Where there

@@ -20,6 +20,7 @@ from k8sbench.adapters.kubernetes.client.credentials import (
     ServiceAccount,
 )
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
+from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
@@ -72,7 +73,9 @@ def connect(
     )
 
 
-def check_answers(api: Api, *, seconds: float = 2.0, retry_s: float = 0.0) -> None:
+def check_answers(
+    api: Api, *, seconds: float = QUICK_CONNECT_SECONDS, retry_s: float = 0.0
+) -> None:
     """Request the API server's version; raises :class:`Unreachable`."""
     fault = api.no_answer(seconds, retry_s=retry_s)
     if fault is not None:
