@@ -272,7 +272,7 @@ def test_a_password_in_a_server_s_address_is_neither_shown_nor_recorded(home: Pa
 def test_a_certificate_that_is_not_checked_is_known(
     home: Path, server: str, is_skipped: bool, is_verified: bool
 ) -> None:
-    skipped = {"insecure-skip-tls-verify": is_skipped}
+    skipped: dict[str, Any] = {"insecure-skip-tls-verify": is_skipped}
     write(home / ".kube" / "config", config("a", server=server, **skipped))
     assert reached(home).is_verified is is_verified
 
