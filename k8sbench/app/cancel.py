@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
 from k8sbench.lifecycle import adopting, collecting, foreign_jobs, requests
-from k8sbench.lifecycle.context import Reporter, Stop
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -155,12 +155,21 @@ def _named(
     return runs
 
 
+def _context(
+    store: SqlStore, cluster: KubernetesCluster, run: Run, access: ClusterAccess | None = None
+) -> RunContext:
+    """Put together what a run on a cluster needs."""
+    return context.run_context(
+        store, cluster, location=run.location, access=access, clock=cluster.api.time
+    )
+
+
 def _is_left_to_us(
     store: SqlStore, run: Run, access: ClusterAccess, wish: Wish, stop: Stop, note: Note
 ) -> bool:
     """Ask the owner of a job that another store submitted; whether it is this store's now."""
     with connections.cluster_of(run, access, note, store=store) as cluster, stop:
-        here = context.run_context(store, cluster, location=run.location)
+        here = _context(store, cluster, run)
         return adopting.is_left_to_us(run.run_id, here, wish, stop, note)
 
 
@@ -187,7 +196,7 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
         if store.claims.claim(run_id):
             with connections.cluster_of(run, access, note, store=store) as cluster:
                 _check_label(cluster, run_id)
-                here = context.run_context(store, cluster, location=run.location, access=access)
+                here = _context(store, cluster, run, access)
                 with stop:
                     adopting.is_left_to_us(run_id, here, wish, stop, note)
                 closed = collecting.cancel(run, here, reporter, stop)
@@ -202,7 +211,7 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
             if _is_left_to_us(store, run, access, wish, stop, note):
                 with connections.cluster_of(run, access, note, store=store) as cluster:
                     _check_label(cluster, run_id)
-                    here = context.run_context(store, cluster)
+                    here = _context(store, cluster, run)
                     if adopting.job_of(run_id, here) is not None:
                         cluster.cancel(run_id, CAUSE, CAUSE_ID)
             run = follow.follow(store, run, access, reporter, stop)
@@ -224,7 +233,7 @@ def _delete(store: SqlStore, run: Run, access: ClusterAccess, stop: Stop, note: 
         _on_record(store, run_id, "delete"),
         connections.cluster_of(run, access, note, store=store) as cluster,
     ):
-        here = context.run_context(store, cluster, location=run.location)
+        here = _context(store, cluster, run)
         with stop:
             wish = requests.by_name(context.now())
             adopting.is_left_to_us(run_id, here, wish, stop, note)

@@ -110,7 +110,7 @@ def _opened(
     """Open the cluster of a location, or the one that was named or is current."""
     access = options.access
     api = connections.connect_to(location, access) if location else connections.connect(access)
-    connections.note_silence(api, reporter.note)
+    connections.await_answer(api, reporter.note)
     with (
         connections.opened(api, keep=options.keep, store=store) as cluster,
         metric_sources.opened(options.prometheus, api, store) as sources,
@@ -119,6 +119,7 @@ def _opened(
             store,
             cluster,
             location=api.place,
+            clock=api.time,
             accept=options.accept,
             metric_sources=sources,
             access=access,

@@ -230,6 +230,7 @@ class Copies:
         Returns all copies; raises :class:`BenchError`.
         """
         from k8sbench.adapters.kubernetes.client.faults import ApiFault
+        from k8sbench.adapters.store import disk
 
         copied = []
         with opened(self._access, LOG_SECONDS) as collector:
@@ -243,7 +244,7 @@ class Copies:
                 if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
                     continue
                 path = self._folder / kind / name
-                path.parent.mkdir(exist_ok=True)
+                disk.make_folder(path.parent)
                 copied.append(path)
                 try:
                     self._copy(collector, entry, path)
@@ -256,12 +257,14 @@ class Copies:
         return copied
 
     def _copy(self, collector: CollectorProxy, entry: _File, path: Path) -> None:
+        from k8sbench.adapters.store import disk
+
         grows = path.suffix == ".log"
         had = self._had.get(path, 0) if grows else 0
         if path in self._had and grows and entry.bytes <= had:
             return
         asked = f"runs/{self._run_id}/artifacts/{entry.name}"
-        with path.open("ab" if had else "wb") as out:
+        with disk.create(path, "ab" if had else "wb") as out:
             try:
                 if entry.bytes:
                     out.writelines(collector.rest(asked, had))

@@ -28,6 +28,10 @@ VERIFIED = "trainers.verified"
 """File of a store with the ConfigMaps of trainers whose content it knows."""
 SILENT_SECONDS = 2.0
 """For the first answer of one with which there is more to do, until that is noted."""
+ANSWER_SECONDS = 8.0
+"""For that answer in all: a command that never reaches a server ends soon."""
+PASSING = frozenset({"api-unreachable", "api-busy"})
+"""Cause ids of errors of a server that may answer a moment later."""
 
 
 def configured(access: ClusterAccess) -> bool:
@@ -90,7 +94,9 @@ def opened(
         user = _user(store, keep=keep, detached=detached, is_collector=is_collector)
     with contextlib.closing(api):
         verified = None if store is None else store.root / VERIFIED
-        cluster = KubernetesCluster(api, keep=keep, waits=waits, user=user, verified=verified)
+        cluster = KubernetesCluster(
+            api, clock=api.time, keep=keep, waits=waits, user=user, verified=verified
+        )
         with contextlib.closing(cluster):
             yield cluster
 
@@ -109,7 +115,7 @@ def cluster_of(
     ``store`` as :func:`opened`.
     """
     api = _api_of(run, access)
-    note_silence(api, note)
+    await_answer(api, note)
     with opened(api, keep=keep, store=store) as cluster:
         collecting.check_place(run, cluster, api.place)
         yield cluster
@@ -125,7 +131,7 @@ def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
         if error is not None:
             raise error
         api.retry_s = LOOK_SECONDS
-        yield KubernetesCluster(api)
+        yield KubernetesCluster(api, clock=api.time)
 
 
 @contextlib.contextmanager
@@ -147,18 +153,18 @@ def silence(api: Api, seconds: float) -> BenchError | None:
     return api.explained(fault, "its version be read")
 
 
-def note_silence(api: Api, note: Callable[[str], None]) -> None:
-    """Note that the API server does not answer: what is asked of it next is tried for a while.
+def await_answer(api: Api, note: Callable[[str], None]) -> None:
+    """Wait a while for an API server's first answer; raises why it does not come.
 
-    Raises what is wrong with the credentials, and that it is no API server.
+    What is asked of it afterwards is repeated for longer: it was there a moment ago.
     """
-    from k8sbench.adapters.kubernetes.client import faults
-
-    fault = api.no_answer(SILENT_SECONDS)
-    if fault is not None and fault.reason in {faults.CREDENTIALS, faults.NOT_KUBERNETES}:
-        raise api.explained(fault, "its version be read")
-    if fault is not None and fault.passes:
-        note(f"The API server does not answer ({fault.message}); retrying.")
+    first = min(SILENT_SECONDS, ANSWER_SECONDS / 2)
+    error = silence(api, first)
+    if error is not None and error.cause_id in PASSING:
+        note(f"{error.message} Retrying.")
+        error = silence(api, ANSWER_SECONDS - first)
+    if error is not None:
+        raise error
 
 
 def imported_error(run: Run) -> UsageError:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from k8sbench.adapters.clock import steady
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.context import MANIFEST, RunContext
 from k8sbench.lifecycle.pool import Inline, Threads
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.request import ClusterAccess
     from k8sbench.model.sample import LogGap
-    from k8sbench.ports import Cluster, Manifest, MetricSource, Store
+    from k8sbench.ports import Clock, Cluster, Manifest, MetricSource, Store
 
 
 def run_context(
@@ -33,17 +34,19 @@ def run_context(
     metric_sources: Sequence[MetricSource] = (),
     access: ClusterAccess | None = None,
     deadline_s: float | None = None,
+    clock: Clock = steady,
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
 
-    With ``access`` a collector there is asked for runs whose jobs are gone.
+    With ``access`` a collector there is asked for runs whose jobs are gone. ``clock`` is the
+    cluster's, for runs on one: their limits count by it.
     """
     from k8sbench.adapters import processes
 
     return RunContext(
         store=store,
         cluster=cluster,
-        clock=time.time,
+        clock=clock,
         owner=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
@@ -97,12 +100,13 @@ def new_set_name() -> str:
 
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
-    from k8sbench.adapters.files import line_limit
-    from k8sbench.lifecycle import measuring
+    from k8sbench.app import measured_apart
 
-    paths = {str(path): path.name for path in store.log_files(run.run_id)}
-    logs = line_limit.opened(paths, declared=not isinstance(run.plan.log, str))
-    return measuring.measure_run(run, logs, accept=accept, gaps=gaps)
+    files = {str(path): path.name for path in store.log_files(run.run_id)}
+    task = measured_apart.Task(run=run, files=files, accept=accept, gaps=gaps)
+    if isinstance(run.plan.log, str):
+        return measured_apart.measured(task)
+    return measured_apart.measure(task)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:

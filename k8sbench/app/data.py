@@ -106,7 +106,7 @@ def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
     from k8sbench.adapters.kubernetes import data_jobs
 
     with stop, contextlib.closing(connections.connect(task.access)) as api:
-        connections.note_silence(api, tell)
+        connections.await_answer(api, tell)
         job, is_new = data_jobs.start(api, _job(task, api))
         where = f"Job {job['metadata']['name']} in namespace {api.place.namespace}"
         tell(f"Created {where}." if is_new else f"{where} is there already; following it.")

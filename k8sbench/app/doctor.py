@@ -201,7 +201,7 @@ def all_reduce(
             manifests,
             cluster,
             Path(folder),
-            clock=time.time,
+            clock=time.monotonic,
             on_event=on_event,
             stopped=lambda: stop.cause,
         )

@@ -88,6 +88,7 @@ def follow(
                         store,
                         cluster,
                         location=run.location,
+                        clock=cluster.api.time,
                         metric_sources=sources,
                         access=access,
                     )

@@ -81,7 +81,7 @@ def _foreign_job(
     try:
         with connections.glimpsed(connections.connect(access)) as cluster:
             place = cluster.api.place
-            here = context.run_context(store, cluster, location=place)
+            here = context.run_context(store, cluster, location=place, clock=cluster.api.time)
             jobs = cluster.jobs()
     except BenchError as error:
         if access.named:

@@ -91,7 +91,7 @@ def serve_all(
         for access in places:
             api = connections.connect(access)
             apis.append(api)
-            connections.note_silence(api, reporter.note)
+            connections.await_answer(api, reporter.note)
             cluster = stack.enter_context(
                 connections.opened(api, keep=options.keep, store=store, is_collector=is_all)
             )
@@ -100,6 +100,7 @@ def serve_all(
                 store,
                 cluster,
                 location=api.place,
+                clock=api.time,
                 accept=options.accept,
                 metric_sources=sources,
                 access=None if is_all else access,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.adapters.clock import steady
 from k8sbench.app import (
     cases,
     catalog,
@@ -144,6 +145,7 @@ def run(
             store,
             cluster,
             location=place,
+            clock=target.api.time if target.api else steady,
             accept=request.accept,
             metric_sources=sources,
             access=request.access,

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.files.pools import LoadedPools, PublishedPools
     from k8sbench.adapters.kubernetes.client.api import Api
 
-ANSWER_SECONDS = 10.0
-"""For a cluster to answer, and to ask again while it does not."""
-
 
 class RunTarget:
     """This machine or a pool of a cluster, and in one line which and why."""
@@ -70,7 +67,8 @@ def check_answers(api: Api, *, asked: bool) -> None:
     from k8sbench.adapters.kubernetes.client import connection
 
     try:
-        connection.check_answers(api, seconds=ANSWER_SECONDS, retry_s=ANSWER_SECONDS)
+        seconds = connections.ANSWER_SECONDS
+        connection.check_answers(api, seconds=seconds, retry_s=seconds)
     except Unreachable as error:
         if asked:
             raise
@@ -182,6 +180,8 @@ def _on(api: Api, request: SubmitRequest, *, offline: bool) -> RunTarget:
     if unread:
         source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
+    if not api.is_verified:
+        why += "; the server's certificate is not checked (insecure-skip-tls-verify)"
     return RunTarget(site, why, api)
 
 

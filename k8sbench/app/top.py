@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.adapters.clock import steady
 from k8sbench.app import connections, context, lookup, metric_sources, stores
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle.context import Stop
@@ -79,12 +80,12 @@ def _opened(
     """Open the sources of a run's GPU metrics, and what its steps and states are read from."""
     with contextlib.ExitStack() as stack:
         feed: _OnCluster | _Recorded = _Recorded(store)
-        api, source_clock = None, time.time
+        api, clock = None, steady
         if run.plan.backend == "kubernetes":
             cluster = stack.enter_context(connections.cluster_of(run, options.access, note))
-            api, source_clock, feed = cluster.api, cluster.api.time, _OnCluster(cluster)
+            api, clock, feed = cluster.api, cluster.api.time, _OnCluster(cluster)
         sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
-        metrics = LiveMetrics(run, sources, time.time, source_clock)
+        metrics = LiveMetrics(run, sources, clock)
         stack.callback(metrics.release)
         stack.callback(feed.close)
         yield metrics, feed

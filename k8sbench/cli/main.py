@@ -22,6 +22,7 @@ from k8sbench import __version__
 from k8sbench.cli.terminal import color
 from k8sbench.cli.terminal.output import ReaderGone, folded
 from k8sbench.model.errors import BenchError, did_you_mean
+from k8sbench.model.plain_text import clean_lines
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -277,15 +278,15 @@ def _open_what_is_closed() -> None:
 def _tell_help(error: click.ClickException) -> int:
     """Print the help that is the answer to a command without the word that must follow it."""
     with contextlib.suppress(OSError):
-        print(error.format_message(), file=sys.stderr)
+        print(clean_lines(error.format_message()), file=sys.stderr)
     return 2
 
 
 def _tell(message: str, action: str, code: int) -> int:
     try:
-        print(folded(f"error: {message}"), file=sys.stderr)
+        print(folded(clean_lines(f"error: {message}")), file=sys.stderr)
         if action:
-            print(folded(f"  {action}"), file=sys.stderr)
+            print(folded(clean_lines(f"  {action}")), file=sys.stderr)
         sys.stderr.flush()
     except OSError:
         # Where no message can be written, the exit code says it. Python would try once more at

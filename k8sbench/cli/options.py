@@ -18,6 +18,7 @@ from k8sbench.app import metric_sources
 from k8sbench.cli.output_format import format_option
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
+from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.model.sources import is_path
 from k8sbench.report import formats
@@ -134,10 +135,26 @@ wait_option, keep_option, accept_option, prometheus_option = _declared(
     SubmitRequest,
     {name: request.SET_FLAGS[name] for name in ("wait", "keep", "accept", "prometheus")},
 )
+
+
+def unseen_password(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> str | None:
+    """Reject a password on the command line, which every user of this machine can read there."""
+    typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    if typed and value is not None and without_passwords(value) != value:
+        raise UsageError(
+            "--store holds a password, which ps shows to every user of this machine.",
+            "Give the URL in K8SBENCH_STORE or in k8sbench.toml.",
+        )
+    return value
+
+
 store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER|URL",
+    callback=unseen_password,
     help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
     "history, baseline list, list, status and logs also take cluster: the collector's store.",
 )

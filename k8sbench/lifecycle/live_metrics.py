@@ -82,16 +82,9 @@ class RunTop(msgspec.Struct, frozen=True, kw_only=True):
 class LiveMetrics:
     """A run, its latest step and its GPUs' latest samples."""
 
-    def __init__(
-        self,
-        run: Run,
-        sources: Sequence[MetricSource],
-        clock: Clock,
-        source_clock: Clock | None = None,
-    ) -> None:
-        self.run, self.live, self.clock = run, LiveRun(run), clock
-        self._sources, self._source_clock = sources, source_clock or clock
-        """``source_clock``: that of the samples, the cluster's; None: ours."""
+    def __init__(self, run: Run, sources: Sequence[MetricSource], clock: Clock) -> None:
+        self.run, self.live, self._sources, self.clock = run, LiveRun(run), sources, clock
+        """``clock``: that of the samples and of the run's states, the cluster's on one."""
         self._found: Sequence[Fetched] = ()
         """The last answer that had any series, else the last."""
         self._silent: str | None = "Nothing was read yet."
@@ -114,7 +107,7 @@ class LiveMetrics:
         live, now = self.live, self.clock()
         steps = live.steps()
         last = None if steps is None else steps.last
-        gpus = gpu_latest.latest(self._found, self._source_clock())
+        gpus = gpu_latest.latest(self._found, self.clock())
         missing = gpu_latest.missing(self._found, gpus)
         if self._silent is not None:
             missing = {"*": self._silent}
@@ -196,7 +189,7 @@ class LiveMetrics:
         """Ask the sources; an answer without anything leaves the samples of the one before."""
         if self.live.phase is not Phase.RUNNING:
             return
-        end = self._source_clock()
+        end = self.clock()
         nodes = {one.replica: one.node for one in self.live.replicas()}
         gathering.follow(self._sources, self.run, nodes)
         self._followed = True

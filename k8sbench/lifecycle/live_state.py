@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from k8sbench.diagnose.job import exits
+from k8sbench.lifecycle import line_time
 from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
@@ -60,6 +61,10 @@ class Output:
     def __init__(self, family: Family, plan: RunPlan) -> None:
         self._reader: LineReader = family.reader()
         self._plan = plan
+        self._is_declared = not isinstance(plan.log, str)
+        self._is_too_slow = False
+        """Whether an expression of a declared format took too long for a line: none is tried
+        again."""
         self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
@@ -76,13 +81,17 @@ class Output:
     def last(self) -> Step | None:
         """The latest step; None before the first."""
         while self._unread:
-            found = self._found(self._unread.popleft())
-            if found is None:
-                continue
-            if self._recent and found.iteration <= self._recent[-1].iteration:
-                self._recent.clear()  # a new epoch, or the replica was started again
-            self._recent.append(found)
+            self._take(self._unread.popleft())
         return self._recent[-1] if self._recent else None
+
+    def _take(self, line: LogLine) -> None:
+        """Take in the step of a line, if it has one."""
+        found = self._found(line)
+        if found is None:
+            return
+        if self._recent and found.iteration <= self._recent[-1].iteration:
+            self._recent.clear()  # a new epoch, or the replica was started again
+        self._recent.append(found)
 
     def read(self, line: LogLine) -> bool:
         """Read a line; True if it may have a step."""
@@ -96,7 +105,9 @@ class Output:
             self.evaluation = found[0] if found else self.evaluation
             return False
         may_have = any(needle in line.text for needle in self._reader.needles)
-        if may_have:
+        if may_have and self._is_declared:
+            self._take(line)  # now: who looks later may be another thread
+        elif may_have:
             self._unread.append(line)
         return may_have
 
@@ -121,7 +132,18 @@ class Output:
         epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
         return Step(line.at, record.iteration, record.total, epoch, rate, record.loss)
 
-    def _items(self, line: LogLine) -> Iterator[Item]:
+    def _items(self, line: LogLine) -> Sequence[Item]:
+        if not self._is_declared:
+            return list(self._searched(line))
+        if not self._is_too_slow and line_time.can_be_limited():
+            try:
+                with line_time.limited():
+                    return list(self._searched(line))
+            except line_time.TooSlow:
+                self._is_too_slow = True
+        return ()
+
+    def _searched(self, line: LogLine) -> Iterator[Item]:
         for source, piece in pieces(line.text[-LONGEST_READ:]):
             yield from self._reader.read(0, piece, source)
 

@@ -257,6 +257,7 @@ NOT_DECIDING: dict[str, str] = {
     "max_restarts": "What a restart costs stands in the row of the run that had one.",
     "seed": "It is a training's, and each repeat has its own.",
     "gang": "It says how a job starts, not how fast it is.",
+    "secret_env": "Who signs in, and where, is not how fast it runs.",
     "notes": "They are for the reader.",
     "window.rule": "It says where the window comes from.",
     "log.name": "It is what results call the format.",

@@ -16,6 +16,7 @@ from k8sbench.model.spec import (
     Mode,
     Precision,
     Preset,
+    SecretKey,
 )
 
 Device = Literal["cuda", "cpu"]
@@ -130,6 +131,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The container's command, complete; no shell."""
     env: dict[str, str]
     """Its environment variables."""
+    secret_env: dict[str, SecretKey] = {}
+    """Those that take their values from Secrets of the namespace."""
     workdir: str | None
     """Where it starts; None for the image's own choice."""
     options: dict[str, str | int | float | bool]

@@ -71,7 +71,12 @@ def make_plan(
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
     workdir = None
-    env = dict(variant.env)
+    env = {name: value for name, value in variant.env.items() if isinstance(value, str)}
+    secret_env = {
+        name: value.secret_key_ref
+        for name, value in variant.env.items()
+        if not isinstance(value, str)
+    }
     if impl == "k8sbench":
         files = sources.arguments(data, weights, checkpoints)
         files |= training.arguments(planned) | options
@@ -138,6 +143,7 @@ def make_plan(
         trainer=variant.trainer_module if impl == "k8sbench" else None,
         command=command,
         env=env,
+        secret_env=secret_env,
         workdir=workdir,
         options=options,
         image=image,

@@ -8,7 +8,7 @@ memory) is in :func:`problems` and :func:`document_problems`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -47,6 +47,10 @@ EnvName = Annotated[
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"
     ),
 ]
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?|(?:API|ACCESS)?_?KEY)S?\Z",
+    re.IGNORECASE,
+)
 PoolName = Annotated[
     str,
     msgspec.Meta(
@@ -171,6 +175,15 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
         )
     if pool.gpus_per_node > 0 and pool.gpu_model is None:
         yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
+    yield from ((("nccl_env", *path), text) for path, text in secret_problems(pool.nccl_env))
+
+
+def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:
+    """Yield the variables whose names say that the values, which are given, are for few to know."""
+    for name, value in env.items():
+        if isinstance(value, str) and value and _SECRET_NAME.search(name) is not None:
+            text = "is named like a secret, which a file must not hold; a benchmark's env may say"
+            yield (name,), f"{text} {{secretKeyRef: {{name: SECRET, key: KEY}}}} instead"
 
 
 def document_problems(document: PoolsFile) -> Iterator[tuple[At, str]]:

@@ -245,6 +245,30 @@ class Scaled(_Strict, frozen=True, kw_only=True):
         return f"{number:.12f}".rstrip("0").rstrip(".")
 
 
+class SecretKey(_Strict, frozen=True, kw_only=True):
+    """One value of a Secret in the namespace of the job."""
+
+    name: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z", description="the name of a Secret"
+        ),
+    ]
+    """The Secret, which whoever runs the benchmark has made."""
+    key: Annotated[
+        str,
+        msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,253}\Z", description="a key of a Secret"),
+    ]
+    """Which of its values."""
+
+
+class FromSecret(_Strict, frozen=True, kw_only=True, rename={"secret_key_ref": "secretKeyRef"}):
+    """The value of a variable that is for few to know: it stands in no file of a benchmark."""
+
+    secret_key_ref: SecretKey
+    """Where the pod has it from. This machine has no Secrets: such a run needs a cluster."""
+
+
 class Upstream(_Strict, frozen=True, kw_only=True):
     """The published program itself, for ``--impl upstream --image X``.
 
@@ -362,8 +386,9 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """The user's own program (``impl: user``), with the placeholders of ``upstream``'s."""
     image: Text | None = None
     """Image of the user's own program; ``--image`` overrides it."""
-    env: dict[EnvName, str] = {}
-    """Environment variables of the program."""
+    env: dict[EnvName, str | FromSecret] = {}
+    """Environment variables of the program. One that is named like a secret (``…_TOKEN``,
+    ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) takes its value from a Secret."""
     local: bool = False
     """Whether the local backend may run our trainer. A ``command`` of your own runs there without
     this key, after a question."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from k8sbench.model.pool import secret_problems
 from k8sbench.model.spec import (
     PLACEHOLDERS,
     BenchmarkSpec,
@@ -78,6 +79,7 @@ def _variant_problems(
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
     yield from _figure_problems(spec, variant)
     yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
+    yield from ((("env", *path), text) for path, text in secret_problems(variant.env))
     if variant.upstream is not None:
         yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
 
@@ -132,6 +134,7 @@ def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
             if not words and field != "added":
                 yield (field, key), "is empty"
             yield from _command_problems((field, key), words, known)
+    yield from ((("env", *path), text) for path, text in secret_problems(upstream.env))
     for name, value in upstream.env.items():
         for path, text in _command_problems(("env", name), (value,), known):
             yield path[:-1], text

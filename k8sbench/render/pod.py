@@ -58,6 +58,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[tuple[str, str], ...]
     """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
     env: tuple[tuple[str, str], ...]
+    secret_env: tuple[tuple[str, dict[str, str]], ...]
+    """Variables by the Secret and the key of it that hold their values."""
     resources: dict[str, str]
     mounts: tuple[ClaimMount, ...]
     volumes: tuple[Volume, ...]
@@ -90,6 +92,10 @@ def pod(
         annotations=_annotations(pool, about),
         fields=tuple(FIELDS.items()),
         env=tuple(environment(plan).items()),
+        secret_env=tuple(
+            (name, {"name": secret.name, "key": secret.key})
+            for name, secret in sorted(plan.secret_env.items())
+        ),
         resources=_resources(plan),
         mounts=mounts,
         volumes=tuple(_volumes(mounts)),
@@ -125,8 +131,9 @@ def environment(plan: RunPlan) -> dict[str, str]:
         )
         fixed["PYTHONPATH"] = ":".join(folders)
     given = dict([*_sorted(plan.pool.nccl_env), *_sorted(plan.env)])
-    for name, value in given.items():
-        whose = "The plan's env" if name in plan.env else f"Pool {plan.pool.name}'s nccl_env"
+    own = {**plan.env, **dict.fromkeys(plan.secret_env, "")}
+    for name, value in {**given, **own}.items():
+        whose = "The plan's env" if name in own else f"Pool {plan.pool.name}'s nccl_env"
         if not syntax.fits(syntax.ENV_NAME, name):
             raise UsageError(f"{whose} holds {name!r}, which cannot name a variable.")
         if name in kind.reserved or name in fixed or name in FIELDS:
@@ -135,7 +142,8 @@ def environment(plan: RunPlan) -> dict[str, str]:
                 f"{whose} sets {name}, which {owner} sets itself.", f"Leave {name} out."
             )
         _without_nul(value, f"{whose}, variable {name},")
-    return {**fixed, **{k: v for k, v in defaults.items() if k not in given}, **given}
+    values = {**fixed, **{k: v for k, v in defaults.items() if k not in given}, **given}
+    return {name: value for name, value in values.items() if name not in plan.secret_env}
 
 
 def fitting(annotations: dict[str, str]) -> dict[str, str]:

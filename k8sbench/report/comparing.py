@@ -12,9 +12,10 @@ from k8sbench.measure.group import rank_test
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.plain_text import clean
 from k8sbench.report import formats, group_words, numbers
 from k8sbench.report.tables import Cell, Table, absent
-from k8sbench.report.text_table import Column, clean
+from k8sbench.report.text_table import Column
 
 NO_DIFFERENCE = "~"
 """As benchstat writes it: the runs show none."""

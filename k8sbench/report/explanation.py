@@ -16,9 +16,9 @@ from k8sbench.model.explanation import (
 )
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import MeasuredWindow, Measurement
+from k8sbench.model.plain_text import clean
 from k8sbench.model.sample import Place
 from k8sbench.report import numbers
-from k8sbench.report.text_table import clean
 
 WIDTH = 100
 FEW_RULES = 12

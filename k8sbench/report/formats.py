@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from k8sbench.report.text_table import clean
+from k8sbench.model import plain_text
+from k8sbench.model.plain_text import clean
 
 Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "dlperf", "junit", "page"]
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
@@ -34,7 +35,8 @@ class Format(msgspec.Struct, frozen=True):
 
 def json_text(value: Any) -> str:
     """Write one JSON document, indented. Structs are written by their fields."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return plain_text.escaped_json(text) + "\n"
 
 
 def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:

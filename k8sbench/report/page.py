@@ -19,11 +19,11 @@ from k8sbench.model import extras
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import chinese, command, group_words, layout, numbers, plot
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, numbered, said_once, unique
-from k8sbench.report.text_table import clean
 
 SHORT = 28
 """Characters of a cell that is not broken."""
@@ -58,7 +58,7 @@ def html(page: Page) -> str:
     notes = numbered(tables)
     names = plot.labels([result.group for result in page.results])
     runs = {history.run_id: history for history in page.histories}
-    return _template().render(
+    text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
         where=page.where,
@@ -74,6 +74,7 @@ def html(page: Page) -> str:
             _row(result.group, names[result.group.key.id], runs, word) for result in page.results
         ],
     )
+    return clean_lines(text)
 
 
 @functools.cache
@@ -109,7 +110,7 @@ def _cells(table: Table, notes: dict[str, int]) -> dict[str, Any]:
                     [notes[n] for n in unique(cell.notes)],
                 )
                 for cell in row
-                for text in (clean(cell.text),)
+                for text in (cell.text,)
             ]
             for row in table.rows
         ],

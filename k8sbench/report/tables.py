@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from k8sbench.model.counts import ABSENT
+from k8sbench.model.plain_text import clean
 from k8sbench.report.text_table import (
     GAP,
     NARROW_GAP,
     Column,
     Paint,
-    clean,
     fitted,
     laid_out,
     paragraphs,

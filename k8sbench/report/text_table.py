@@ -1,4 +1,4 @@
-"""Plain text for a terminal: removing control characters, measuring, folding, tables."""
+"""Plain text for a terminal: measuring, folding, tables."""
 
 from __future__ import annotations
 
@@ -36,14 +36,6 @@ class Column(msgspec.Struct, frozen=True):
     """The higher, the sooner it is left out of a table for a narrow terminal; 0 never is."""
     states: bool = False
     """Whether its cells begin with a state or a verdict, which may have a colour."""
-
-
-def clean(text: str) -> str:
-    """Make text safe for one line of a terminal: no control characters, whitespace as blanks."""
-    return "".join(
-        " " if char in "\t\n\r" else "" if unicodedata.category(char) in ("Cc", "Cs") else char
-        for char in text
-    )
 
 
 def width_of(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -117,8 +116,8 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         run_id=name_of(job),
         known_plan=plan,
         unreadable=f"The plan of {which} cannot be read: {why}." if why else "",
-        # Where the clocks differ: never after the run's next state, which is by our clock.
-        created_at=min(created_at, time.time()),
+        # Never after the run's next state, which is by this clock.
+        created_at=min(created_at, api.time()),
         attempt=attempt_of(job),
         uid=job["metadata"].get("uid"),
         phase=phase,

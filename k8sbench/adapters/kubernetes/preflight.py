@@ -88,6 +88,7 @@ def ask(
         **msgspec.structs.asdict(storage(api, request)),
         server=api.place.server,
         why=api.why,
+        is_verified=api.is_verified,
         groups=groups,
         kinds=plurals,
         role_file=str(ROLE),

@@ -14,7 +14,6 @@ import platform
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from k8sbench.adapters.store import disk
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 
 MOUNTS = "mounts"
 GRACE = 5.0
@@ -49,7 +48,6 @@ class LocalCluster:
     def __init__(
         self,
         *,
-        clock: Clock = time.time,
         environ: Mapping[str, str] | None = None,
         python: str = sys.executable,
         inventory: Callable[[], gpus.Inventory] | None = None,
@@ -57,7 +55,6 @@ class LocalCluster:
         finish_grace: float = FINISH_GRACE,
         own_programs: bool = False,
     ) -> None:
-        self._clock = clock
         self._environ = dict(os.environ if environ is None else environ)
         self._python = python
         self._inventory = inventory or (lambda: gpus.inventory(self._environ))
@@ -210,7 +207,6 @@ class LocalCluster:
                 return LocalJob(
                     plan.run_id,
                     replicas,
-                    clock=self._clock,
                     node=platform.node(),
                     finish_grace=self._finish_grace,
                     is_trainer=plan.trainer is not None,

@@ -11,10 +11,11 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 
+from k8sbench.adapters import clock
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.diagnose.job import exits
 from k8sbench.model.phase import Phase, ReplicaState, Transition
-from k8sbench.ports import Clock, JobEvent, LogLine
+from k8sbench.ports import JobEvent, LogLine
 
 ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 """Cause of a job that goes with its k8sbench, and the cause's id."""
@@ -39,7 +40,6 @@ class LocalJob:
         name: str,
         replicas: Sequence[Replica],
         *,
-        clock: Clock,
         node: str,
         finish_grace: float,
         is_trainer: bool,
@@ -50,7 +50,6 @@ class LocalJob:
         self.final: Transition | None = None
         self.is_over = False
         """Whether the final transition has been read."""
-        self._clock = clock
         self._node = node
         self._finish_grace = finish_grace
         self._is_trainer = is_trainer
@@ -217,7 +216,8 @@ class LocalJob:
     # -- reporting --------------------------------------------------------------------------
 
     def _report_lines(self, replica: Replica, lines: Sequence[str]) -> None:
-        now = self._clock()
+        # As the program stamps its own lines; both are compared.
+        now = time.time()
         if lines and replica.phase is Phase.STARTING:
             self._report_state(replica, Phase.RUNNING, "")
             if replica is self.replicas[0]:
@@ -246,7 +246,7 @@ class LocalJob:
         self._events.append(JobEvent(run_id=self.name, replica=state))
 
     def _move(self, phase: Phase, cause: str, cause_id: str | None = None) -> Transition:
-        transition = Transition(phase=phase, at=self._clock(), cause=cause, cause_id=cause_id)
+        transition = Transition(phase=phase, at=clock.steady(), cause=cause, cause_id=cause_id)
         self._events.append(JobEvent(run_id=self.name, transition=transition))
         return transition
 

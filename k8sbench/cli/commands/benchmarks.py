@@ -19,8 +19,9 @@ from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.plain_text import clean
 from k8sbench.model.spec import BenchmarkSpec, Citation, Published, Variant
-from k8sbench.report.text_table import LONGEST_WORD, Column, clean, folded
+from k8sbench.report.text_table import LONGEST_WORD, Column, folded
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec

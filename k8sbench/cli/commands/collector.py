@@ -8,6 +8,7 @@ import click
 
 from k8sbench.app import collector_settings
 from k8sbench.app.leadership import Leadership
+from k8sbench.cli.options import unseen_password
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
 from k8sbench.model import extras
@@ -29,6 +30,7 @@ from k8sbench.model.errors import UsageError
     "--store",
     envvar="K8SBENCH_STORE",
     metavar="FOLDER|URL",
+    callback=unseen_password,
     help="Store; default: the user's data folder.",
 )
 @click.option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from k8sbench.app import config
 from k8sbench.cli import configuration, main
 from k8sbench.cli.terminal import output
+from k8sbench.model.plain_text import without_passwords
 from k8sbench.report.text_table import Column
 
 COLUMNS = (
@@ -19,12 +19,6 @@ COLUMNS = (
     Column("COMMAND"),
     Column("FROM", whole=True),
 )
-_SECRETS = (
-    # A password may hold any character: up to the last @ before a blank.
-    (re.compile(r"(://[^:/?#@\s]*:)\S*@"), r"\1***@"),
-    (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
-)
-"""What of a URL is a secret, and what is shown in its place."""
 
 
 @click.group()
@@ -55,7 +49,4 @@ def _shown(value: Any) -> str:
     """Return a value as text, without the passwords in its URLs."""
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text
+    return without_passwords(str(value).lower() if isinstance(value, bool) else str(value))

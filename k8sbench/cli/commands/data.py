@@ -16,7 +16,8 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.data_set import DATA_SETS, data_set
 from k8sbench.model.errors import UsageError
-from k8sbench.report.text_table import Column, clean
+from k8sbench.model.plain_text import clean
+from k8sbench.report.text_table import Column
 
 COLUMNS = (
     Column("NAME", whole=True),

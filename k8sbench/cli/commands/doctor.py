@@ -17,9 +17,10 @@ from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable
 from k8sbench.model.finding import Severity
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import clean
 from k8sbench.model.request import FLAGS as ALL_FLAGS
 from k8sbench.model.request import SubmitRequest
-from k8sbench.report.text_table import Column, clean
+from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
     from k8sbench.lifecycle.bandwidth import Bandwidth

@@ -12,6 +12,7 @@ from k8sbench.app.logs import LogOptions
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
+from k8sbench.model import plain_text
 
 
 @click.command()
@@ -45,12 +46,15 @@ def command(
 
 
 class _Printer:
-    """Prints lines as bytes: a log may hold what is no text at all."""
+    """Prints lines as bytes, as the programs wrote them: a log may hold what is no text at all.
+
+    A terminal gets them as text, without what it would obey.
+    """
 
     def __init__(self, since: float | None, timestamps: bool) -> None:
         self._since, self._timestamps = since, timestamps
         sys.stdout.flush()
-        self._out = sys.stdout.buffer
+        self._out, self._is_seen = sys.stdout.buffer, sys.stdout.isatty()
 
     def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
         """Print a line, unless it came too early."""
@@ -59,8 +63,9 @@ class _Printer:
         # Of the lines of an imported log nobody saw when they came.
         if self._timestamps and at:
             self._out.write(logs.stamp(at) + b" ")
-        if several:
-            self._out.write(f"[{replica}] ".encode())
+        text = f"[{replica}] ".encode() + text if several else text
+        if self._is_seen:
+            text = plain_text.clean(text.decode(errors="replace")).encode()
         self._out.write(text + b"\n")
 
     def flush(self) -> None:

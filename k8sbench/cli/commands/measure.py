@@ -21,8 +21,8 @@ from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
+from k8sbench.model.plain_text import clean
 from k8sbench.report import formats, numbers
-from k8sbench.report.text_table import clean
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement, Throughput

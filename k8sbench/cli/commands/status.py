@@ -17,10 +17,11 @@ from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import numbers
-from k8sbench.report.text_table import Column, clean
+from k8sbench.report.text_table import Column
 
 _TO_DO = {
     "cancel": "Its job is still to be cancelled:",

@@ -25,7 +25,8 @@ from k8sbench.model import times
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
-from k8sbench.report.text_table import Column, clean, plain_table, wrapped
+from k8sbench.model.plain_text import clean
+from k8sbench.report.text_table import Column, plain_table, wrapped
 
 
 def _of(metric: GpuMetric) -> Callable[[GpuNow], str | None]:

@@ -18,9 +18,9 @@ from k8sbench.cli.terminal import color, drawing, output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.live_state import LiveRun
 from k8sbench.lifecycle.sweep import Sweep
+from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
-from k8sbench.report.text_table import clean
 
 PAUSE = 0.25
 """Seconds between two drawings."""

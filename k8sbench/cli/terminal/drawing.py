@@ -22,7 +22,7 @@ from k8sbench.lifecycle.sweep import Sweep, SweptCase
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.phase import Phase
-from k8sbench.report.text_table import clean
+from k8sbench.model.plain_text import clean
 
 Item = TypeVar("Item")
 

@@ -24,8 +24,9 @@ import msgspec
 
 from k8sbench.cli.terminal import color
 from k8sbench.model.counts import ABSENT
+from k8sbench.model.plain_text import clean, clean_lines, escaped_json
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column, clean, plain_table, wrapped
+from k8sbench.report.text_table import Column, plain_table, wrapped
 
 COMMAND = re.compile(r"(?:^|[:'(] ?)(?:k8sbench|kubectl|helm) [a-z-]")
 """Where a line has a command that people copy."""
@@ -37,6 +38,7 @@ class ReaderGone(Exception):
 
 def note(text: str, *, whole: bool = False) -> None:
     """Write a line that is not data to stderr; ``whole``: never broken, as lines of logs are."""
+    text = clean_lines(text)
     write((text if whole else folded(text)) + "\n", sys.stderr)
 
 
@@ -58,7 +60,7 @@ def _indent(line: str) -> str:
 def agreed(question: str) -> bool:
     """Ask on stderr, with No as the default; raises :class:`click.Abort` for Ctrl-C and Ctrl-D."""
     try:
-        return click.confirm(question, err=True)
+        return click.confirm(clean_lines(question), err=True)
     except click.Abort:
         note("")  # the question ends no line
         raise
@@ -98,8 +100,10 @@ def write_yaml(value: Any) -> None:
     import yaml
 
     # Through JSON: plain values, and no number that JSON does not have.
-    plain = msgspec.json.decode(msgspec.json.encode(value))
-    write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
+    text = msgspec.json.encode(value).decode()
+    is_safe = text == escaped_json(text)
+    plain = msgspec.json.decode(text)
+    write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=is_safe, width=100))
 
 
 def write_names(names: Iterable[str]) -> None:

@@ -16,13 +16,13 @@ from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import clean
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
 from k8sbench.report import numbers
-from k8sbench.report.text_table import clean
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""

@@ -15,6 +15,12 @@ from k8sbench.render.security import security
 def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
     """It answers."""
     yield ok(f"Kubernetes {known(facts.version)} answers at {facts.server} ({facts.why}).")
+    if not facts.is_verified:
+        yield warn(
+            f"The certificate of {facts.server} is not checked (insecure-skip-tls-verify): whoever"
+            " is on the way to it can read the credentials.",
+            "Give the kubeconfig its certificate-authority instead.",
+        )
 
 
 def namespace(facts: PreflightFacts) -> Iterator[CheckResult]:

@@ -168,6 +168,8 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
     """URL of the API server."""
     why: str
     """Why this cluster: ``context kind-a of ~/.kube/config``."""
+    is_verified: bool = True
+    """Whether the server's certificate is checked."""
     version: str | Unknown
     """As the API server states it: ``v1.33.13``."""
     groups: Mapping[str, Sequence[str]] | Unknown

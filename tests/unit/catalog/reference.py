@@ -22,6 +22,8 @@ BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
 STRUCTS: tuple[tuple[str, type[Any]], ...] = (
     ("The file", spec.BenchmarkSpec),
     ("`variants[]`", spec.Variant),
+    ("`variants[].env.NAME`, of a secret", spec.FromSecret),
+    ("`variants[].env.NAME.secretKeyRef`", spec.SecretKey),
     ("`variants[].window`", spec.Window),
     ("`variants[].train`", spec.Train),
     ("`variants[].smoke`", spec.Smoke),
@@ -63,7 +65,7 @@ def _table(title: str, struct: type[Any]) -> str:
     assert isinstance(info, types.StructType)
     rows = [
         f"| `{field.encode_name}` | {_kind(field.type)} | {_default(field)}"
-        f" | {told[field.encode_name].replace('``', '`')} |"
+        f" | {told[field.name].replace('``', '`')} |"
         for field in info.fields
     ]
     intro = struct_docs.summary(struct)

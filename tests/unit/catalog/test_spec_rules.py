@@ -11,7 +11,14 @@ import pytest
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import spec_rules
 from k8sbench.model.errors import InputError
-from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Scaled, Upstream
+from k8sbench.model.spec import (
+    PLACEHOLDERS,
+    BenchmarkSpec,
+    FromSecret,
+    Scaled,
+    SecretKey,
+    Upstream,
+)
 from k8sbench.parse.families import NAMES
 
 problems = functools.partial(spec_rules.problems, families=NAMES)
@@ -56,6 +63,19 @@ def test_a_sound_file_has_no_problem() -> None:
     assert spec.variants[0].impl == "user"
 
 
+def test_variables_that_are_not_named_like_secrets_or_take_their_value_from_one_are_sound() -> None:
+    env = "{KEYS_PER_NODE: a, TOKENIZERS_PARALLELISM: b, API_KEY: '', HF_TOKEN: "
+    spec = strict_yaml.parse(
+        f"{SOUND}  env: {env}{{secretKeyRef: {{name: hub, key: token}}}}}}\n",
+        BenchmarkSpec,
+        file="f",
+        rules=problems,
+    )
+    assert spec.variants[0].env["HF_TOKEN"] == FromSecret(
+        secret_key_ref=SecretKey(name="hub", key="token")
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
@@ -71,6 +91,9 @@ def test_a_sound_file_has_no_problem() -> None:
         (SOUND + "  trainer: resnet50\n", 16, "stands beside trainer"),
         (SOUND.replace("  command: [python, train.py]\n", ""), 9, "has no program"),
         (SOUND + "  local: true\n", 17, "is for k8sbench's trainers"),
+        (SOUND + "  env: {WANDB_API_KEY: abc}\n", 17, "is named like a secret, which a file"),
+        (SOUND + "  env: {db_password: abc}\n", 17, "{secretKeyRef: {name: SECRET, key: KEY}}"),
+        (SOUND + "  env: {A: {secretKeyRef: {name: a}}}\n", 17, "key"),
         (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),
         (SOUND.replace("train.py", "'{}'"), 16, "holds {}"),
         (SOUND + f"  published: [{FIGURE}}}]\n".replace("first", "last"), 17, "is 'last', not"),

@@ -217,8 +217,8 @@ def test_foreign_text_is_text() -> None:
         moved(Phase.PENDING, foul, action=foul),
         replica("master-0", Phase.PENDING, node="n", detail=foul),
     )
-    assert drawn[1] == drawn[2] == "[2J[bold]no[/bold] [/] :smile:"
-    assert drawn[-1].endswith("n            0  [2J[bold]no[/bold] [/] :smile:")
+    assert drawn[1] == drawn[2] == "[bold]no[/bold] [/] :smile:"
+    assert drawn[-1].endswith("n            0  [bold]no[/bold] [/] :smile:")
 
 
 def test_states_have_colours_where_those_are_wanted() -> None:

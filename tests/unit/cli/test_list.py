@@ -303,6 +303,7 @@ def test_wrong_options_are_usage_errors(
     assert out == ""
     assert err.startswith("error: ")
     assert "hemmelig" not in err
+    assert "hemmelig" not in str(options) or "ps shows" in err
     assert "Traceback" not in err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import socket
 import time
@@ -14,11 +15,15 @@ import pytest
 from k8sbench.adapters.kubernetes import creating
 from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.app import connections, doctor, targets
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import connections, doctor
+from k8sbench.model import creation
+from k8sbench.model.run import Location
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, saying, serving
+from tests.unit.store import examples
 
 POOLS = ROOT / "k8sbench" / "pools.yaml"
 answer = partial(servers.answer, Connection="close")
@@ -97,7 +102,7 @@ COMMANDS = {
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up soon: these servers do not get better."""
-    monkeypatch.setattr(targets, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(connections, "GLIMPSE_SECONDS", 0.2)
     monkeypatch.setattr(connections, "LOOK_SECONDS", 0.2)
     begin = Api.__init__
@@ -163,3 +168,26 @@ def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
 def test_doctor_gives_all_its_requests_together_little_time() -> None:
     # The issue's limit is 15 s; what is asked last still waits a second for its answer.
     assert doctor.CHECKS_SECONDS <= 10.0
+
+
+@pytest.mark.timeout(60, func_only=True)
+@pytest.mark.parametrize(
+    "words", [("watch",), ("cancel",), ("delete",), ("collect",), ("logs", "-f")]
+)
+def test_a_command_that_never_reaches_the_server_ends_soon_and_the_run_stays(
+    words: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``watch`` went on for ever, others for half a minute."""
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    with reached(tmp_path, saying(answer(500, b""))) as kubeconfig:
+        server = json.loads((tmp_path / "config").read_text())["clusters"][0]["cluster"]["server"]
+        plan = examples.plan(run_id="away", backend="kubernetes")
+        place = Location(server=server, namespace="default")
+        with open_store(str(tmp_path / "store")) as store:
+            store.record(plan, at=time.time(), owner=None, location=place)
+            store.move("away", creation.created(time.time(), "uid"))
+        _, err = cli(*words, "away", kubeconfig, code=6)
+        assert "could not serve us (500: Reason). Retrying." in err
+        with open_store(str(tmp_path / "store")) as store:
+            assert not store.run("away").phase.final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -131,6 +132,21 @@ def test_lines_of_upstreams_programs_are_steps_too(
     assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA –"]
 
 
+def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
+    tell: Progress, said: Callable[[], list[str]]
+) -> None:
+    """Thirty characters kept the process that follows the run busy for ever."""
+    endless = LogFormat(
+        name="mine", unit="x", per="job", record=r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
+    )
+    run = live_runs.run(log=endless)
+    for _ in range(3):
+        tell.on_event(run, line("abcdefghij " * 6))
+    tell.on_event(run, moved(Phase.RUNNING, "All replicas run."))
+    assert said()[-1] == "  Running: All replicas run."
+    assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
+
+
 def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], list[str]]) -> None:
     mine = LogFormat(
         name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
@@ -174,7 +190,7 @@ def test_the_first_replicas_to_fail_are_heard_out(
     heads = [text for text in lines if not text.startswith("    ")]
     assert heads == [f"  last lines of worker-{each}:" for each in (4, 2, 1)]
     assert len(lines) == 3 * (1 + LAST_LINES)
-    assert lines[1].startswith("    line 5 [31mof  xxx")
+    assert lines[1].startswith("    line 5 of  xxx")
     assert lines[LAST_LINES].startswith(f"    line {LAST_LINES + 4} ")
     assert max(len(text) for text in lines) < 600
     assert last == "  last lines of 1 more: k8sbench logs seg-1"

@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.adapters.local import gpus
-from k8sbench.app import targets
+from k8sbench.app import connections
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
@@ -91,7 +91,7 @@ def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
     act: Act,
 ) -> None:
-    monkeypatch.setattr(targets, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
     with serving(act) as address:
         assert "--backend local" in submit(server=f"http://{address}", code=6).err
 
@@ -176,3 +176,11 @@ def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -
 
 def test_the_manifest_alone_needs_no_answer(submit: Submit) -> None:
     assert json.loads(submit("--dry-run", "--output=json", server=NOWHERE).out)["items"]
+
+
+def test_a_certificate_that_is_not_checked_is_said_before_anything_is_created(
+    submit: Submit,
+) -> None:
+    skipped = {"server": NOWHERE, "insecure-skip-tls-verify": True}
+    assert "not checked (insecure-skip-tls-verify)" in submit("--dry-run=client", **skipped).err
+    assert "insecure" not in submit("--dry-run=client", server=NOWHERE).err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -168,6 +169,7 @@ def test_a_part_that_did_not_come_is_asked_for_again(
     for _ in range(2):
         (path,) = copies.take("logs")
         assert path.read_bytes() == whole
+        assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
     assert begins == [0, 1000]
 
 

@@ -90,6 +90,7 @@ NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
 CASES = (
     Case("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
+    Case("a certificate that is not checked", "warn api-server", {"is_verified": False}),
     Case("no namespace", "fail namespace", {"namespace": None}),
     Case(
         "a namespace that is being deleted",

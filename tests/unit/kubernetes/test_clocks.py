@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.app.context import run_context
 from k8sbench.model.identity import PLAN_ANNOTATION
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.objects import PLAN, job, stamp
@@ -41,6 +43,21 @@ def test_the_server_s_time_is_that_of_its_latest_answer(tmp_path: Path, seconds:
         assert abs(ahead(api)) < 1, "ours, before it has answered"
         assert api.no_answer() is None
         assert abs(ahead(api) - seconds) < 30
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_a_clock_that_is_set_meanwhile_moves_neither_the_cluster_s_time_nor_that_of_a_local_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    with reached(tmp_path, formatdate(time.time() - 7200, usegmt=True)) as api:
+        assert api.no_answer() is None
+        local = run_context(store=Mock(), cluster=Mock()).clock
+        before = api.time(), local()
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+        assert api.time() - before[0] < 30
+        assert local() - before[1] < 30
+        assert (api.time(), local()) >= before
 
 
 def test_a_pod_s_clock_behind_the_server_s_proxy_is_not_the_server_s(tmp_path: Path) -> None:

@@ -258,6 +258,25 @@ def test_a_server_without_a_scheme_is_asked_by_https(home: Path) -> None:
     assert reached(home).place.server == "https://a.example:6443"
 
 
+def test_a_password_in_a_server_s_address_is_neither_shown_nor_recorded(home: Path) -> None:
+    write(home / ".kube" / "config", config("a", server="https://joe:hun@ter@a.example:6443/x@y"))
+    api = reached(home)
+    assert api.place.server == "https://a.example:6443/x@y"
+    assert api.sender._transport.server == api.place.server
+
+
+@pytest.mark.parametrize(
+    ("server", "is_skipped", "is_verified"),
+    [("https://a", False, True), ("https://a", True, False), ("http://a", True, True)],
+)
+def test_a_certificate_that_is_not_checked_is_known(
+    home: Path, server: str, is_skipped: bool, is_verified: bool
+) -> None:
+    skipped: dict[str, Any] = {"insecure-skip-tls-verify": is_skipped}
+    write(home / ".kube" / "config", config("a", server=server, **skipped))
+    assert reached(home).is_verified is is_verified
+
+
 def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:
     write(home / ".kube" / "config", config("a", **{"proxy-url": "http://own:1"}))
     api = reached(home, environ={"HTTPS_PROXY": "http://other:1"})

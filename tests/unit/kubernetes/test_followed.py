@@ -237,21 +237,6 @@ def test_how_long_a_job_waits_is_counted_by_one_clock() -> None:
     assert one.read(START + 40)[0].cause_id == "operator-down"
 
 
-def test_the_history_is_reported_by_our_clock() -> None:
-    """The operator says that the job has run for eight seconds; its clock is ahead of ours."""
-    created = Transition(phase=Phase.CREATED, at=START - AHEAD, cause="")
-    one = Followed(PLAN, reported=created, since=0.0)
-    one.take(Changed("PyTorchJob", job(condition("Running", at=2))))
-    for name in ("master-0", "worker-0"):
-        one.take(Changed("Pod", pod(name, metadata=OURS)))
-    reading, _ = one.read(START + 10)
-    assert reading.phase is Phase.RUNNING
-    (moved,) = [
-        event.transition for event in one.changes(reading, created.at + 10) if event.transition
-    ]
-    assert moved.at == created.at + 2
-
-
 def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of_ours() -> None:
     one = Followed(PLAN, reported=Transition(phase=Phase.RUNNING, at=START, cause=""), since=0.0)
     one.take(Changed("PyTorchJob", job(condition("Running"))))

@@ -26,7 +26,7 @@ class Answers(FakeCluster):
 
     def __init__(self, jobs: Sequence[FoundJob], before: Callable[[], object]) -> None:
         super().__init__(outlives=True)
-        self.api = SimpleNamespace(place=LOCATION)
+        self.api = SimpleNamespace(place=LOCATION, time=lambda: 0.0)
         self.found, self.before = list(jobs), before
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:

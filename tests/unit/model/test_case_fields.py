@@ -13,7 +13,7 @@ from k8sbench.model import identity
 from k8sbench.model.identity import CASE_FIELDS, NOT_DECIDING, GroupKey, Use, fields_for
 from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
-from k8sbench.model.spec import Fingerprint, LogFormat
+from k8sbench.model.spec import Fingerprint, LogFormat, SecretKey
 from tests.tiers import ROOT
 from tests.unit.render import plans
 
@@ -103,6 +103,7 @@ OTHER: dict[str, Any] = {
     "image_reason": "of the file",
     "trainers_by": "configmap",
     "trainers_digest": "t",
+    "secret_env": {"WANDB_API_KEY": SecretKey(name="wandb", key="key")},
     "pool.name": "a100",
     "pool.gpus_per_node": 4,
     "pool.gpu_model": "A100",

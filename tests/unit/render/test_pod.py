@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import Rdma, Toleration, amount
+from k8sbench.model.spec import SecretKey
 from k8sbench.render import syntax
 from tests.unit.render.plans import POOLS, PROGRAMS, container, job, plan, pod, pool, variables
 
@@ -218,6 +219,16 @@ def test_a_variable_that_someone_else_sets_is_refused_and_not_doubled(
         job(plan(framework=framework, env={name: "1"}))
     with pytest.raises(UsageError, match=f"Pool plain's nccl_env sets {name}"):
         job(plan(framework=framework, pool=pool(nccl_env={name: "1"})))
+
+
+def test_a_variable_whose_value_is_a_secret_names_the_secret_and_no_value() -> None:
+    secret = {"WANDB_API_KEY": SecretKey(name="wandb", key="api-key")}
+    planned = plan(env={"WANDB_API_KEY": "overruled", "A": "b"}, secret_env=secret)
+    (variable,) = [one for one in container(planned)["env"] if one["name"] == "WANDB_API_KEY"]
+    reference = {"secretKeyRef": {"name": "wandb", "key": "api-key"}}
+    assert variable == {"name": "WANDB_API_KEY", "valueFrom": reference}
+    with pytest.raises(UsageError, match="env sets RANK"):
+        job(plan(secret_env={"RANK": SecretKey(name="a", key="b")}))
 
 
 def test_what_only_the_other_framework_s_operator_sets_is_free() -> None:

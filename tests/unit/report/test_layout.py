@@ -461,7 +461,7 @@ def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
     made = report([run(None, measured={"reasons": (nasty,)})], Wanted())
     shown = text(layout.tables(made.results, made.parities))
     assert "\x1b" not in shown
-    assert "[31mred[0m next line" in shown
+    assert "red next line" in shown
 
 
 def test_rates_keep_the_digits_that_tell_runs_apart() -> None:

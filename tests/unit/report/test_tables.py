@@ -7,8 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.model.plain_text import clean
 from k8sbench.report.tables import Cell, Table, absent, markdown, text
-from k8sbench.report.text_table import Column, clean, width_of
+from k8sbench.report.text_table import Column, width_of
 
 COLUMNS = (
     Column(title="case", stays=True),

@@ -116,11 +116,12 @@ def test_the_commands_count_a_run_whose_files_are_elsewhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody"))
+    monkeypatch.setenv("K8SBENCH_STORE", url)
     laptop.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
     laptop.measured("seg-1", measurement())
 
     def printed(*words: str) -> str:
-        assert main([*words, "--store", url]) == 0
+        assert main([*words]) == 0
         return capsys.readouterr().out
 
     (listed,) = json.loads(printed("list", "-o", "json"))
@@ -128,5 +129,5 @@ def test_the_commands_count_a_run_whose_files_are_elsewhere(
     assert str(laptop.root) in listed["artifacts_missing"]
     assert str(laptop.root) in printed("status", "seg-1")
     assert "seg" in printed("results")
-    assert main(["logs", "seg-1", "--store", url]) == 1
+    assert main(["logs", "seg-1"]) == 1
     assert str(laptop.root) in capsys.readouterr().err

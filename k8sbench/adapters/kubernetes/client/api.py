@@ -8,6 +8,7 @@ does not read Status objects, so it is not used.
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
@@ -31,10 +32,12 @@ from k8sbench.adapters.kubernetes.client.sending import (
     WatchStream,
 )
 from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.model import times
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
+LOG = logging.getLogger(__name__)
 __all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "WatchStream"]
 
 FIELD_MANAGER = "k8sbench"
@@ -46,6 +49,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 """Before a request is repeated; twice as long each time."""
 LAST_SECONDS = 1.0
 """For an answer when it is time to give up."""
+NOTE_SECONDS = 2.0
+"""After which a wait that the server has asked for is said."""
 ABSENT_SECONDS = 1.0
 """How long to look for a server where there is none, or no such name."""
 
@@ -65,6 +70,8 @@ class Api:
         self.place = place
         self.why = why
         """How it was chosen: ``context a of ~/.kube/config``, ``in-cluster configuration``."""
+        self.is_verified = reached.verify or not reached.server.startswith("https")
+        """Whether the server's certificate is checked, if it has one."""
         self.sender = Sender(reached, credentials, is_cluster=is_cluster)
         self.retry_s = RETRY_SECONDS
         """Longest time, seconds, to wait for an answer and to repeat a request."""
@@ -230,7 +237,9 @@ class Api:
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
 
-    def no_answer(self, seconds: float = 2.0, *, retry_s: float = 0.0) -> ApiFault | None:
+    def no_answer(
+        self, seconds: float = QUICK_CONNECT_SECONDS, *, retry_s: float = 0.0
+    ) -> ApiFault | None:
         """Request the server's version; return the fault where it does not answer in time.
 
         A server that runs accepts the connection at once, but its answer may be slow. Where there
@@ -284,7 +293,8 @@ class Api:
     ) -> bytes:
         """Send a request, repeat it where that helps and does no harm; return the whole answer.
 
-        ``soon``: reason of a fault → seconds after which it is not repeated any more.
+        ``soon``: reason of a fault → seconds after which it is not repeated any more. What the
+        server asks to be waited for is waited for up to the limit, and then asked once more.
         """
         began = time.monotonic()
         left = self.give_up_at - began
@@ -297,12 +307,20 @@ class Api:
                 within_s = min(whole_s, self.give_up_at - time.monotonic())
                 return self.sender.read(response, max(LAST_SECONDS, within_s))
             except ApiFault as fault:
-                until = began + soon.get(fault.reason, longest)
+                left = began + soon.get(fault.reason, longest) - time.monotonic()
                 # A creation is repeated only where the server says that it did not begin it.
                 again = fault.passes and (request.verb != "create" or fault.retry_after is not None)
-                wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
-                if not again or time.monotonic() + wait > until:
+                if not again or left <= 0:
                     raise
+                wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
+                if wait > left:
+                    wait, read_s = left, LAST_SECONDS
+                if wait > NOTE_SECONDS:
+                    LOG.warning(
+                        "The API server asks to be left alone for %s (%s); waiting for %s.",
+                        *(times.duration(fault.retry_after or wait), fault.status),
+                        times.duration(wait),
+                    )
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench closed the connection")
             pause = min(2 * pause, _LONGEST_PAUSE)

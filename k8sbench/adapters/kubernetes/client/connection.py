@@ -20,6 +20,7 @@ from k8sbench.adapters.kubernetes.client.credentials import (
     ServiceAccount,
 )
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
+from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS
 from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
@@ -72,7 +73,9 @@ def connect(
     )
 
 
-def check_answers(api: Api, *, seconds: float = 2.0, retry_s: float = 0.0) -> None:
+def check_answers(
+    api: Api, *, seconds: float = QUICK_CONNECT_SECONDS, retry_s: float = 0.0
+) -> None:
     """Request the API server's version; raises :class:`Unreachable`."""
     fault = api.no_answer(seconds, retry_s=retry_s)
     if fault is not None:
@@ -112,9 +115,10 @@ def _from_kubeconfig(
 ) -> Api:
     chosen = config.chosen(context)
     cluster, paths = chosen.cluster, config.paths
-    server = (cluster.server or "").rstrip("/")
-    if "://" not in server:
-        server = f"https://{server}"
+    scheme, _, rest = (cluster.server or "").rstrip("/").rpartition("://")
+    # A name and a password there are not used, and must not be shown or recorded.
+    host, slash, path = rest.partition("/")
+    server = f"{scheme or 'https'}://{host.rpartition('@')[2]}{slash}{path}"
     return _api(
         server,
         lambda: KubeconfigUser(Kubeconfig(paths).chosen(chosen.context)),

@@ -21,6 +21,7 @@ import msgspec
 from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, Exec
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import moment
+from k8sbench.model.plain_text import clean
 
 LOG = logging.getLogger(__name__)
 NOTE_SECONDS = 5.0
@@ -200,4 +201,4 @@ class ExecPlugin:
 def _last_line(printed: bytes | None) -> str:
     """Return the last line that is not empty, without what a terminal would not print."""
     lines = (printed or b"").decode(errors="replace").strip().splitlines() or [""]
-    return "".join(letter for letter in lines[-1].strip() if letter.isprintable())[:300]
+    return clean(lines[-1]).strip()[:300]

@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 import msgspec
 import urllib3
 
+from k8sbench.adapters import clock
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults, transport
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
@@ -81,13 +82,17 @@ class Sender:
         self._certificates: tuple[bytes | None, bytes | None] | None = None
         """Those of the connection pool: the client's, and the authority's."""
         self._ahead = 0.0
-        """Seconds by which the server's clock is ahead of ours, by its latest answer."""
+        """Seconds by which the server's clock is ahead of :func:`.clock.steady`, by its latest
+        answer."""
         self._away_at = -math.inf
         """When it last did not answer, monotonic seconds."""
 
     def time(self) -> float:
-        """Return the server's time, Unix seconds; ours before its first answer."""
-        return time.time() + self._ahead
+        """Return the server's time, Unix seconds; ours before its first answer.
+
+        Between two answers it goes on with the monotonic clock: that ours is set does not count.
+        """
+        return clock.steady() + self._ahead
 
     def send(
         self,
@@ -180,7 +185,7 @@ class Sender:
         if self._is_of_cluster(path):
             with contextlib.suppress(ValueError):
                 date = parsedate_to_datetime(response.headers.get("Date", ""))
-                ahead = date.timestamp() - time.time()
+                ahead = date.timestamp() - clock.steady()
                 self._ahead = ahead if abs(ahead) >= SAME_TIME_SECONDS else 0.0
         return response
 

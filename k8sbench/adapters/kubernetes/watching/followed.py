@@ -80,8 +80,6 @@ class Followed:
         """When to read it again although nothing happens, monotonic seconds."""
         self.is_over = False
         """Whether its end was reported, or that it stays because its logs cannot be read."""
-        self._read_at = 0.0
-        """When its state was read last, by the cluster's clock, which its stamps are of."""
         self.is_unwanted = False
         """Whether the user has asked to end it, so that its pods need not stay for their logs."""
         self.has_gaps = False
@@ -225,7 +223,7 @@ class Followed:
 
         ``snapshot`` is that of :meth:`snapshot`, completed with what is known beyond the job.
         """
-        self._read_at, seen = now, snapshot or self.snapshot()
+        seen = snapshot or self.snapshot()
         found = facts.look(seen, self.plan, now)
         reading = state.read_facts(found, self._lines)
         if seen.job is not None and ownership.waits(seen.job):
@@ -359,13 +357,12 @@ class Followed:
     def _at(self, phase: Phase, now: float) -> float:
         """Return when the operator changed it, unless that is before the last change or after now.
 
-        By our clock: as long ago as the operator's stamp was when the job was read.
+        Both by the cluster's clock.
         """
         status = (self._job or {}).get("status") or {}
         condition = kind_of(self.plan).condition(status, phase) or {}
         stamp = moment(condition.get("lastTransitionTime"))
-        # In whole seconds, as stamps are: where the clocks agree the stamp itself is kept.
-        at = now if stamp is None else stamp + round(now - self._read_at)
+        at = now if stamp is None else stamp
         return at if self._reported.at <= at <= now else max(now, self._reported.at)
 
 

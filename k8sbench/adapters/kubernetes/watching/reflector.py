@@ -5,7 +5,8 @@ server no longer has that (410 Expired) everything is listed again, and objects 
 from the list are reported as deleted, by uid. The server ends every watch after ``watch_s``; a
 connection that stays silent for longer is closed. Faults are reported, and retried without limit
 with pauses that grow to a bound; the caller decides when to stop. After a watch that passed no
-change everything is listed: something between the API server and here may withhold them.
+change everything is listed: something between the API server and here may withhold them. Where the
+server has no such kind any more, its objects are gone with it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +29,9 @@ SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Before a watch that failed is opened again; twice as long each time."""
+GONE_SECONDS = 15.0
+"""After which a kind that the server says it does not have counts as deleted, and its objects with
+it; a server that starts may not have loaded it yet."""
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
 
 
@@ -144,6 +148,7 @@ class Reflector:
 
     def _follow(self) -> None:
         failures, was_expired = 0, False
+        missing_since: float | None = None
         while not self._is_closed:
             self._wake.clear()
             begun = time.monotonic()
@@ -165,9 +170,13 @@ class Reflector:
                 failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
                 self._fails = True
                 self._on_event(Failed(self.source.kind, fault))
+                missing_since = (missing_since or begun) if fault.status == 404 else None
+                if missing_since is not None and begun >= missing_since + GONE_SECONDS:
+                    self._reached(None, self._round)
+                    self._take_all([], begun)
                 self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
             else:
-                failures, was_expired = 0, False
+                failures, was_expired, missing_since = 0, False, None
 
     def _list_and_watch(self) -> None:
         """List if there is no resourceVersion to watch from, then watch until the watch ends."""
@@ -195,7 +204,8 @@ class Reflector:
         self._has_change = False
         try:
             for event in watch:
-                self._take(event["type"], event["object"], listing)
+                self._take(event["type"], event["object"])
+                self._reached(event["object"]["metadata"]["resourceVersion"], listing)
         finally:
             with self._lock:
                 self._watch = None
@@ -216,18 +226,23 @@ class Reflector:
             # A job that was left and is followed again has not changed in between.
             self._reported = listing
             self._known = {name: (uid, "") for name, (uid, _) in self._known.items()}
+        self._take_all(items, started_at)
+        self._reached(version, listing)
+        return version
+
+    def _take_all(self, items: Sequence[KubeObject], started_at: float) -> None:
+        """Report what is new in a list of everything, and what is missing from it."""
+        kind = self.source.kind
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
         for name, (uid, _) in list(self._known.items()):
             if uids.get(name) != uid:
                 del self._known[name]
-                self._on_event(Deleted(source.kind, name, uid, None))
+                self._on_event(Deleted(kind, name, uid, None))
         for item in items:
-            self._take("MODIFIED", item, listing)
-        self._reached(version, listing)
-        self._on_event(Listed(source.kind, frozenset(uids), started_at))
-        return version
+            self._take("MODIFIED", item)
+        self._on_event(Listed(kind, frozenset(uids), started_at))
 
-    def _take(self, type_: str, found: KubeObject, listing: int) -> None:
+    def _take(self, type_: str, found: KubeObject) -> None:
         metadata = found["metadata"]
         version = metadata["resourceVersion"]
         if type_ != "BOOKMARK":
@@ -245,10 +260,8 @@ class Reflector:
                     self._on_event(Deleted(self.source.kind, name, before[0], None))
                 self._known[name] = (uid, version)
                 self._on_event(Changed(self.source.kind, kept))
-        if self._watch is not None:
-            self._reached(version, listing)
 
-    def _reached(self, version: str, listing: int) -> None:
+    def _reached(self, version: str | None, listing: int) -> None:
         """Store the resourceVersion to go on from, unless everything is to be listed again."""
         with self._lock:
             if self._round == listing:

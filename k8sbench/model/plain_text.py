@@ -1,0 +1,57 @@
+"""Text from logs, clusters and files of others, made safe to be shown.
+
+Terminals obey what such a text may hold: sequences that move the cursor, set the title, hide a link
+behind other words (OSC 8) or fill the clipboard (OSC 52). Bidirectional controls show a line in
+another order than it is read in, on pages as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f"
+_BIDIRECTIONAL = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_INVISIBLE = r"\u200b\u2060\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+_SURROGATES = r"\ud800-\udfff"
+_UNSAFE = re.compile(
+    # A sequence as a whole, of the 7-bit and of the 8-bit forms; what never ends, to the line's.
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    rf"|[\u2028\u2029{_CONTROL}{_BIDIRECTIONAL}{_INVISIBLE}{_SURROGATES}]"
+)
+_BLANKS = frozenset("\t\n\r\u2028\u2029")
+_NOT_IN_JSON = re.compile(rf"[\x7f-\x9f\u2028\u2029{_BIDIRECTIONAL}{_INVISIBLE}]")
+
+_PASSWORDS = (
+    # A password may hold any character: up to the last @.
+    (re.compile(r"(://[^:/?#@\s]*:).*@"), r"\1***@"),
+    (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
+)
+"""What of a URL is a secret, and what is shown in its place."""
+
+
+def clean(text: str) -> str:
+    """Return text for one line: without what is no character to be seen, whitespace as blanks."""
+    return _UNSAFE.sub(lambda match: " " if match[0] in _BLANKS else "", text)
+
+
+def clean_lines(text: str) -> str:
+    """Return the same of a text of several lines, which keep their indentation."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def escaped_json(text: str) -> str:
+    """Return a JSON document of the same values, in which what must not be shown is escaped."""
+    return _NOT_IN_JSON.sub(_escaped, text)
+
+
+def without_passwords(url: str) -> str:
+    """Return what may be a URL with ``***`` in place of the passwords that it holds."""
+    for pattern, instead in _PASSWORDS:
+        url = pattern.sub(instead, url)
+    return url
+
+
+def _escaped(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

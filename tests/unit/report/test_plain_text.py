@@ -1,0 +1,73 @@
+"""What others have written does not control the terminal or the page that it is shown on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+
+import pytest
+
+from k8sbench.cli.commands import logs
+from k8sbench.cli.terminal import output
+from k8sbench.model.plain_text import clean, clean_lines
+from k8sbench.report import formats
+
+HOSTILE = {
+    "colour": ("\x1b[31mred\x1b[0m", "red"),
+    "link": ("\x1b]8;;http://evil.example/\x1b\\text\x1b]8;;\x1b\\", "text"),
+    "clipboard": ("a\x1b]52;c;cm0gLXJm\x07b", "ab"),
+    "title without an end": ("a\x1b]0;owned", "a"),
+    "the same in C1": ("a\x9d52;c;cm0gLXJm\x9cb\x9b2Jc", "abc"),
+    "next line of C1": ("a\x85b", "ab"),
+    "bidirectional": ("a\u202eb\u2066c\u200fd", "abcd"),
+    "line separators": ("a\u2028b\rc\td", "a b c d"),
+    "half a character": ("a\udc9bb", "ab"),
+    "invisible": ("a\u200bb\ufeffc\U000e0041d", "abcd"),
+    "words of other scripts": ("深度学习 é می‌خواهم 👩‍💻", "深度学习 é می‌خواهم 👩‍💻"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_a_terminal_would_obey_is_left_out(what: str) -> None:
+    text, shown = HOSTILE[what]
+    assert clean(text) == shown
+    assert clean_lines(f"  {text}\nnext") == f"  {shown}\nnext"
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_documents_keep_their_values_and_hold_them_escaped(
+    what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = HOSTILE[what][0].replace("\udc9b", "")
+    document = formats.json_text({"cause": text})
+    output.write_yaml({"cause": text})
+    for written in (document, capsys.readouterr().out):
+        assert clean_lines(written) == written
+    assert json.loads(document) == {"cause": text}
+
+
+def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = HOSTILE["clipboard"][0]
+    output.note(f"The cluster says: {text}")
+    assert capsys.readouterr().err == "The cluster says: ab\n"
+    ours, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as screen:
+        monkeypatch.setattr("sys.stdout", screen)
+        printer = logs._Printer(None, timestamps=False)
+        printer.line(0.0, "master-0", text.encode() + b" \xff\x9b2J", several=True)
+        printer.flush()
+        assert os.read(ours, 1000) == "[master-0] ab \ufffd\ufffd2J\r\n".encode()
+    os.close(ours)
+
+
+def test_a_log_in_a_pipe_is_as_it_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(piped))
+    printer = logs._Printer(None, timestamps=False)
+    printer.line(0.0, "master-0", b"a\x1b]52;c;x\x07\xff", several=False)
+    printer.flush()
+    assert piped.getvalue() == b"a\x1b]52;c;x\x07\xff\n"
