@@ -21,7 +21,7 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.filters import GroupFilter
+from k8sbench.model.filters import EVERY, GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
@@ -46,11 +46,17 @@ def compare(
     note: Note,
     *,
     limit: float | None = None,
+    chosen: GroupFilter = EVERY,
 ) -> Comparison:
-    """Compare two sides: each is runs, groups, sets or baselines."""
+    """Compare two sides, each of runs, groups, sets or baselines, in the cases that are chosen."""
     results.check_accepted(scope.accept)
     known = sides.known(scope, note)
     one, two = sides.side(a, known), sides.side(b, known)
+    chosen.chosen([*one.groups, *two.groups])  # raises where nothing fits
+    one, two = (
+        msgspec.structs.replace(side, groups=tuple(filter(chosen.fits, side.groups)))
+        for side in (one, two)
+    )
     both = {m.run_id for g in one.groups for m in g.members} & {
         m.run_id for g in two.groups for m in g.members
     }

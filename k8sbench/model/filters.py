@@ -47,3 +47,7 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
                 )
         words = " and ".join(f"{name} {value}" for name, value in self._given())
         return NotFound(f"There is no run of {words} together.", "Leave one of them out.")
+
+
+EVERY = GroupFilter()
+"""Any group."""

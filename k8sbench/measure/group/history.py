@@ -116,7 +116,7 @@ def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, fl
     ratio = statistics.median(after) / statistics.median(before)
     if abs(ratio - 1) <= LEAST_CHANGE or _least(len(before), len(after)) > P:
         return None
-    p = rank_test.rank_sum(before, after).p
+    p = rank_test.rank_sum(before, after)
     return (ratio, p) if p <= P else None
 
 
