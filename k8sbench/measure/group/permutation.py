@@ -53,8 +53,10 @@ class TwoSides:
         self._sum = math.fsum(values[: len(b)])
         # All values together are 0: the sums of one side are those of the other, negated. Of the
         # smaller side far fewer are put together on the way.
-        sign, few = (1, len(b)) if len(b) <= len(a) else (-1, len(a))
-        self._sums = sorted(sign * dealt for dealt in _sums(values, few, sign * self._sum))
+        if len(b) <= len(a):
+            self._sums = sorted(_sums(values, len(b), self._sum))
+        else:
+            self._sums = sorted(-dealt for dealt in _sums(values, len(a), -self._sum))
         # The sum that leaves no difference within the sides, squared.
         squares = math.fsum(value * value for value in values)
         self._whole = squares * len(a) * len(b) / len(values)

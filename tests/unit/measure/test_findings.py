@@ -241,6 +241,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "unread-number": declared([*RECORDS, "step 9 ips 1,064.5"], PATTERN),
     "unsteady": log(run([*[0.5] * 8, 5.0])),
     "warmup-included": log(STEADY, warmup=None),
+    "unsteady-runs": group(*factory.repeats([100.0, 115.0, 135.0])),
     "wide-interval": group(*factory.repeats([100.0, 111.0])),
     "xid-error": gpus(metrics.series("xid", [0] * 5 + [48] * 5)),
 }
