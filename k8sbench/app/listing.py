@@ -73,20 +73,20 @@ def list_runs(
 
 def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
     """Give rows the verdicts that ``results`` has: a run may count alone, and not in its group."""
-    members = {m.run_id: m for group in grouping.groups(among) for m in group.members}
-    judged = []
-    for row in rows:
-        member = members.get(row.run_id) if row.phase.final else None
-        if member is not None and row.verdict == "valid" and member.verdict != "valid":
-            row = msgspec.structs.replace(  # noqa: PLW2901
-                row,
-                verdict=member.verdict,
-                reasons=tuple(reason.id for reason in member.reasons),
-                throughput=None,
-                unit=None,
-            )
-        judged.append(row)
-    return judged
+    rejected = {
+        member.run_id: tuple(reason.id for reason in member.reasons)
+        for group in grouping.groups(among)
+        for member in group.members
+        if member.verdict == "rejected"
+    }
+    return [
+        msgspec.structs.replace(
+            row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None
+        )
+        if row.run_id in rejected and row.phase.final
+        else row
+        for row in rows
+    ]
 
 
 def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:

@@ -143,22 +143,17 @@ def markdown(compared: Comparison) -> str:
 def tables(compared: Comparison) -> list[Table]:
     """Lay out the cases, and what differs besides the figures."""
     names = case_names(compared)
-    units = {side.unit for case in compared.cases for side in (case.a, case.b) if side is not None}
-    unit = units.pop() if len(units) == 1 else None
-    of_unit = "" if unit is None else f" ({unit})"
-    titles = ("case", f"A{of_unit}", f"B{of_unit}", "change", "p", "n", "verdict")
-    columns = tuple(
-        Column(title, right=0 < n < 6, stays=True, states=title == "verdict")
-        for n, title in enumerate(titles)
-    )
+    sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
+    unit = " or ".join(sorted({side.unit for side in sides}))
+    titles = ("case", f"A ({unit})", f"B ({unit})", "change", "p", "n", "verdict")
     made = [
         Table(
             title=f"A: {clean(compared.a)}   B: {clean(compared.b)}",
-            columns=columns,
-            rows=tuple(
-                _row(case, name, with_unit=unit is None)
-                for case, name in zip(compared.cases, names, strict=True)
+            columns=tuple(
+                Column(title, right=0 < n < 6, stays=True, states=title == "verdict")
+                for n, title in enumerate(titles)
             ),
+            rows=tuple(map(_row, compared.cases, names)),
             notes=tuple(_below(compared, names)),
         )
     ]
@@ -183,32 +178,32 @@ def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
     return [names[case.group.key.id] for case in compared.cases]
 
 
-def _row(case: Compared, name: str, *, with_unit: bool) -> tuple[Cell, ...]:
+def _row(case: Compared, name: str) -> tuple[Cell, ...]:
     # The verdict says why there is no ratio.
     change = p = ABSENT
     if case.ratio is not None and case.p is not None:
         change, p = numbers.signed_percent(case.ratio - 1), _p(case.p)
-    sides = [_figure(side, with_unit=with_unit) for side in (case.a, case.b)]
-    return tuple(map(Cell, (name, *sides, change, p, _n(case), verdict(case))))
+    cells = (name, _figure(case.a), _figure(case.b), change, p, _n(case), verdict(case))
+    return tuple(map(Cell, cells))
 
 
-def _figure(side: Figures | None, *, with_unit: bool) -> str:
+def _figure(side: Figures | None) -> str:
     if side is None:
         return ABSENT
     if side.spread is None:
         return side.groups[-1].state
     spread = ABSENT if side.spread.cv is None else numbers.percent(side.spread.cv)
-    return f"{numbers.rate(side.spread.median)}{f' {side.unit}' * with_unit} ± {spread}"
+    return f"{numbers.rate(side.spread.median)} ± {spread}"
 
 
 def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
     """Say what holds for several cases, by its cause."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
-    estimators = sorted({side.estimator for side in sides if side.values})
+    by = {side.estimator for side in sides if side.values}
     lines = []
-    if estimators:
-        by = f", by {estimators[0]}" if len(estimators) == 1 else ""
-        lines.append(f"A, B: median ± coefficient of variation of the runs{by}.")
+    if by:
+        only = f", by {min(by)}" if len(by) == 1 else ""
+        lines.append(f"A, B: median ± coefficient of variation of the runs{only}.")
     tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
     if tested > 1:
         lines.append(
@@ -217,9 +212,10 @@ def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
         )
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
-        its = {side.estimator for side in (case.a, case.b) if side is not None and side.values}
-        by_its_own = f"By {' and '.join(sorted(its))}." if its and len(estimators) > 1 else ""
-        for cause in filter(None, (by_its_own, *_causes(case))):
+        figures = case.b or case.a
+        if len(by) > 1 and figures is not None and figures.values:
+            causes.setdefault(f"By {figures.estimator}.", []).append(name)
+        for cause in _causes(case):
             causes.setdefault(cause, []).append(name)
     if any(_of_runs_of_two_sets(case) for case in compared.cases):
         lines.append(RUNS_OF_ONE_SET)
@@ -301,7 +297,7 @@ def document(compared: Comparison) -> dict[str, Any]:
 
 def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any]:
     """Build the fields of one case."""
-    key, why = case.group.key, words(case, limit)
+    key, told = case.group.key, words(case, limit)
     return {
         "name": name,
         "benchmark": key.benchmark,
@@ -320,8 +316,8 @@ def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any
         "regression": case.regression,
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
-        "words": why,
-        "missing": {} if case.ratio is not None else {"ratio": why, "p": why},
+        "words": told,
+        "missing": {} if case.ratio is not None else {"ratio": told, "p": told},
     }
 
 

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.measure.group import arithmetic, differences, parity
-from k8sbench.measure.group.gpu_peaks import plain_name
+from k8sbench.measure.group import differences, parity
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import Compared, Comparison, Finding
@@ -98,45 +97,9 @@ def is_regression(ratio: float, test: TwoSides, limit: float) -> bool:
 def unlike(one: Group, two: Group) -> tuple[str, ...]:
     """Ids of what forbids a ratio of two groups; all are in :data:`.comparable.NOT_COMPARABLE`."""
     fields = differing(one, two)
-    found: list[str] = [name for name in ("benchmark", "case") if name in fields]
-    if "precision" in fields:
-        found.append("precision")
-    if fields:
-        found += parity.unlike_in_parity(one, two)
-    else:
-        found += _unlike_alike(one, two)
-    return tuple(dict.fromkeys(found))
-
-
-def _unlike_alike(one: Group, two: Group) -> list[str]:
-    """The same for the same program, planned alike: what is unknown of both may be taken as equal.
-
-    Only what is known to differ forbids a ratio, and a GPU that nobody knows.
-    """
-    gpus = {one.key.gpu_model, two.key.gpu_model}
-    formats = {
-        arithmetic.arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)
-    }
-    effective = {g.precision_effective for g in (one, two)}
-    stated = [g.arithmetic.types for g in (one, two) if g.arithmetic is not None]
-    models = (
-        {g.parameters for g in (one, two) if g.parameters is not None},
-        {g.gmac for g in (one, two) if g.gmac is not None},
-    )
-    checks = {
-        "smoke": one.smoke or two.smoke,
-        "cpu": one.on_cpu or two.on_cpu,
-        "device": not (one.on_cpu or two.on_cpu)
-        and ("unknown" in gpus or len({plain_name(gpu) for gpu in gpus}) > 1),
-        "no-figure": one.spread is None or two.spread is None,
-        "model": any(
-            known and max(known) > min(known) * (1 + arithmetic.SAME_MODEL) for known in models
-        ),
-        "precision": len(formats - {None}) > 1 or len(effective - {None}) > 1,
-        "arithmetic": len(stated) == 2 and stated[0] != stated[1],
-        "estimator": one.estimator != two.estimator,
-    }
-    return [name for name, is_unlike in checks.items() if is_unlike]
+    ids = [name for name in ("benchmark", "case", "precision") if name in fields]
+    # Of one program, planned alike, what neither side states is taken as equal.
+    return tuple(dict.fromkeys((*ids, *parity.unlike_in_parity(one, two, is_alike=not fields))))
 
 
 def _notes(one: Group, two: Group) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 If nothing but chance makes the sides of a case differ, every way to deal its observations to two
 sides of their sizes is equally likely. The test counts in how many of them the sides are at least
 as far apart as they are, by the difference of their mean logarithms. All ways are counted up to
-:data:`MOST`; beyond that some are drawn, from a fixed seed.
+:data:`MOST`; beyond that some are drawn, the same each time.
 
 Of several cases some differ by chance. Which of them are shown to differ is decided for all of them
 together (Westfall and Young, step-down): the statistic of each, Student's *t*, is held against the
@@ -17,9 +17,8 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 ALPHA = 0.05
 """The p up to which a difference counts as shown."""
@@ -111,10 +110,20 @@ def shown(cases: Sequence[TwoSides]) -> list[bool]:
 def _sums(values: Sequence[float], count: int, seen: float) -> list[float]:
     """Return the sums of all choices of ``count`` values, or of some choices and the one seen."""
     if math.comb(len(values), count) > MOST:
-        draw = random.Random(0)  # noqa: S311 - the same p each time
-        return [seen, *(math.fsum(draw.sample(values, count)) for _ in range(DRAWN))]
+        return [seen, *_drawn_sums(values, count)]
     sums: list[list[float]] = [[0.0], *([] for _ in range(count))]
     for value in values:
         for size in range(count, 0, -1):
             sums[size] += [dealt + value for dealt in sums[size - 1]]
     return sums[count]
+
+
+def _drawn_sums(values: Sequence[float], count: int) -> Iterator[float]:
+    dealt, state = list(values), 1
+    for _ in range(DRAWN):
+        for place in range(count):
+            # Knuth's generator; its high bits are the random ones.
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            other = place + (state >> 33) % (len(dealt) - place)
+            dealt[place], dealt[other] = dealt[other], dealt[place]
+        yield math.fsum(dealt[:count])
