@@ -207,17 +207,14 @@ def held_against(where: str | None, name: str, newest: int) -> list[Held]:
         for group in grouping.groups(runs)
         if group.spread is not None and not group.in_progress and group.key.set_name not in sets
     ]
-    found: dict[tuple[str, ...], tuple[float, Held]] = {}
-    for group in complete:
+    held: dict[tuple[str, ...], Held] = {}
+    for group in sorted(complete, key=lambda group: group.latest):
         side = Side(name="", groups=(group,), runs={run.run_id: run for run in runs})
         alike = [one for one in ours.groups if not differing(one, group)]
         against = msgspec.structs.replace(ours, groups=tuple(alike))
-        for one in comparing.compare(against, side).cases if alike else ():
-            if one.ratio is None:
-                continue
-            case = labels(group.plan)
-            is_separated = one.finding in ("faster", "slower")
-            if case not in found or found[case][0] < group.latest:
-                held = Held(labels=case, ratio=one.ratio, is_separated=is_separated)
-                found[case] = (group.latest, held)
-    return [held for _, held in found.values()]
+        for case in comparing.compare(against, side).cases if alike else ():
+            if case.ratio is not None:
+                key = labels(group.plan)
+                is_separated = case.finding in ("faster", "slower")
+                held[key] = Held(labels=key, ratio=case.ratio, is_separated=is_separated)
+    return [*held.values()]

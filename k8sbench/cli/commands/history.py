@@ -40,7 +40,7 @@ def command(
 
     One table for each case: its sets, oldest first, each with its median and interval. A change is
     marked if three to six sets from there on differ from those before by more than 1.5 % and an
-    exact test has p ≤ 1 %. A single unusual set is not marked.
+    exact test has p ≤ 0.8 %. A single unusual set is not marked.
     """
     picture_format = None if plot is None else plot_file.format_of(plot)
     scope = StoresRead(where=where, access=access, accept=accept)
