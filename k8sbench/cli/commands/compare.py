@@ -115,10 +115,6 @@ def _exit_code(compared: Comparison) -> int:
     """Judge a comparison that has a limit: one that could show nothing is no success."""
     from k8sbench.report.comparing import case_names, lacks_figure
 
-    lost = sum(case.b is None for case in compared.cases)
-    if lost:
-        cases = counted(lost, "case", ("is", "are"))
-        output.note(f"note: {cases} only in A, without a counterpart in B.")
     if compared.regressions:
         return REGRESSION_EXIT_CODE
     lacking = sum(lacks_figure(case) for case in compared.cases)
