@@ -19,8 +19,9 @@ from k8sbench.model.errors import (
     NotFound,
     TimedOut,
     Unreachable,
-    did_you_mean,
+    UsageError,
 )
+from k8sbench.model.filters import EVERY, GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
@@ -45,11 +46,17 @@ def compare(
     note: Note,
     *,
     limit: float | None = None,
+    chosen: GroupFilter = EVERY,
 ) -> Comparison:
-    """Compare two sides: each is runs, groups, sets or baselines."""
+    """Compare two sides, each of runs, groups, sets or baselines, in the cases that are chosen."""
     results.check_accepted(scope.accept)
     known = sides.known(scope, note)
     one, two = sides.side(a, known), sides.side(b, known)
+    chosen.chosen([*one.groups, *two.groups])  # raises where nothing fits
+    one, two = (
+        msgspec.structs.replace(side, groups=tuple(filter(chosen.fits, side.groups)))
+        for side in (one, two)
+    )
     both = {m.run_id for g in one.groups for m in g.members} & {
         m.run_id for g in two.groups for m in g.members
     }
@@ -128,30 +135,14 @@ def _open_in(side: Side) -> int:
 
 
 def history(
-    benchmark: str,
-    scope: StoresRead,
-    note: Note,
-    *,
-    framework: str | None = None,
-    case: str | None = None,
-    since: float | None = None,
+    chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> list[Series]:
     """Return every case of a benchmark over its sets, with the changes marked."""
     results.check_accepted(scope.accept)
     known = sides.known(scope, note)
-    mine = [group for group in known.groups if group.key.benchmark == benchmark]
-    if not mine:
-        names = sorted({group.key.benchmark for group in known.groups})
-        raise NotFound(
-            f"There is no run of {benchmark!r}.",
-            did_you_mean(benchmark, names)
-            + (f"There are runs of: {', '.join(names)}." if names else "The store is empty."),
-        )
-    fitting = [
-        group
-        for group in mine
-        if framework in (None, group.key.framework) and case in (None, group.key.case)
-    ]
+    if not known.groups:
+        raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.")
+    fitting = chosen.chosen(known.groups)
     times = {
         run.run_id: began
         for run in known.runs.values()
@@ -167,7 +158,10 @@ def history(
         msgspec.structs.replace(one, points=tuple(p for p in one.points if is_shown(p.group)))
         for one in histories.history(fitting, times)
     )
-    return [one for one in shown if one.points]
+    series = [one for one in shown if one.points]
+    if not series:
+        raise UsageError("No set has a run since then.", "Give --since an earlier time.")
+    return series
 
 
 def _began(run: Run) -> float | None:
@@ -213,17 +207,14 @@ def held_against(where: str | None, name: str, newest: int) -> list[Held]:
         for group in grouping.groups(runs)
         if group.spread is not None and not group.in_progress and group.key.set_name not in sets
     ]
-    found: dict[tuple[str, ...], tuple[float, Held]] = {}
-    for group in complete:
+    held: dict[tuple[str, ...], Held] = {}
+    for group in sorted(complete, key=lambda group: group.latest):
         side = Side(name="", groups=(group,), runs={run.run_id: run for run in runs})
         alike = [one for one in ours.groups if not differing(one, group)]
         against = msgspec.structs.replace(ours, groups=tuple(alike))
-        for one in comparing.compare(against, side).cases if alike else ():
-            if one.ratio is None:
-                continue
-            case = labels(group.plan)
-            is_separated = one.finding in ("faster", "slower")
-            if case not in found or found[case][0] < group.latest:
-                held = Held(labels=case, ratio=one.ratio, is_separated=is_separated)
-                found[case] = (group.latest, held)
-    return [held for _, held in found.values()]
+        for case in comparing.compare(against, side).cases if alike else ():
+            if case.ratio is not None:
+                key = labels(group.plan)
+                is_separated = case.finding in ("faster", "slower")
+                held[key] = Held(labels=key, ratio=case.ratio, is_separated=is_separated)
+    return [*held.values()]

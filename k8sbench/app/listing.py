@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +11,7 @@ from k8sbench.app import collectors, connections, context, stores
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting, foreign_jobs, records
 from k8sbench.lifecycle.records import ListedRun
+from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
@@ -35,7 +36,7 @@ def list_runs(
     """
     if where == stores.CLUSTER:
         listed = collectors.CollectorRunsRequest(access, wanted, insist=True).runs(note)
-        return [records.listed(run) for run in listed]
+        return _judged([records.listed(run) for run in listed], listed)
     collected = collectors.CollectorRunsRequest(access, wanted)
     with stores.to_read(where, note) as store:
         # Of one namespace the newest are known only when its jobs are, too.
@@ -59,8 +60,33 @@ def list_runs(
                 known = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
                 records.check_set(wanted.set_name, known)
             stores.note_no_match(store, note)
+        among = {run.run_id: run for run in both}
+        if wanted != RunFilter():
+            # The other repeats decide as well, and an earlier run with the same log.
+            for benchmark in {row.benchmark for row in rows}:
+                others = store.runs(RunFilter(benchmark=benchmark))
+                among = {run.run_id: run for run in others} | among
+        rows = _judged(rows, among.values())
     rows.sort(key=lambda row: row.created_at)
     return rows if wanted.limit is None else rows[-wanted.limit :]
+
+
+def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
+    """Give rows the verdicts that ``results`` has: a run may count alone, and not in its group."""
+    rejected = {
+        member.run_id: tuple(reason.id for reason in member.reasons)
+        for group in grouping.groups(among)
+        for member in group.members
+        if member.verdict == "rejected"
+    }
+    return [
+        msgspec.structs.replace(
+            row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None
+        )
+        if row.run_id in rejected and row.phase.final
+        else row
+        for row in rows
+    ]
 
 
 def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:

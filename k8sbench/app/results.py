@@ -44,7 +44,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
     report: Report
     rejected: frozenset[str]
-    """Those of the runs that are rejected, also where only their group shows it (an outlier)."""
+    """Those of the runs that are not valid, also where only their group shows it (an outlier)."""
     refusals: tuple[BenchError, ...] = ()
     """Why jobs of some of the runs were not created."""
 
@@ -237,7 +237,8 @@ def rows(
         member.run_id
         for row in report.results
         for member in row.group.members
-        if member.verdict == "rejected" and member.run_id in run_ids
+        if member.run_id in run_ids
+        and (member.verdict == "rejected" or row.group.state == "unsteady")
     )
     return Rows(runs=tuple(runs), report=report, rejected=rejected)
 

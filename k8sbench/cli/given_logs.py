@@ -51,7 +51,7 @@ _LOGS = (
         metavar="ITERATIONS",
         type=click.IntRange(min=0),
         help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
-        "else 0.",
+        "else the format's.",
     ),
     click.option(
         "--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts."

@@ -106,7 +106,6 @@ def write_by(report: ModuleType, content: object, output_format: str) -> None:
         "markdown": lambda: tables.markdown(report.tables(content)),
         "document": lambda: report.document(content),
         "flat": lambda: report.flat(content),
-        "junit": lambda: report.junit(content),
     }
     output.write(formats.written(output_format, view))
 

@@ -79,7 +79,7 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     """How often its job was created again, or is to be."""
     verdict: str | None
-    """``valid`` or ``rejected``; None if it is not measured."""
+    """``valid`` or ``rejected``, as in its group; None if it is not measured."""
     reasons: tuple[str, ...]
     """Ids of the verdict's reasons."""
     throughput: float | None = None

@@ -16,30 +16,8 @@ from k8sbench.model.group import Group, Spread
 Unit = Literal["runs", "sets"]
 """What one observation is: a run's throughput, or a set's median."""
 Finding = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
-"""``no-difference``: the runs show none. ``undecided``: so few runs cannot show one."""
-
-
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """How often chance alone puts two sides as far apart as they are, and at the least."""
-
-    p: float
-    """Two-sided, exact."""
-    least: float
-    """The smallest two-sided p that so many observations can have."""
-    chance: float
-    """Share of all orders in which one named side lies wholly below the other."""
-    is_apart: bool
-    """Whether every observation of one side is below every one of the other."""
-    direction: int
-    """-1 where the second side is the lower, 1 where it is the higher, else 0."""
-
-
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """An interval of a ratio."""
-
-    low: float
-    high: float
-    coverage: float
+"""``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
+``undecided``: so few runs cannot show one."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,16 +60,15 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     a: Figures | None
     b: Figures | None
-    ratio: float | None
-    """b ÷ a, of the medians."""
-    interval: Interval | None
-    interval_reason: str | None
-    """Why there is no interval."""
-    evidence: Evidence | None
+    ratio: float | None = None
+    """b ÷ a, of the medians; None where there is none to give."""
+    p: float | None = None
+    """Of this case alone, two-sided; None without a ratio."""
+    p_least: float | None = None
+    """The smallest p that so many observations can have; None without a ratio."""
     finding: Finding
-    regression: bool
-    """Slower by more than the limit, and apart; False where no limit was given."""
-    beyond_limit: bool
+    regression: bool = False
+    """Slower by more than the limit, and p ≤ 5 % of this case; False where no limit was given."""
     not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What differs and is allowed to."""
@@ -115,7 +92,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def regressions(self) -> tuple[Compared, ...]:
-        """The cases that are slower beyond the limit, and apart."""
+        """The cases that are slower beyond the limit, and shown to be slower."""
         return tuple(case for case in self.cases if case.regression)
 
 

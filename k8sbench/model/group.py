@@ -18,6 +18,8 @@ from k8sbench.model.plan import RunPlan
 
 SCRATCH = "from scratch"
 """In place of the file of start weights, where there is none."""
+UNSTEADY = "unsteady-runs"
+"""Id of the reason for which a group with a figure is not valid."""
 
 
 def gpu_figure(measured: Measurement, name: str) -> float | None:
@@ -42,7 +44,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficient of variation (sample standard deviation ÷ mean); None for one run."""
     low: float | None
     high: float | None
-    """Interval for the median; None for one run, and where outliers leave none."""
+    """Interval for the median; None for one run, for unsteady runs, or if outliers leave none."""
     coverage: float | None
     """Coverage of [low, high]: 1 − 2^(1−n) for min–max; a lower bound where there were outliers."""
     interval_reason: str | None = None
@@ -149,11 +151,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """``valid``, ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all
-        runs were) or ``failed``.
+        """``valid``, ``unsteady`` (the runs are far apart, and it is unclear which are right),
+        ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all runs were) or
+        ``failed``.
         """
         if self.spread is not None:
-            return "valid"
+            is_unsteady = any(reason.id == UNSTEADY for reason in self.reasons)
+            return "unsteady" if is_unsteady else "valid"
         if self.in_progress:
             return "running"
         if any(member.verdict is not None for member in self.members):

@@ -219,6 +219,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[RecordRule, ...] = ()
     evaluations: tuple[EvaluationRule, ...] = ()
     marks: tuple[MarkRule, ...] = ()
+    warmup: int = 20
+    """Iterations left out where neither a user nor a benchmark says how many."""
     opening: str = ""
     """Text that the program prints once, as it starts and before its facts; empty: none."""
     make_reader: Callable[[Family], LineReader] = LineReader

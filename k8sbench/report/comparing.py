@@ -1,87 +1,103 @@
-"""A comparison as tables, as data, and as JUnit's XML for CI; and in words what it shows.
+"""A comparison as benchstat prints one: a line for each case, and a last line that names them.
 
-What so few runs can and cannot show is said beside each case: a ratio alone says neither.
+What so few runs cannot show, and why a case has no ratio, is said once below the table, by cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from k8sbench.measure.group import rank_test
+from k8sbench.measure.group import permutation
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
-from k8sbench.model.counts import counted
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.report import formats, group_words, numbers
+from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Table, absent
-from k8sbench.report.text_table import Column
+from k8sbench.report.text_table import Column, Paint, wrapped
 
+WIDTH = 100
+"""Columns where there is no terminal."""
 NO_DIFFERENCE = "~"
-"""As benchstat writes it: the runs show none."""
+"""As benchstat writes it: none is shown."""
 RUNS_OF_ONE_SET = (
-    "runs of one set are more alike than sets: from set to set speeds vary more than these runs"
-    " show, which the limit is for; three sets on each side are compared as sets"
+    "Sets differ by more than the runs of one set do;"
+    f" {permutation.fewest()} sets on each side are compared as sets."
 )
-_COLUMNS = (
-    *("case", "benchmark", "framework", "precision", "A", "B", "change", "interval", "p", "n"),
-    "verdict",
-)
-WORDS = ("case", "benchmark", "framework", "precision", "batch")
-"""Words of a case's name."""
-_RIGHT = ("A", "B", "change", "interval", "p")
-_KEPT = ("case", "A", "B", "change", "verdict")
+MOST_NAMED = 3
+"""Cases that a line below the table names."""
+MOST_LISTED = 5
+"""Cases of one verdict that the last line names."""
+MOST_LINES = 10
+"""Lines below the table."""
 
 
 # Words
 
 
-def words(one: Compared, limit: float | None) -> str:
-    """Say what the observations of a case show, and what they cannot."""
-    if one.a is None or one.b is None:
-        return f"There is no counterpart in {'A' if one.a is None else 'B'}."
-    if one.ratio is None:
-        return f"No ratio is given ({', '.join(one.not_comparable)}).{_unknown_gpus(one)}"
-    parts = [_shown(one, one.a, one.b)]
-    if one.regression and limit is not None:
-        parts.append(f"Slower by more than {_share(limit)}, and separated: a regression.")
-    elif one.beyond_limit and limit is not None:
-        parts.append(
-            f"Slower by more than {_share(limit)}, but not separated: no regression is shown."
-            " More repeats would decide."
-        )
-    return " ".join(parts)
+def verdict(case: Compared) -> str:
+    """Write the verdict of a case in a word or two."""
+    if case.regression:
+        return "REGRESSION"
+    if case.finding == "one-side":
+        return "only in B" if case.a is None else "only in A"
+    words = {"no-difference": NO_DIFFERENCE, "not-comparable": "not comparable"}
+    return words.get(case.finding, case.finding)
 
 
-def _unknown_gpus(one: Compared) -> str:
-    """Say whose GPU model is not known, where that forbids a ratio."""
-    sides = [
-        name
-        for name, side in (("A", one.a), ("B", one.b))
-        if side is not None and side.groups[-1].key.gpu_model == "unknown"
+def words(case: Compared, limit: float | None) -> str:
+    """Say in one sentence what the observations of a case show, or why there is no ratio."""
+    if case.finding == "one-side":
+        return f"There is no counterpart in {'A' if case.a is None else 'B'}."
+    if case.ratio is None or case.p is None:
+        return " ".join(_without_ratio(case))
+    if case.regression and limit is not None:
+        shown = f"slower by more than {_share(limit)}"
+    elif case.finding == "undecided":
+        shown = f"so few can show no change; {_enough()} can"
+    else:
+        shown = "no change is shown" if case.finding == "no-difference" else case.finding
+    change = numbers.signed_percent(case.ratio - 1)
+    return f"{change} (p {_p(case.p)}, {_n(case)}): {shown}."
+
+
+def summary(compared: Comparison) -> str:
+    """Say in one line how many cases differ, and which."""
+    names = case_names(compared)
+    kinds: dict[str, list[str]] = {}
+    beyond = f"slower by more than {_share(compared.limit or 0.0)}"
+    for case, name in zip(compared.cases, names, strict=True):
+        change = ""
+        if case.ratio is not None and case.p is not None:
+            change = f", {numbers.signed_percent(case.ratio - 1)} (p {_p(case.p)})"
+        kind = beyond if case.regression else case.finding
+        kinds.setdefault("only" if kind == "one-side" else kind, []).append(f"{name}{change}")
+    parts = [
+        f"{len(kinds[kind])} {kind}: {_listed(kinds[kind], MOST_LISTED)}"
+        for kind in (beyond, "slower", "faster")
+        if kind in kinds
     ]
-    if not sides or not {"device", "gpu-model"} & {*one.not_comparable}:
-        return ""
-    return f" The GPU model of {' and of '.join(sides)} is not known; import takes --gpu-model."
+    for kind, verbs in (
+        ("no-difference", ("shows no change", "show no change")),
+        ("undecided", ("has too few runs to show any", "have too few runs to show any")),
+        ("not-comparable", ("is not comparable", "are not comparable")),
+        ("only", ("has no counterpart", "have no counterpart")),
+    ):
+        if kind in kinds:
+            parts.append(f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}")
+    first, _, rest = "; ".join(parts).partition(" ")
+    return f"{first} of {counted(len(names), 'case')} {rest}."
 
 
-def _shown(one: Compared, a: Figures, b: Figures) -> str:
-    evidence = one.evidence
-    assert evidence is not None  # it comes with the ratio
-    who = f"{len(a.values)} and {counted(len(b.values), a.of.removesuffix('s'))}"
-    if not rank_test.can_be_shown(evidence):
-        return f"{who} cannot show a difference; 3 on each side are the fewest that can."
-    p = numbers.percent(evidence.p)
-    if one.finding in ("slower", "faster"):
-        told = f"B is {one.finding}: p = {p}."
-        if evidence.least > rank_test.ALPHA:
-            told += f" {who} cannot reach p ≤ 5 %; {rank_test.fewest()} on each side can."
-        return told
-    told = f"No difference is shown: p = {p}."
-    if one.interval is not None and one.interval.low < 1:
-        slowdown = numbers.percent(1 - one.interval.low)
-        told += f" A slowdown of {slowdown} is within the interval."
-    return told
+def _listed(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _enough() -> str:
+    return f"{permutation.fewest()}+{permutation.fewest()}"
 
 
 def _share(value: float) -> str:
@@ -89,117 +105,158 @@ def _share(value: float) -> str:
 
 
 def _p(value: float) -> str:
-    return numbers.plain(value, 2)
+    return "<0.001" if value < 0.0005 else f"{value:.3f}"
 
 
-def verdict(one: Compared) -> str:
-    """Write the verdict of a case in a few words."""
-    if one.regression:
-        return "REGRESSION"
-    if one.finding == "one-side":
-        return "only in B" if one.a is None else "only in A"
-    if one.finding == "not-comparable":
-        return f"not comparable: {', '.join(one.not_comparable)}"
-    return NO_DIFFERENCE if one.finding == "no-difference" else one.finding
+def _n(case: Compared) -> str:
+    """Count the observations of both sides, as benchstat does."""
+    counts = [0 if side is None else len(side.values) for side in (case.a, case.b)]
+    of_sets = any(side is not None and side.of == "sets" for side in (case.a, case.b))
+    return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
+
+
+def _unknown_gpus(case: Compared) -> str:
+    """Say whose GPU model is not known, where that forbids a ratio."""
+    sides = [
+        name
+        for name, side in (("A", case.a), ("B", case.b))
+        if side is not None and side.groups[-1].key.gpu_model == "unknown"
+    ]
+    if not sides or not {"device", "gpu-model"} & {*case.not_comparable}:
+        return ""
+    return f" The GPU model of {' and of '.join(sides)} is not known; import takes --gpu-model."
 
 
 # Tables
 
 
+def text(compared: Comparison, *, width: int | None = None, paint: Paint | None = None) -> str:
+    """Write the tables and the last line as plain text."""
+    last = wrapped(clean(summary(compared)), width, indent="  ")
+    return f"{layouts.text(tables(compared), width=width or WIDTH, paint=paint)}\n{last}\n"
+
+
+def markdown(compared: Comparison) -> str:
+    """Write the same as GitHub's Markdown."""
+    return f"{layouts.markdown(tables(compared))}\n{clean(summary(compared))}\n"
+
+
 def tables(compared: Comparison) -> list[Table]:
     """Lay out the cases, and what differs besides the figures."""
     names = case_names(compared)
-    estimators = {
-        side.estimator
-        for one in compared.cases
-        for side in (one.a, one.b)
-        if side is not None and side.values
-    }
-    rows = [_row(one, compared.limit, name_them=len(estimators) > 1) for one in compared.cases]
-    by = tuple(f"A, B: medians by {only}" for only in estimators) if len(estimators) == 1 else ()
-    columns = tuple(
-        Column(n, right=n in _RIGHT, stays=n in _KEPT, states=n == "verdict") for n in _COLUMNS
-    )
-    title = f"A: {clean(compared.a)}   B: {clean(compared.b)}"
-    found = [Table(title=title, columns=columns, rows=tuple(rows), notes=by)]
+    sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
+    unit = " or ".join(sorted({side.unit for side in sides}))
+    titles = ("case", f"A ({unit})", f"B ({unit})", "change", "p", "n", "verdict")
+    made = [
+        Table(
+            title=f"A: {clean(compared.a)}   B: {clean(compared.b)}",
+            columns=tuple(
+                Column(title, right=0 < n < 6, stays=True, states=title == "verdict")
+                for n, title in enumerate(titles)
+            ),
+            rows=tuple(map(_row, compared.cases, names)),
+            notes=tuple(_below(compared, names)),
+        )
+    ]
     if compared.differences:
         columns = (Column("differs in"), Column("A"), Column("B"), Column("cases"))
         lines = tuple(_difference(one, compared, names) for one in compared.differences)
-        found.append(Table(title="What differs besides the figures", columns=columns, rows=lines))
-    return found
+        made.append(Table(title="What differs besides the figures", columns=columns, rows=lines))
+    return made
 
 
-def case_names(compared: Comparison, *, in_full: bool = False) -> list[str]:
-    """Name each case, with as many words as tell them apart, or all of :data:`WORDS`."""
-    groups = {one.group.key.id: one.group for one in compared.cases}
-    more = ("variant", "data", "pool")
+def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
+    """Name each case: benchmark, framework, precision, case, and what else tells them apart."""
+    words = ("benchmark", "framework", "precision", "case")
     names = group_words.unique_names(
-        list(groups.values()),
-        (lambda group: " ".join(group_words.word(group, name) for name in WORDS))
-        if in_full
-        else (lambda group: group.key.case),
-        *(more if in_full else (*WORDS[1:], *more)),
+        list({case.group.key.id: case.group for case in compared.cases}.values()),
+        lambda group: (
+            " ".join(getattr(group.key, name) for name in words)
+            + (f" batch {group.key.batch_size}" if with_batch else "")
+        ),
+        *("amp_dtype", "batch", "node", "variant", "impl", "data", "pool", "options", "preset"),
     )
-    return [names[one.group.key.id] for one in compared.cases]
+    return [names[case.group.key.id] for case in compared.cases]
 
 
-def _row(one: Compared, limit: float | None, *, name_them: bool) -> tuple[Cell, ...]:
-    """Lay out a case; ``name_them``: whether its figures have a footnote with their estimator."""
-    key = one.group.key
-    if one.ratio is None:
-        why = verdict(one)
-        change, interval, p = (absent(why) for _ in range(3))
-    else:
-        notes = (RUNS_OF_ONE_SET,) if _of_runs_of_two_sets(one) else ()
-        change = Cell(numbers.signed_percent(one.ratio - 1))
-        interval = absent(one.interval_reason)
-        if one.interval is not None:
-            low, high = (
-                numbers.signed_percent(each - 1) for each in (one.interval.low, one.interval.high)
-            )
-            of = numbers.coverage(one.interval.coverage)
-            interval = Cell(f"{low} … {high} ({of})", notes)
-        p = Cell(_p(one.evidence.p)) if one.evidence else absent(one.interval_reason)
-    return (
-        Cell(key.case),
-        Cell(key.benchmark),
-        Cell(key.framework),
-        Cell(group_words.precision(one.group)),
-        _figure(one.a, name_it=name_them),
-        _figure(one.b, name_it=name_them),
-        change,
-        interval,
-        p,
-        Cell(_n(one)),
-        Cell(verdict(one), (words(one, limit), *one.notes)),
-    )
+def _row(case: Compared, name: str) -> tuple[Cell, ...]:
+    # The verdict says why there is no ratio.
+    change = p = ABSENT
+    if case.ratio is not None and case.p is not None:
+        change, p = numbers.signed_percent(case.ratio - 1), _p(case.p)
+    cells = (name, _figure(case.a), _figure(case.b), change, p, _n(case), verdict(case))
+    return tuple(map(Cell, cells))
 
 
-def _of_runs_of_two_sets(one: Compared) -> bool:
-    sides = [side for side in (one.a, one.b) if side is not None]
-    return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
-
-
-def _figure(side: Figures | None, *, name_it: bool) -> Cell:
+def _figure(side: Figures | None) -> str:
     if side is None:
-        return absent("there is no counterpart")
-    by = (f"by {side.estimator}",) if name_it else ()
+        return ABSENT
     if side.spread is None:
-        newest = side.groups[-1]
-        return Cell(group_words.no_figure(newest), group_words.footnotes(newest, "reject"))
-    return Cell(f"{numbers.rate(side.spread.median)} {side.unit}", by)
+        return side.groups[-1].state
+    spread = ABSENT if side.spread.cv is None else numbers.percent(side.spread.cv)
+    return f"{numbers.rate(side.spread.median)} ± {spread}"
 
 
-def _n(one: Compared) -> str:
-    """Count the observations of both sides, as benchstat does."""
-    counts = [0 if side is None else len(side.values) for side in (one.a, one.b)]
-    of_sets = any(side is not None and side.of == "sets" for side in (one.a, one.b))
-    return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
+def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
+    """Say what holds for several cases, by its cause."""
+    sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
+    by = {side.estimator for side in sides if side.values}
+    lines = []
+    if by:
+        only = f", by {min(by)}" if len(by) == 1 else ""
+        lines.append(f"A, B: median ± coefficient of variation of the runs{only}.")
+    tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
+    if tested > 1:
+        lines.append(
+            f"p is that of a case alone; faster and slower are shown at 5 % for all {tested} cases"
+            " together."
+        )
+    causes: dict[str, list[str]] = {}
+    for case, name in zip(compared.cases, names, strict=True):
+        figures = case.b or case.a
+        if len(by) > 1 and figures is not None and figures.values:
+            causes.setdefault(f"By {figures.estimator}.", []).append(name)
+        for cause in _causes(case):
+            causes.setdefault(cause, []).append(name)
+    if any(_of_runs_of_two_sets(case) for case in compared.cases):
+        lines.append(RUNS_OF_ONE_SET)
+    lines += [
+        cause if len(its) == len(names) else f"{_listed(its, MOST_NAMED)}: {cause}"
+        for cause, its in causes.items()
+    ]
+    if len(lines) > MOST_LINES:
+        left_out = len(lines) - MOST_LINES + 1
+        lines[-left_out:] = [f"{left_out} more reasons and differences; -o json has all."]
+    return lines
+
+
+def _causes(case: Compared) -> Iterable[str]:
+    """Say why a case has no ratio or no verdict, and what of it differs and may."""
+    yield from _without_ratio(case)
+    if case.finding == "undecided":
+        yield f"{_n(case)} runs can show no change, however large; {_enough()} can, 5+5 are better."
+    yield from case.notes
+
+
+def _without_ratio(case: Compared) -> Iterable[str]:
+    """Say why two sides have no ratio; nothing of those that have one."""
+    for name, side in (("A", case.a), ("B", case.b)):
+        if side is not None and side.spread is None:
+            yield f"No figure in {name}: {group_words.no_figure(side.groups[-1])}."
+    # What has no figure may not even have told its GPU.
+    if case.not_comparable and "no-figure" not in case.not_comparable:
+        yield f"Not comparable: {', '.join(case.not_comparable)}.{_unknown_gpus(case)}"
+
+
+def _of_runs_of_two_sets(case: Compared) -> bool:
+    sides = [side for side in (case.a, case.b) if side is not None]
+    return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
     both = [n for n, case in enumerate(compared.cases) if case.a and case.b]
-    cases = "all" if list(one.cases) == both else ", ".join(names[n] for n in one.cases)
+    its = [names[n] for n in one.cases]
+    cases = "all" if list(one.cases) == both else _listed(its, MOST_NAMED)
     change = "" if one.change is None else f" ({numbers.signed_percent(one.change)})"
     sides = [absent("not known") if text is None else Cell(text) for text in (one.a, one.b)]
     if one.b is not None:
@@ -220,9 +277,10 @@ def document(compared: Comparison) -> dict[str, Any]:
         "b": compared.b,
         "limit": compared.limit,
         "regressions": len(compared.regressions),
+        "summary": summary(compared),
         "cases": [
-            case_fields(one, name, compared.limit)
-            for one, name in zip(compared.cases, names, strict=True)
+            case_fields(case, name, compared.limit)
+            for case, name in zip(compared.cases, names, strict=True)
         ],
         "differences": [
             {
@@ -238,16 +296,9 @@ def document(compared: Comparison) -> dict[str, Any]:
     }
 
 
-def case_fields(one: Compared, name: str, limit: float | None) -> dict[str, Any]:
+def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any]:
     """Build the fields of one case."""
-    key, interval, evidence = one.group.key, one.interval, one.evidence
-    missing: dict[str, str] = {}
-    if one.ratio is None:
-        missing["ratio"] = verdict(one)
-    if interval is None:
-        missing["interval"] = one.interval_reason or verdict(one)
-    if evidence is None:
-        missing["p"] = one.interval_reason or verdict(one)
+    key, told = case.group.key, words(case, limit)
     return {
         "name": name,
         "benchmark": key.benchmark,
@@ -257,21 +308,17 @@ def case_fields(one: Compared, name: str, limit: float | None) -> dict[str, Any]
         "precision": key.precision,
         "batch_size_per_gpu": key.batch_size,
         "gpu_model": None if key.gpu_model == "unknown" else key.gpu_model,
-        "a": _side(one.a),
-        "b": _side(one.b),
-        "ratio": one.ratio,
-        "interval_low": interval and interval.low,
-        "interval_high": interval and interval.high,
-        "interval_coverage": interval and interval.coverage,
-        "p": evidence and evidence.p,
-        "p_least": evidence and evidence.least,
-        "finding": one.finding,
-        "beyond_limit": one.beyond_limit,
-        "regression": one.regression,
-        "not_comparable": list(one.not_comparable),
-        "notes": list(one.notes),
-        "words": words(one, limit),
-        "missing": missing,
+        "a": _side(case.a),
+        "b": _side(case.b),
+        "ratio": case.ratio,
+        "p": case.p,
+        "p_least": case.p_least,
+        "finding": case.finding,
+        "regression": case.regression,
+        "not_comparable": list(case.not_comparable),
+        "notes": list(case.notes),
+        "words": told,
+        "missing": {} if case.ratio is not None else {"ratio": told, "p": told},
     }
 
 
@@ -286,6 +333,7 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
         "n": len(side.values),
         "values": list(side.values),
         "median": side.spread and side.spread.median,
+        "cv": side.spread and side.spread.cv,
         "unit": side.unit,
         "estimator": side.estimator,
     }
@@ -303,56 +351,44 @@ def junit(compared: Comparison) -> str:
     """Write a test suite with a test for each case: a regression is a failure.
 
     A case without a ratio, or that so few runs cannot decide, is skipped; one whose second side has
-    runs, but none that counts, is an error.
+    runs, but none that counts, is an error. The last line is the suite's output.
     """
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
     # The same words whatever else is compared: CI servers follow a test over time by its name.
-    names = case_names(compared, in_full=True)
+    names = case_names(compared, with_batch=True)
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
-    count = {"failure": 0, "error": 0, "skipped": 0}
-    for one, name in zip(compared.cases, names, strict=True):
-        key = one.group.key
-        test = ET.SubElement(
-            suite,
-            "testcase",
-            classname=_xml(f"{key.benchmark}.{key.framework}"),
-            name=_xml(name),
-        )
-        told = f"{verdict(one)}. {words(one, compared.limit)}"
-        if one.ratio is not None:
-            told = f"{numbers.signed_percent(one.ratio - 1)}: {told}"
-        kind = outcome(one)
+    counts = {"failure": 0, "error": 0, "skipped": 0}
+    for case, name in zip(compared.cases, names, strict=True):
+        key, told = case.group.key, _xml(words(case, compared.limit))
+        suite_name = _xml(f"{key.benchmark}.{key.framework}")
+        test = ET.SubElement(suite, "testcase", classname=suite_name, name=_xml(name))
+        kind = outcome(case)
         if kind is not None:
-            count[kind] += 1
-            ET.SubElement(test, kind, message=_xml(told))
-        ET.SubElement(test, "system-out").text = _xml(told)
+            counts[kind] += 1
+            ET.SubElement(test, kind, message=told)
+        ET.SubElement(test, "system-out").text = told
+    ET.SubElement(suite, "system-out").text = _xml(summary(compared))
     suite.set("tests", str(len(compared.cases)))
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(attribute, str(count[kind]))
+        suite.set(attribute, str(counts[kind]))
     ET.indent(suite)
     text = ET.tostring(suite, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def outcome(one: Compared) -> str | None:
+def outcome(case: Compared) -> str | None:
     """Name JUnit's element for a case; None for a test that has passed."""
-    if one.regression:
+    if case.regression:
         return "failure"
-    if lacks_figure(one):
+    if lacks_figure(case):
         return "error"
-    return "skipped" if one.ratio is None or one.finding == "undecided" else None
+    return "skipped" if case.ratio is None or case.finding == "undecided" else None
 
 
-def lacks_figure(one: Compared) -> bool:
+def lacks_figure(case: Compared) -> bool:
     """Whether the first side has a figure and of the second's runs none counts."""
-    return (
-        one.a is not None
-        and one.b is not None
-        and bool(one.a.values)
-        and not one.b.values
-        and one.b.runs > 0
-    )
+    return bool(case.a and case.b and case.a.values and case.b.runs and not case.b.values)
 
 
 def _xml(text: str) -> str:

@@ -11,12 +11,15 @@ import click
 from k8sbench.app import comparing
 from k8sbench.app.sides import StoresRead
 from k8sbench.cli import rows
+from k8sbench.cli.filters import filter_options
 from k8sbench.cli.options import accept_option, access_options, duration_option, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal import color, output
+from k8sbench.measure.group import permutation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REGRESSION_EXIT_CODE, REJECTED_EXIT_CODE, UsageError
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
@@ -28,25 +31,26 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
     """Read ``--fail-on-regression``: a share in percent."""
     if value is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,4})?) ?%", value.strip())
-    if found is None or not float(found[1]):
+    share = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,4})?) ?%", value.strip())
+    if share is None or not float(share[1]):
         raise UsageError(
             f"--fail-on-regression {value!r} is not a percentage.",
             "Write by how much B may be slower: 3% or 0.5%, above 0% and below 100%.",
         )
-    return float(found[1]) / 100
+    return float(share[1]) / 100
 
 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @format_option(*formats.offered("table", "markdown", "document", "flat", "junit"))
+@filter_options()
 @click.option(
     "--fail-on-regression",
     "limit",
     metavar="PERCENT",
     callback=_limit,
-    help="Exit code 7 if B is slower than A by more than this (3%), and separated from it.",
+    help="Exit code 7 if a case of B is slower by more than this (3%), with p up to 5%.",
 )
 @duration_option("--wait", "wait_s", "Wait until every run of B is measured, at most this long.")
 @accept_option
@@ -56,6 +60,7 @@ def command(
     a: str,
     b: str,
     output_format: str,
+    chosen: GroupFilter,
     limit: float | None,
     wait_s: float | None,
     accept: tuple[str, ...],
@@ -65,15 +70,14 @@ def command(
     """Compare two sides: how much they differ, and how surely.
 
     A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
-    them with commas between. Write set:NAME if several things have that name. For each case it
-    prints the ratio with its interval, an exact test, and in words what this number of runs can
-    show and what it cannot; below, the other differences. Cases that are not comparable have no
-    ratio.
+    them with commas between. Write set:NAME if several things have that name. There is one line for
+    each case: both medians with their spread, the change, the p of an exact test, and a verdict; ~
+    if no change is shown. The last line names the cases that differ.
     """
     scope = StoresRead(where=where, access=access, accept=accept)
 
     def make() -> Comparison:
-        return comparing.compare(a, b, scope, output.note, limit=limit)
+        return comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
 
     if wait_s is None:
         compared = make()
@@ -90,33 +94,47 @@ def command(
             )
     from k8sbench.report import comparing as report
 
-    rows.write_by(report, compared, output_format)
-    return 0 if limit is None else _exit_code(compared)
+    width, paint = rows.terminal_width(), color.paint()
+    view: formats.View = {
+        "table": lambda: report.text(compared, width=width, paint=paint),
+        "markdown": lambda: report.markdown(compared),
+        "document": lambda: report.document(compared),
+        "flat": lambda: report.flat(compared),
+        "junit": lambda: report.junit(compared),
+    }
+    output.write(formats.written(output_format, view))
+    if limit is None:
+        return 0
+    if not formats.FORMATS[output_format].for_people:
+        # CI's log has it, too, where the document goes to a file.
+        output.note(report.summary(compared))
+    return _exit_code(compared)
 
 
 def _exit_code(compared: Comparison) -> int:
-    """Judge a comparison that has a limit: one that held nothing against anything is no success."""
-    from k8sbench.report.comparing import lacks_figure
+    """Judge a comparison that has a limit: one that could show nothing is no success."""
+    from k8sbench.report.comparing import case_names, lacks_figure
 
-    lost = sum(one.b is None for one in compared.cases)
-    if lost:
-        cases = counted(lost, "case", ("is", "are"))
-        output.note(f"note: {cases} only in A, without a counterpart in B.")
     if compared.regressions:
-        cases = counted(len(compared.regressions), "case", ("is", "are"))
-        output.note(f"{cases} slower beyond the limit, and separated.")
         return REGRESSION_EXIT_CODE
-    lacking = sum(lacks_figure(one) for one in compared.cases)
+    lacking = sum(lacks_figure(case) for case in compared.cases)
     if lacking:
         output.note(f"{counted(lacking, 'case', ('has', 'have'))} no valid run in B.")
         return REJECTED_EXIT_CODE
-    if all(one.ratio is None for one in compared.cases):
+    if all(case.ratio is None for case in compared.cases):
         raise UsageError(
             "Nothing could be compared, so no regression could be seen.",
-            "The verdicts say why of each case.",
+            "The lines below the table say why.",
         )
-    undecided = sum(one.finding == "undecided" for one in compared.cases)
-    if undecided:
-        cases = counted(undecided, "case", ("has", "have"))
-        output.note(f"note: {cases} too few runs to show a regression; repeat them.")
+    few = [
+        name
+        for case, name in zip(compared.cases, case_names(compared), strict=True)
+        if case.finding == "undecided"
+    ]
+    if few:
+        raise UsageError(
+            f"Too few runs to ever show a regression: {', '.join(few)}.",
+            f"Repeat them, {permutation.fewest()} runs on each side are the fewest; or leave them"
+            " out with --case, --benchmark, --framework or --precision.",
+        )
     return 0

@@ -22,7 +22,10 @@ PLAIN_TERMS = ("", "dumb", "unknown")
 _WORDS: dict[str, str] = {
     **dict.fromkeys(("valid", "ok", Phase.SUCCEEDED, Phase.RUNNING), "green"),
     # More follows: a smoke run, a warning, runs that were left out.
-    **dict.fromkeys(("valid;", "warning", "running", "cancelled", Phase.CANCELLED), "yellow"),
+    **dict.fromkeys(
+        ("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled", Phase.CANCELLED),
+        "yellow",
+    ),
     **dict.fromkeys(
         ("rejected", "failed", "failure", "REGRESSION", Phase.FAILED, Phase.LOST), "red"
     ),

@@ -17,6 +17,7 @@ from k8sbench.measure.group.group_figures import joined
 from k8sbench.model.compared import Difference
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.identity import case_values, group_key
+from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.run import Run
 
 Pair = tuple[Sequence[Run], Sequence[Run]]
@@ -120,29 +121,20 @@ def _metric(metric: GpuMetric, mine: Sequence[Run], theirs: Sequence[Run]) -> It
     yield Difference(kind="gpu", name=metric.title, a=a, b=b, change=change)
 
 
+def _figures(name: str, runs: Sequence[Run]) -> list[GpuFigure]:
+    measured = (run.measurement.gpu_metrics for run in runs if run.measurement is not None)
+    return [metrics.figures[name] for metrics in measured if metrics and name in metrics.figures]
+
+
 def _value(name: str, runs: Sequence[Run]) -> float | None:
-    values = [
-        metrics.figures[name].value
-        for run in runs
-        if run.measurement is not None
-        and (metrics := run.measurement.gpu_metrics) is not None
-        and name in metrics.figures
-    ]
+    values = [figure.value for figure in _figures(name, runs) if figure.value is not None]
     return statistics.median(values) if values else None
 
 
 def _codes(runs: Sequence[Run]) -> str | None:
-    figures = [
-        metrics.figures["xid"]
-        for run in runs
-        if run.measurement is not None
-        and (metrics := run.measurement.gpu_metrics) is not None
-        and "xid" in metrics.figures
-    ]
-    if not figures:
-        return None
+    figures = _figures("xid", runs)
     codes = sorted({code for figure in figures for code in figure.codes})
-    return ", ".join(map(str, codes)) or "none"
+    return ", ".join(map(str, codes)) or "none" if figures else None
 
 
 def _written(value: float, unit: str) -> str:

@@ -19,6 +19,7 @@ from k8sbench.measure import verdict
 from k8sbench.measure.group import group_figures, rejections, rules, speedup
 from k8sbench.measure.group.candidates import Candidate, reported, unique
 from k8sbench.measure.group.group_figures import joined, spread
+from k8sbench.measure.group.rejections import Agreement
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import GroupKey
@@ -54,10 +55,19 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     estimator = rejections.common_estimator(candidates)
     # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
     smoke = planned.preset == "smoke"
-    dropped = 0 if smoke else rejections.outliers(candidates, estimator)
+    agreement = Agreement() if smoke else rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
-    figures = spread([c.rates[estimator] for c in counted], dropped) if counted else None
+    figures = spread([c.rates[estimator] for c in counted], agreement.dropped) if counted else None
     reasons = []
+    if figures is not None and agreement.is_unsteady:
+        text = (
+            f"The {len(counted)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
+            " and none is plainly apart from the others."
+        )
+        reasons.append(rules.UNSTEADY_RUNS.finding(text))
+        figures = msgspec.structs.replace(
+            figures, low=None, high=None, coverage=None, interval_reason="the runs are unsteady"
+        )
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
         text = f"The interval is {width:.0%} of the median wide: more repeats would help."

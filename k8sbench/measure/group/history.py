@@ -1,10 +1,10 @@
 """A case over its sets, and where its figure changed for good.
 
 The rule: a change is marked at a set where the medians of the sets before it (since the last
-change, at most 20) and of three to six sets from it on differ by more than 1.5 %, and the exact
-rank-sum test of the two has p ≤ 1 %. Where that holds for several sets next to each other, it is
-the one from which on the two sides are each most alike. One odd set is therefore no change, nor is
-a slow drift.
+change, at most 10) and of three to six sets from it on differ by more than 1.5 %, and the
+permutation test of the two has p ≤ 0.8 %. Where that holds for several sets next to each other, it
+is the one from which on the two sides are each most alike. One odd set is therefore no change,
+nor is a slow drift.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.measure.group import rank_test
+from k8sbench.measure.group.permutation import TwoSides, least_p
 from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.group import Group
 
-BEFORE = 20
+BEFORE = 10
 """The most sets before a change that are looked at."""
 AFTER = (3, 6)
 """The fewest and the most sets from a change on."""
-P = 0.01
+P = 0.008
 LEAST_CHANGE = 0.015
 """Sets of one case differ by 1 % now and then."""
 
@@ -72,14 +72,10 @@ def _unmarked(group: Group, count: int) -> str | None:
     if group.on_cpu:
         return "CPU processes: they share the machine"
     some = range(AFTER[0], AFTER[1] + 1)
-    fewest = min(n + m for m in some for n in range(1, BEFORE + 1) if _least(n, m) <= P)
+    fewest = min(n + m for m in some for n in range(1, BEFORE + 1) if least_p(n, m) <= P)
     if count < fewest:
         return f"a change takes {fewest} sets with a figure to be seen; there are {count}"
     return None
-
-
-def _least(before: int, after: int) -> float:
-    return 2 / math.comb(before + after, after)
 
 
 def changes(values: Sequence[float]) -> list[Change]:
@@ -114,9 +110,9 @@ def _change_at(values: Sequence[float], start: int, place: int) -> Change | None
 def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
     """Return ratio and p where two sides differ; None where they do not."""
     ratio = statistics.median(after) / statistics.median(before)
-    if abs(ratio - 1) <= LEAST_CHANGE or _least(len(before), len(after)) > P:
+    if abs(ratio - 1) <= LEAST_CHANGE or least_p(len(before), len(after)) > P:
         return None
-    p = rank_test.rank_sum(before, after).p
+    p = TwoSides(before, after).p
     return (ratio, p) if p <= P else None
 
 

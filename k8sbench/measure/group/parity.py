@@ -67,8 +67,12 @@ def _nearness(group: Group, other: Group) -> tuple[object, ...]:
     return (-len(unlike_in_parity(group, other)), same_impl, same_set, other.latest, other.key)
 
 
-def unlike_in_parity(one: Group, two: Group) -> tuple[str, ...]:
-    """Ids of what forbids a ratio of two groups of one case, of whatever framework and program."""
+def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple[str, ...]:
+    """Ids of what forbids a ratio of two groups of one case, of whatever framework and program.
+
+    ``is_alike``: they are of one program, planned alike: only what is known to differ counts, and
+    a GPU that nobody knows.
+    """
     unlike = []
     if one.smoke or two.smoke:
         unlike.append("smoke")
@@ -80,12 +84,18 @@ def unlike_in_parity(one: Group, two: Group) -> tuple[str, ...]:
         unlike.append("device")
     if one.spread is None or two.spread is None:
         unlike.append("no-figure")
-    if not (_same(one.parameters, two.parameters) and _same(one.gmac, two.gmac)):
+    models = ((one.parameters, two.parameters), (one.gmac, two.gmac))
+    if not all(_same(*model) or (is_alike and None in model) for model in models):
         unlike.append("model")
     formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
-    if formats[0] is None or formats[0] != formats[1] or TF32_UNKNOWN in formats:
+    if is_alike:
+        effective = {one.precision_effective, two.precision_effective}
+        is_other = any(len(known - {None}) > 1 for known in ({*formats}, effective))
+    else:
+        is_other = formats[0] is None or formats[0] != formats[1] or TF32_UNKNOWN in formats
+    if is_other:
         unlike.append("precision")
-    elif _unlike_arithmetic(one, two):
+    elif _unlike_arithmetic(one, two, is_alike=is_alike):
         unlike.append("arithmetic")
     if one.estimator != two.estimator:
         unlike.append("estimator")
@@ -97,14 +107,14 @@ def unlike_in_parity(one: Group, two: Group) -> tuple[str, ...]:
     return tuple(unlike)
 
 
-def _unlike_arithmetic(one: Group, two: Group) -> bool:
+def _unlike_arithmetic(one: Group, two: Group, *, is_alike: bool) -> bool:
     """Whether the operations' types differ, or may differ, in one precision.
 
     In FP32 all are FP32, whether a program states them or not; what AMP leaves in FP32 is known
     only where it is stated.
     """
     if one.arithmetic is None or two.arithmetic is None:
-        return one.precision_effective == "amp"
+        return not is_alike and one.precision_effective == "amp"
     return one.arithmetic.types != two.arithmetic.types
 
 

@@ -7,9 +7,11 @@ at the runs that still count when it comes; the order of the checks is :mod:`.gr
 from __future__ import annotations
 
 import bisect
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from k8sbench.measure.group import rules
 from k8sbench.measure.group.candidates import Candidate, reported
@@ -19,6 +21,12 @@ from k8sbench.model.measurement import ESTIMATORS
 
 OUTLIER_LIMIT = 1.25
 """Fastest ÷ slowest of the runs that count: beyond it they are no repeats of each other."""
+FEW = 5
+"""Fewer runs are no crowd: of them nothing is dropped that is not plainly apart."""
+ALIKE = 1.05
+"""Fastest ÷ slowest of the others, where one of few runs is dropped."""
+FAR = 0.25
+"""Relative difference from the median of the others, where one of few runs is dropped."""
 MAJORITY = (2, 3)
 """At least so many of so many runs must agree. Five of eight have been the wrong ones."""
 
@@ -117,11 +125,22 @@ def _order(estimator: str) -> int:
     return ESTIMATORS.index(estimator) if estimator in ESTIMATORS else len(ESTIMATORS)
 
 
-def outliers(candidates: Sequence[Candidate], estimator: str) -> int:
-    """Reject the runs that are no repeats of the others; returns how many these are."""
+class Agreement(NamedTuple):
+    """Which runs of a group are repeats of each other."""
+
+    dropped: int = 0
+    """How many were rejected for their rates."""
+    is_unsteady: bool = False
+    """Whether all count although they are far apart, because there is no gap between them."""
+
+
+def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
+    """Reject the runs that are no repeats of the others."""
     tried = [c for c in candidates if c.counts]
     rates = {c.run.run_id: c.rates[estimator] for c in tried}
     inside = agreeing(rates.values())
+    if not inside and is_chain(rates.values()):
+        return Agreement(is_unsteady=True)
     low, high = min(inside, default=0.0), max(inside, default=0.0)
     outside = [c for c in tried if not low <= rates[c.run.run_id] <= high]
     for candidate in outside:
@@ -139,7 +158,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> int:
                 " which is wrong; repeat the case."
             )
         candidate.reject_unless_accepted(rules.OUTLIER, why)
-    return sum(not c.counts for c in outside)
+    return Agreement(dropped=sum(not c.counts for c in outside))
 
 
 def agreeing(rates: Iterable[float]) -> list[float]:
@@ -148,8 +167,11 @@ def agreeing(rates: Iterable[float]) -> list[float]:
     The most rates of which no two differ by more than the limit; of several such choices, the
     narrowest. They must be a clear majority, and the others farther from them than they are from
     each other: a choice out of one broad distribution would show a spread that it does not have.
+    Of few rates only one that is plainly apart is left out.
     """
     every = sorted(rates)
+    if len(every) < FEW and every and every[-1] > every[0] * OUTLIER_LIMIT:
+        return _all_but_one(every)
     choices = []
     for first, lowest in enumerate(every):
         end = bisect.bisect_right(every, lowest * OUTLIER_LIMIT)
@@ -163,6 +185,19 @@ def agreeing(rates: Iterable[float]) -> list[float]:
     gaps += [every[end] / every[end - 1]] if end < len(every) else []
     is_clear = count * of >= needed * len(every) and all(gap > -width for gap in gaps)
     return every[begin:end] if is_clear else []
+
+
+def _all_but_one(every: Sequence[float]) -> list[float]:
+    for others, odd in ((every[1:], every[0]), (every[:-1], every[-1])):
+        is_alike = len(others) > 1 and others[-1] <= others[0] * ALIKE
+        if is_alike and abs(odd / statistics.median(others) - 1) > FAR:
+            return list(others)
+    return []
+
+
+def is_chain(rates: Iterable[float]) -> bool:
+    """Whether no rate is far from the next one, however far the first and the last are apart."""
+    return all(low >= high * (1 - FAR) for low, high in itertools.pairwise(sorted(rates)))
 
 
 def _capital(text: str) -> str:

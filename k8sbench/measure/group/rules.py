@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from k8sbench.measure.rules import IntegrityRule, rules_in
+from k8sbench.model.group import UNSTEADY
 
 RUN_IN_PROGRESS = IntegrityRule("run-in-progress", "reject", "Wait for it: k8sbench watch RUN.")
 """The run has not ended."""
@@ -73,6 +74,13 @@ EFFICIENCY_ABOVE_LIMIT = IntegrityRule(
     "efficiency-above-limit", "reject", "Repeat both cases: one of the two is wrong."
 )
 """An efficiency above 1.05 is no scaling effect; one side is wrong."""
+UNSTEADY_RUNS = IntegrityRule(
+    UNSTEADY,
+    "warn",
+    "Find out what else ran beside them, and repeat the case.",
+)
+"""The runs are more than a quarter apart, without a gap that would show which are right: all of
+them count, there is no interval, and the row is not valid."""
 WIDE_INTERVAL = IntegrityRule("wide-interval", "warn", "Run more repeats.")
 """The interval is wider than 10 % of the median."""
 

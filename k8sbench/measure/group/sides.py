@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.measure.group.comparison import FEWEST_SETS
+from k8sbench.measure.group import permutation
 from k8sbench.measure.group.group_figures import spread
 from k8sbench.model.compared import Figures
 from k8sbench.model.group import Group
@@ -118,4 +118,4 @@ def figures(groups: Sequence[Group], *, of_sets: bool) -> Figures:
 
 def have_sets(groups: Sequence[Group]) -> bool:
     """Whether there are as many sets with a figure as a comparison of sets takes."""
-    return sum(group.spread is not None for group in groups) >= FEWEST_SETS
+    return sum(group.spread is not None for group in groups) >= permutation.fewest()

@@ -52,7 +52,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
     data: str | None = None
     warmup: int | None = None
-    """Iterations left out. None: what our own log states, else 0."""
+    """Iterations left out. None: what our own log states, else the family's."""
     iterations: int | None = None
     """Iterations measured after them. None: all."""
     at_least: int | None = None

@@ -22,6 +22,8 @@ OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that ranks and attempts of a run have in common."""
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
+LEAST_OF_MEDIAN = 0.7
+"""Of the records' median: a headline below it is that of a few records, not of the run."""
 DELAY_CHANGE = (1.0, 0.01)
 """Seconds, or share of the window, by which the delay from the times in our own lines until the
 node takes them may change: at most 0.1 s on a busy machine, whose one clock gives both."""
@@ -228,16 +230,17 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     figures = case.throughput
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
-        if abs(ratio - 1) > UNSTEADY:
-            text = f"The time-weighted mean is {ratio:.1%} of the median."
+        text = f"The time-weighted mean is {ratio:.1%} of the median."
+        # What an evaluation or a checkpoint took is known, and no error.
+        steady = figures.time_weighted_steady or figures.time_weighted
+        if max(ratio, steady / figures.median) < LEAST_OF_MEDIAN:
+            yield rules.BELOW_MEDIAN.finding(text, rank.tally.left_out.places)
+        elif abs(ratio - 1) > UNSTEADY:
             yield rules.UNSTEADY.finding(text, rank.tally.left_out.places)
 
 
 def _ending(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
-    if log.window is not None and case.log.expected.warmup is None and log.family is not OURS:
-        text = "No warm-up was given, so all iterations from the first on are in the window."
-        yield rules.WARMUP_INCLUDED.finding(text)
     if rank is None or (log.finished and (case.ended_at_target or not log.trains)):
         return
     planned = planned_iterations(log)

@@ -35,6 +35,8 @@ VALUES = 16
 """Different values of one fact that are kept."""
 STAMP = 40
 """Characters that a line's time stamp is within."""
+LONGEST_WARMUP = 0.25
+"""Of the planned iterations, where the warm-up is the family's."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -170,7 +172,7 @@ class LogFacts:
         """All logs are read."""
         for rank in self.ranks.values():
             rank.close()
-        self._choose_window()
+        self._choose_window(None)
 
     @property
     def rank(self) -> RankRecords | None:
@@ -277,7 +279,7 @@ class LogFacts:
         if rank is None:
             if len(self.ranks) >= RANKS:
                 return
-            window = self._choose_window()
+            window = self._choose_window(record)
             rank = self.ranks[source] = RankRecords(record, window, source)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
@@ -416,8 +418,8 @@ class LogFacts:
             self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
             rank.end_epoch(mark.values)
 
-    def _choose_window(self) -> CountedSteps:
-        """Decide what the log is measured by, now that its head is known."""
+    def _choose_window(self, first: Record | None) -> CountedSteps:
+        """Decide what the log is measured by, now that its head is known, and its first record."""
         if self.window is None:
             self.expected = expected = self._choose()
             warmup, iterations = expected.warmup, expected.iterations
@@ -425,11 +427,19 @@ class LogFacts:
             if own is not None and (warmup is None or expected.window_by_catalog):
                 # Our own logs name the planned window; it is more exact than the catalog's default.
                 warmup, iterations = own, None if self.trains else self.whole("iterations")
-            warmup = warmup or 0
+            if warmup is None:
+                warmup = 0 if first is None else self._usual_warmup(first)
             self.window = CountedSteps(
                 warmup, math.inf if iterations is None else warmup + iterations
             )
         return self.window
+
+    def _usual_warmup(self, first: Record) -> int:
+        """The family's warm-up; of a short run not more than leaves something to measure."""
+        assert self.family is not None
+        planned = first.total or self.whole("planned_iterations")
+        usual = self.family.warmup
+        return usual if planned is None else min(usual, int(planned * LONGEST_WARMUP))
 
     def _choose(self) -> Expectation:
         if self.family is OURS:

@@ -29,6 +29,13 @@ BATCH_SIZE = IntegrityRule(
 plan and the figures do not depend on the batch."""
 BATCH_UNKNOWN = IntegrityRule("batch-unknown", "reject", "Give it with --batch-size.")
 """The log gives times per iteration and the batch is not known."""
+BELOW_MEDIAN = IntegrityRule(
+    "below-median",
+    "reject",
+    "Give a longer --warmup if the first lines are slow; else find out what the run waited for.",
+)
+"""The time-weighted mean is under 70 % of the median of the lines, and no evaluation, checkpoint or
+restart explains it: a few lines took most of the time."""
 CLOCK_MISMATCH = IntegrityRule(
     "clock-mismatch",
     "reject",
@@ -293,8 +300,6 @@ UNSTEADY = IntegrityRule(
 )
 """The time-weighted mean and the median differ by more than 5 %: some records are much slower than
 most."""
-WARMUP_INCLUDED = IntegrityRule("warmup-included", "warn", "Give --warmup.")
-"""No warm-up was given and the log names none, so every iteration counts."""
 XID_ERROR = IntegrityRule(
     "xid-error",
     "warn",

@@ -46,6 +46,7 @@ def _argument(key: str, value: str, **says: str) -> FactRule:
 
 FAMILY = Family(
     name="plsc",
+    warmup=50,
     title="PLSC",
     framework="paddle",
     unit="images/s",

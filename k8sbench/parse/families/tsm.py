@@ -28,6 +28,7 @@ _RESULT = re.compile(r"Testing Results: Prec@1 (?P<value>\d+\.\d+) Prec@5 \d+\.\
 
 FAMILY = Family(
     name="tsm",
+    warmup=100,
     title="temporal-shift-module",
     framework="pytorch",
     unit="clips/s",

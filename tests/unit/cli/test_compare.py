@@ -62,7 +62,7 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
         (new(B), "0.5 %", 7),
         (new(B), "12%", 0),
         (new(A), "3%", 0),
-        (new(B[:1]), "3%", 0),
+        (new(B[:1]), "3%", 2),
         ([run(None, set_name="new", phase=Phase.FAILED)], "3%", 5),
         (new(B, batch_size=64), "3%", 2),
     ],
@@ -75,15 +75,17 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
     found, out, err = typed("compare", "old", "new", "--fail-on-regression", limit)
     assert found == code
     assert out.startswith("A: old   B: new\n")
-    assert ("1 case is slower beyond the limit" in err) == (code == 7)
-    assert ("too few runs to show a regression" in err) == (len(b) == 1 and code == 0)
+    assert ("1 of 1 case slower by more than" in out) == (code == 7)
+    assert ("Too few runs to ever show a regression" in err) == (
+        b[0].plan.repeat == len(b) == 1 and code == 2
+    )
 
 
 def test_a_case_that_only_the_old_side_has_is_noted(fill: Fill, typed: Typed) -> None:
     fill([*old(case="1x1"), *old(case="1x8"), *new(A, case="1x1")])
-    words = ("compare", "old", "new", "--fail-on-regression", "3%")
-    assert typed(*words)[0::2] == (0, "note: 1 case is only in A, without a counterpart in B.\n")
-    assert typed(*words[:3])[2] == ""
+    code, out, _ = typed("compare", "old", "new", "--fail-on-regression", "3%")
+    assert code == 0
+    assert out.endswith("\n1 of 2 cases shows no change; 1 has no counterpart.\n")
 
 
 def test_a_regression_is_red_where_colour_is_wanted(fill: Fill, typed: Typed) -> None:
@@ -94,7 +96,7 @@ def test_a_regression_is_red_where_colour_is_wanted(fill: Fill, typed: Typed) ->
 
 
 def test_runs_that_have_not_ended_are_named(fill: Fill, typed: Typed) -> None:
-    fill([*old(), *new(), run(None, set_name="new", repeat=4, phase=Phase.RUNNING)])
+    fill([*old(), *new(), run(None, set_name="new", repeat=6, phase=Phase.RUNNING)])
     code, _, err = typed("compare", "old", "new")
     assert (code, err) == (0, "note: new: 1 run is open, without a figure as yet.\n")
 
@@ -103,7 +105,7 @@ def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: 
     fill([smoke(3.0, set_name="old"), smoke(1.0, set_name="new", at=START + 1e6)])
     code, out, err = typed("compare", "old", "new", "--fail-on-regression=3%")
     assert code == 2
-    assert "not comparable: smoke, cpu" in out
+    assert "Not comparable: smoke, cpu." in out
     assert "Nothing could be compared, so no regression could be seen." in err
 
 
@@ -147,7 +149,7 @@ def test_what_stands_for_several_things_or_for_none_is_an_error(fill: Fill, type
     assert "There is no baseline, set, group or run 'nwe'.\n  Nearest: new." in err
     assert "There is no run 'new'." in typed("compare", "set:old", "run:new")[2]
     code, _, err = typed("compare", "set:old", "resnet50-")
-    assert "'resnet50-' begins 6 names." in err
+    assert "'resnet50-' begins 10 names." in err
     assert "k8sbench results --published" in typed("compare", "published", "new")[2]
 
 
@@ -161,6 +163,30 @@ def test_every_format_is_of_the_same_cases(fill: Fill, typed: Typed) -> None:
     assert typed(*words, "junit")[1].startswith('<?xml version="1.0"')
 
 
+def test_the_last_line_names_the_cases_in_every_place(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new(), *old(case="1x1"), *new(A, case="1x1")])
+    last = "1 of 2 cases slower: resnet50 pytorch fp32 1x8, −9.9 % (p 0.008); 1 shows no change."
+    assert typed("compare", "old", "new")[1].splitlines()[-1] == last
+    assert typed("compare", "old", "new", "-o", "markdown")[1].splitlines()[-1] == last
+    assert json.loads(typed("compare", "old", "new", "-o", "json")[1])["summary"] == last
+    _, xml, log = typed("compare", "old", "new", "-o", "junit", "--fail-on-regression=20%")
+    assert f"<system-out>{last}</system-out>" in xml
+    assert log == f"{last}\n"
+
+
+def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new(), *old(A[:1], case="1x1"), *new(B[:1], case="1x1")])
+    words = ("compare", "old", "new", "--fail-on-regression=20%")
+    code, _, err = typed(*words)
+    assert (code, "Too few runs to ever show a regression: resnet50 pytorch fp32 1x1." in err) == (
+        *(2, True),
+    )
+    assert typed(*words, "--case=1x8", "--benchmark=resnet50")[0] == 0
+    code, out, err = typed(*words, "--framework=paddle")
+    assert (code, out) == (2, "")
+    assert "There is no run of framework paddle.\n  There are: pytorch." in err
+
+
 # Baselines
 
 
@@ -172,7 +198,7 @@ def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: 
     assert code == 0, err
     assert typed("compare", "base", "new", "-o", "json") == before
     (listed,) = json.loads(typed("baseline", "list", "-o", "json")[1])
-    assert (listed["name"], listed["runs"], listed["sets"]) == ("base", 3, ["old"])
+    assert (listed["name"], listed["runs"], listed["sets"]) == ("base", 5, ["old"])
     assert typed("baseline", "list", "-o", "name")[1] == "base\n"
 
 
@@ -188,7 +214,7 @@ def test_what_is_said_of_a_baseline_works_where_a_set_has_its_name(
 
 
 def test_only_runs_that_count_are_kept(fill: Fill, typed: Typed) -> None:
-    fill([*old(), run(None, set_name="old", repeat=4, phase=Phase.FAILED)])
+    fill([*old(), run(None, set_name="old", repeat=6, phase=Phase.FAILED)])
     fill([run(None, set_name="bad", case="1x1", phase=Phase.FAILED)])
     code, _, err = typed("baseline", "save", "base", "old")
     assert code == 0
@@ -254,7 +280,7 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     code, _, err = typed("history", "resnet")
     assert (code, "Did you mean resnet50?" in err) == (2, True)
     code, _, err = typed("history", "resnet50", "--case=9x9")
-    assert (code, "No set of resnet50 fits the filters." in err) == (2, True)
+    assert (code, "There is no run of case 9x9.\n  There are: 1x1, 1x4, 1x8." in err) == (2, True)
 
 
 def test_a_history_is_drawn(fill: Fill, typed: Typed, tmp_path: pathlib.Path) -> None:

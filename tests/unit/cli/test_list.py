@@ -19,7 +19,9 @@ from k8sbench.cli.main import main
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Owner
+from tests.unit.report.factory import repeats
 from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.filled import put
 from tests.unit.store.index_checks import damage
 
 
@@ -342,3 +344,19 @@ def test_restarts_have_a_column_where_a_run_has_any(
     assert [row[-1] for row in rows] == ["–", "–", "1", "–"]
     assert main(["list", "-o", "json"]) == 0
     assert [run["restarts"] for run in json.loads(capsys.readouterr().out)] == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("words", [(), ("--limit=1",), ("--set=set-a",)])
+def test_a_run_has_the_verdict_that_it_has_among_its_repeats(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    put(root, repeats([100.0, 101.0, 40.0]))
+    assert main(["list", *words, "-o", "json"]) == 0
+    outlier = json.loads(capsys.readouterr().out)[-1]
+    assert (outlier["verdict"], outlier["reasons"]) == ("rejected", ["outlier"])
+    assert outlier["throughput"] is None
+    assert main(["results", "-o", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert {run["run_id"]: run["verdict"] for run in row["members"]}[
+        outlier["run_id"]
+    ] == "rejected"

@@ -90,7 +90,7 @@ def test_running_means_with_stalls_give_the_time_that_passed(seed: int, stalls: 
 
 
 def test_a_slow_record_weighs_by_its_time_in_one_mean_and_by_its_count_in_the_other() -> None:
-    found = measured(run([0.5] * 9 + [5.0]))
+    found = measured(run([0.5] * 9 + [5.0]), accept=("below-median",))
     assert found.throughput is not None
     assert found.throughput.time_weighted == pytest.approx(400 / 95)
     assert found.throughput.arithmetic == pytest.approx((9 * 8 + 0.8) / 10)

@@ -123,6 +123,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "airank-clock": log([*STEADY, airank.airank(-300_000, "eval_accuracy:60.0")]),
     "airank-ips": lambda: measured(fixture("airank_mmseg.log"), gpus=2).reasons,
     "airank-target": log(airank.trained("76.0", last="target_quality_time:50.0sec")),
+    "below-median": log(run([90.0, *[0.5] * 19])),
     "batch-mismatch": log(integrity.paddleseg(4, 93, 500, integrity.SEG_DATA), **SEG),
     "batch-size": log(["    samples_per_gpu=8,", *STEADY]),
     "batch-unknown": log(
@@ -239,8 +240,8 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
     "trainer-count": lambda: own.both(worker=["nothing here"]).reasons,
     "two-runs": of_two("start", {}, {"run_id": "another"}),
     "unread-number": declared([*RECORDS, "step 9 ips 1,064.5"], PATTERN),
-    "unsteady": log(run([*[0.5] * 8, 5.0])),
-    "warmup-included": log(STEADY, warmup=None),
+    "unsteady": log(run([*[0.5] * 8, 1.5])),
+    "unsteady-runs": group(*factory.repeats([100.0, 115.0, 135.0])),
     "wide-interval": group(*factory.repeats([100.0, 111.0])),
     "xid-error": gpus(metrics.series("xid", [0] * 5 + [48] * 5)),
 }

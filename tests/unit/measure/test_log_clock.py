@@ -354,7 +354,7 @@ def test_a_jump_does_not_excuse_edited_times() -> None:
 
 def test_a_line_that_took_an_hour_by_its_own_time_is_no_jump() -> None:
     times = [0.5, 0.5, 0.5, 360.5, *[0.5] * 20]
-    assert ids(measured(run(times))) == ["unsteady"]
+    assert ids(measured(run(times))) == ["below-median"]
 
 
 def test_a_piece_that_is_resumed_an_hour_later_is_no_jump() -> None:

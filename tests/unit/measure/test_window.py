@@ -44,14 +44,21 @@ def test_the_first_record_covers_what_lies_before_it() -> None:
     assert found.throughput.time_weighted == pytest.approx(61 * 4 / (9 + 30))
 
 
-def test_without_a_warm_up_every_iteration_counts_and_that_is_said() -> None:
-    found = measured(run([0.5] * 6), warmup=None)
-    assert (found.warmup_iterations, found.iterations) == (0, 60)
-    assert "warmup-included" in ids(found, "warn")
+@pytest.mark.parametrize(
+    ("given", "planned", "warmup"), [(None, 1000, 20), (None, 40, 10), (0, 1000, 0), (30, 40, 30)]
+)
+def test_the_warm_up_is_the_formats_where_none_is_given_and_a_quarter_at_most(
+    given: int | None, planned: int, warmup: int
+) -> None:
+    found = measured(run([0.5] * 10, total=planned), warmup=given)
+    assert (found.warmup_iterations, found.iterations) == (warmup, 100 - warmup)
 
 
-def test_a_warm_up_of_zero_that_somebody_gave_is_not_remarked() -> None:
-    assert ids(measured(run([0.5] * 6), warmup=0)) == []
+def test_first_lines_of_minutes_are_no_headline() -> None:
+    slow = [90.0, *[0.5] * 19]
+    assert ids(measured(run(slow), warmup=0), "reject") == ["below-median"]
+    assert ids(measured(run(slow), warmup=None)) == []
+    assert measured(run(slow), warmup=0, accept=("below-median",)).verdict == "valid"
 
 
 def test_fewer_than_five_records_are_no_measurement() -> None:
