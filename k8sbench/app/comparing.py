@@ -19,8 +19,9 @@ from k8sbench.model.errors import (
     NotFound,
     TimedOut,
     Unreachable,
-    did_you_mean,
+    UsageError,
 )
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
@@ -128,30 +129,14 @@ def _open_in(side: Side) -> int:
 
 
 def history(
-    benchmark: str,
-    scope: StoresRead,
-    note: Note,
-    *,
-    framework: str | None = None,
-    case: str | None = None,
-    since: float | None = None,
+    chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> list[Series]:
     """Return every case of a benchmark over its sets, with the changes marked."""
     results.check_accepted(scope.accept)
     known = sides.known(scope, note)
-    mine = [group for group in known.groups if group.key.benchmark == benchmark]
-    if not mine:
-        names = sorted({group.key.benchmark for group in known.groups})
-        raise NotFound(
-            f"There is no run of {benchmark!r}.",
-            did_you_mean(benchmark, names)
-            + (f"There are runs of: {', '.join(names)}." if names else "The store is empty."),
-        )
-    fitting = [
-        group
-        for group in mine
-        if framework in (None, group.key.framework) and case in (None, group.key.case)
-    ]
+    if not known.groups:
+        raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.")
+    fitting = chosen.chosen(known.groups)
     times = {
         run.run_id: began
         for run in known.runs.values()
@@ -167,7 +152,10 @@ def history(
         msgspec.structs.replace(one, points=tuple(p for p in one.points if is_shown(p.group)))
         for one in histories.history(fitting, times)
     )
-    return [one for one in shown if one.points]
+    series = [one for one in shown if one.points]
+    if not series:
+        raise UsageError("No set has a run since then.", "Give --since an earlier time.")
+    return series
 
 
 def _began(run: Run) -> float | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+import msgspec
 
 from k8sbench.app import comparing
 from k8sbench.app.sides import StoresRead
 from k8sbench.cli import plot_file, rows
+from k8sbench.cli.filters import filter_options
 from k8sbench.cli.options import accept_option, access_options, since_option, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import UsageError
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
@@ -20,8 +20,7 @@ from k8sbench.report import formats
 @click.command()
 @click.argument("benchmark", metavar="BENCHMARK")
 @format_option(*formats.offered("table", "markdown", "document", "flat"))
-@click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
-@click.option("--case", metavar="NxG", help="Only this case, as 4x8.")
+@filter_options("framework", "precision", "case")
 @since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
 @click.option("--plot", metavar="FILE", help="Also draw it: .svg, .png or .pdf; needs [report].")
 @accept_option
@@ -34,7 +33,8 @@ def command(
     accept: tuple[str, ...],
     access: ClusterAccess,
     where: str | None,
-    **wanted: Any,
+    since: float | None,
+    chosen: GroupFilter,
 ) -> None:
     """Show a benchmark over its sets, and mark its changes.
 
@@ -44,9 +44,8 @@ def command(
     """
     picture_format = None if plot is None else plot_file.format_of(plot)
     scope = StoresRead(where=where, access=access, accept=accept)
-    series = comparing.history(benchmark, scope, output.note, **wanted)
-    if not series:
-        raise UsageError(f"No set of {benchmark} fits the filters.", "Leave some out.")
+    chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
+    series = comparing.history(chosen, scope, output.note, since=since)
     from k8sbench.report import history
 
     rows.write_by(history, series, output_format)

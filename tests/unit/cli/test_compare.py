@@ -254,7 +254,7 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     code, _, err = typed("history", "resnet")
     assert (code, "Did you mean resnet50?" in err) == (2, True)
     code, _, err = typed("history", "resnet50", "--case=9x9")
-    assert (code, "No set of resnet50 fits the filters." in err) == (2, True)
+    assert (code, "There is no run of case 9x9.\n  There are: 1x1, 1x4, 1x8." in err) == (2, True)
 
 
 def test_a_history_is_drawn(fill: Fill, typed: Typed, tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,49 @@
+"""Which rows a command is asked for, by what people name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from k8sbench.model.errors import NotFound, did_you_mean
+from k8sbench.model.group import Group
+
+
+class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Values that a group's key must have; None: any."""
+
+    benchmark: str | None = None
+    framework: str | None = None
+    precision: str | None = None
+    case: str | None = None
+
+    def fits(self, group: Group) -> bool:
+        """Whether a group has every value."""
+        return all(getattr(group.key, name) == value for name, value in self._given())
+
+    def chosen(self, groups: Iterable[Group]) -> list[Group]:
+        """Return the groups that fit; raises :class:`NotFound` where none of several does.
+
+        The error names the values that there are, the nearest first.
+        """
+        groups = list(groups)
+        fitting = [group for group in groups if self.fits(group)]
+        if groups and not fitting:
+            raise self._no_match(groups)
+        return fitting
+
+    def _given(self) -> list[tuple[str, str]]:
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return [(name, value) for name, value in values if value is not None]
+
+    def _no_match(self, groups: Sequence[Group]) -> NotFound:
+        for name, value in self._given():
+            known = sorted({getattr(group.key, name) for group in groups})
+            if value not in known:
+                return NotFound(
+                    f"There is no run of {name} {value}.",
+                    f"{did_you_mean(value, known)}There are: {', '.join(known)}.",
+                )
+        words = " and ".join(f"{name} {value}" for name, value in self._given())
+        return NotFound(f"There is no run of {words} together.", "Leave one of them out.")
