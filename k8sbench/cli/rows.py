@@ -17,6 +17,7 @@ from k8sbench.report import formats
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.lifecycle.reporting import Report
+    from k8sbench.report.columns import Form
     from k8sbench.report.tables import Table
 
 
@@ -75,8 +76,8 @@ def write_report(
 
     parts = (report.results, report.parities)
 
-    def made(*, wide: bool = False, airank: bool = False) -> list[Table]:
-        in_english = layout.tables(*parts, wide=wide, airank=airank)
+    def made(form: Form) -> list[Table]:
+        in_english = layout.tables(*parts, form)
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def dlperf() -> object:
@@ -86,9 +87,9 @@ def write_report(
         return content
 
     view: formats.View = {
-        "table": lambda: text_of(made()),
-        "wide": lambda: text_of(made(wide=True)),
-        "markdown": lambda: tables.markdown(made(airank=True)),
+        "table": lambda: text_of(made("table")),
+        "wide": lambda: tables.text(made("wide"), paint=color.paint()),
+        "markdown": lambda: tables.markdown(made("document")),
         "flat": lambda: document.flat(*parts),
         "document": lambda: document.document(*parts),
         "dlperf": dlperf,

@@ -8,16 +8,23 @@ set, unless more is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
 from k8sbench.lifecycle import records
 from k8sbench.measure.group import comparison, grouping, parity
+from k8sbench.model.errors import UsageError
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 
+Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
+"""``case``: benchmark, framework, FP32 before AMP, GPUs. Figures: the largest first, none last.
+``created``: the newest first."""
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
 
@@ -25,8 +32,7 @@ Find = Callable[[RunPlan], BenchmarkSpec | None]
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows: all fields are and-ed, None means any."""
 
-    benchmark: str | None = None
-    framework: str | None = None
+    chosen: GroupFilter = GroupFilter()
     set_name: str | None = None
     since: float | None = None
     """Of every set that has a run created at or after, Unix seconds."""
@@ -34,6 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
     """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
+    sort: Sort = "case"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,15 +59,24 @@ def report(
     accept: Collection[str] = (),
     published: bool = False,
     find: Find = lambda _: None,
+    is_strict: bool = False,
 ) -> Report:
-    """Make the rows that are wanted of all runs at hand."""
+    """Make the rows that are wanted of all runs at hand.
+
+    ``is_strict``: filters that nothing of several rows fits are an error that names the nearest.
+    """
     groups = grouping.groups(runs, accept=accept)
     if wanted.set_name is not None:
         _check_set(wanted.set_name, groups)
+    if is_strict:
+        wanted.chosen.chosen(groups)
     fitting = [group for group in groups if _fits(group, wanted)]
+    if is_strict and groups and not fitting:
+        raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown = fitting if every else latest(fitting)
-    return _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
+    older = len(fitting) - len(shown)
+    return _report(shown, groups, older, published=published, find=find, sort=wanted.sort)
 
 
 def report_of_runs(
@@ -88,19 +104,59 @@ def latest(groups: Iterable[Group]) -> list[Group]:
 
 
 def _report(
-    shown: Sequence[Group], groups: Sequence[Group], older: int, *, published: bool, find: Find
+    shown: Sequence[Group],
+    groups: Sequence[Group],
+    older: int,
+    *,
+    published: bool,
+    find: Find,
+    sort: Sort = "case",
 ) -> Report:
+    results = comparison.results(shown, among=groups, find=find, published=published)
     return Report(
-        results=tuple(comparison.results(shown, among=groups, find=find, published=published)),
-        parities=tuple(parity.parities(shown)),
+        results=tuple(sorted(results, key=_SORTS[sort])),
+        parities=tuple(sorted(parity.parities(shown), key=_pair_by_case)),
         older=older,
     )
 
 
+def _by_case(result: Result) -> tuple[object, ...]:
+    return _order(result.group.key)
+
+
+def _pair_by_case(pair: Parity) -> tuple[object, ...]:
+    return (*_order(pair.paddle.key), pair.pytorch.key)
+
+
+def _order(key: GroupKey) -> tuple[object, ...]:
+    program = (key.benchmark, key.framework, key.variant, key.impl, key.precision != "fp32")
+    return (*program, key.amp_dtype, key.replicas * key.processes_per_replica, key)
+
+
+def _by_figure(value: Callable[[Result], float | None]) -> Callable[[Result], tuple[object, ...]]:
+    def sort_key(result: Result) -> tuple[object, ...]:
+        figure = value(result)
+        return (figure is None, -(figure or 0.0), _by_case(result))
+
+    return sort_key
+
+
+def _throughput(result: Result) -> float | None:
+    return None if result.group.spread is None else result.group.spread.median
+
+
+_SORTS: dict[Sort, Callable[[Result], tuple[object, ...]]] = {
+    "case": _by_case,
+    "throughput": _by_figure(_throughput),
+    "speedup": _by_figure(lambda result: result.speedup.value),
+    "efficiency": _by_figure(lambda result: result.efficiency.value),
+    "created": _by_figure(lambda result: result.group.latest),
+}
+
+
 def _fits(group: Group, wanted: Wanted) -> bool:
     return (
-        wanted.benchmark in (None, group.key.benchmark)
-        and wanted.framework in (None, group.key.framework)
+        wanted.chosen.fits(group)
         and wanted.set_name in (None, group.key.set_name)
         and (wanted.since is None or group.latest >= wanted.since)
         and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report, report_of_runs
 from k8sbench.model.errors import NotFound
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.report.factory import START, run
@@ -70,9 +73,32 @@ def test_another_batch_or_option_is_another_case_and_stays() -> None:
 
 def test_filters_are_anded() -> None:
     runs = [run(1.0), run(1.0, framework="paddle"), run(1.0, benchmark="tsm")]
-    assert len(report(runs, Wanted(benchmark="resnet50")).results) == 2
-    assert len(report(runs, Wanted(framework="paddle")).results) == 1
-    assert report(runs, Wanted(benchmark="tsm", framework="paddle")).results == ()
+    assert len(report(runs, Wanted(chosen=GroupFilter(benchmark="resnet50"))).results) == 2
+    assert len(report(runs, Wanted(chosen=GroupFilter(framework="paddle"))).results) == 1
+    both = Wanted(chosen=GroupFilter(benchmark="tsm", framework="paddle"))
+    assert report(runs, both).results == ()
+    with pytest.raises(NotFound, match="benchmark tsm and framework paddle together"):
+        report(runs, both, is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("sort", "cases"),
+    [
+        ("case", ["1x1 fp32", "1x8 fp32", "1x1 amp", "2x8 amp"]),
+        ("throughput", ["1x8 fp32", "1x1 amp", "1x1 fp32", "2x8 amp"]),
+        ("created", ["2x8 amp", "1x1 fp32", "1x1 amp", "1x8 fp32"]),
+    ],
+)
+def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> None:
+    amp: Any = {"precision": "amp", "amp_dtype": "fp16"}
+    runs = [
+        run(300.0, case="1x1", at=START + 2, **amp),
+        run(None, case="2x8", at=START + 4, phase=Phase.FAILED, **amp),
+        run(800.0, case="1x8", at=START + 1),
+        run(100.0, case="1x1", at=START + 3),
+    ]
+    keys = [result.group.key for result in report(runs, Wanted(sort=sort)).results]
+    assert [f"{key.case} {key.precision}" for key in keys] == cases
 
 
 def test_a_baseline_is_found_even_where_it_is_not_shown() -> None:
