@@ -72,7 +72,7 @@ def write_report(
     report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: str = "en"
 ) -> None:
     """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
-    from k8sbench.report import chinese, document, layout, tables
+    from k8sbench.report import chinese, document, layout, report_tables, tables
 
     parts = (report.results, report.parities)
 
@@ -86,7 +86,16 @@ def write_report(
             output.note(f"left out of the DLPerf file: {reason}")
         return content
 
+    def as_reports() -> str:
+        found = report_tables.tables(report.results, lang)
+        if output_format == "report-markdown":
+            return tables.markdown(found)
+        if output_format == "report-html":
+            return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
+        return tables.text(found)
+
     view: formats.View = {
+        "report": as_reports,
         "table": lambda: text_of(made("table")),
         "wide": lambda: tables.text(made("wide"), paint=color.paint()),
         "markdown": lambda: tables.markdown(made("document")),

@@ -193,12 +193,12 @@ def _restarts(result: Result) -> Cell:
     return Cell(str(training.restarts)) if training is not None else absent("no valid figure")
 
 
-def nearest(result: Result) -> Deviation | None:
+def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
     """Choose the published figure to show beside a row: one that can be compared, else the first.
 
-    Of a row that trains that is a time to train, where there is one.
+    Of a row that trains that is a time to train, unless another ``quantity`` is asked for.
     """
-    quantity = "time_to_train" if trains(result) else "throughput"
+    quantity = quantity or ("time_to_train" if trains(result) else "throughput")
     found = [one for one in result.deviations or () if one.quantity == quantity]
     return min(found, key=lambda one: (len(one.not_comparable), one.ratio is None), default=None)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from html import escape
 
 import msgspec
 
@@ -37,6 +38,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Lines below the rows, on all of them."""
     captioned: bool = False
     """Whether plain text has above the rows, once, what is the same in all of them."""
+    as_is: bool = False
+    """Whether plain text has the headings as they are, instead of in capitals."""
     said_once: bool = False
     """Whether a note that every cell of a column has is written below the rows, once."""
 
@@ -92,10 +95,9 @@ def _text(
         marks = ",".join(str(n) for n, cause in enumerate(some, 1) if place in cause.rows)
         cells[-1] += f" [{marks}]" * bool(marks)
         rows.append(cells)
-    columns = [
-        msgspec.structs.replace(table.columns[n], title=_capitals(table.columns[n].title))
-        for n in places
-    ]
+    columns = [table.columns[n] for n in places]
+    if not table.as_is:
+        columns = [msgspec.structs.replace(c, title=_capitals(c.title)) for c in columns]
     fit = fitted(columns, rows, width)
     if width is not None and fit.takes > width and len(rows) == 1 and not is_tight:
         return _text(table, width, paint, out, is_tight=True)
@@ -192,6 +194,26 @@ def markdown(tables: Sequence[Table]) -> str:
         parts.append("\n".join(lines) + "\n")
     notes = [f"[^{number}]: {_escaped(note)}\n" for note, number in numbers.items()]
     return "\n".join([*parts, "".join(notes)] if notes else parts)
+
+
+def html(tables: Sequence[Table], title: str, lang: str) -> str:
+    """Write the tables as a page by itself, without their notes."""
+    parts = []
+    for table in tables:
+        parts.append(f"<h2>{escape(clean(table.title or ''))}</h2>\n<table>\n<tr>")
+        parts += (f"<th>{escape(clean(column.title))}</th>" for column in table.columns)
+        parts.append("</tr>\n")
+        for row in table.rows:
+            cells = "".join(f"<td>{escape(clean(cell.text))}</td>" for cell in row)
+            parts.append(f"<tr>{cells}</tr>\n")
+        parts.append("</table>\n")
+    style = "body{font-family:sans-serif}table{border-collapse:collapse}"
+    style += "th,td{border:1px solid;padding:.2em .6em;text-align:right}"
+    return (
+        f'<!DOCTYPE html>\n<html lang="{lang}"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
+        f"<h1>{escape(title)}</h1>\n{''.join(parts)}</body></html>\n"
+    )
 
 
 def numbered(tables: Sequence[Table]) -> dict[str, int]:

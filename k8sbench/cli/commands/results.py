@@ -24,7 +24,9 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
-FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf", "page")
+FORMS = formats.offered(
+    *("table", "wide", "report", "markdown", "flat", "document", "dlperf", "page")
+)
 MOST_PLOTS = 6
 """Runs whose GPU metrics one picture shows."""
 
@@ -50,7 +52,7 @@ MOST_PLOTS = 6
     "--lang",
     type=click.Choice(["en", "zh"]),
     default="en",
-    help="Language of the titles, for table, wide, markdown and html.",
+    help="Language of the titles, for table, wide, report, markdown and html.",
 )
 @access_options
 @store_option
@@ -75,7 +77,7 @@ def command(
     if lang != "en" and not formats.FORMATS[output_format].for_people:
         raise UsageError(
             f"--lang is for formats that people read, not for {output_format}.",
-            "Leave it out, or choose table, wide, markdown or html.",
+            "Leave it out, or choose table, wide, report, markdown or html.",
         )
     report = results.results(
         Wanted(**wanted),
