@@ -7,16 +7,16 @@ set, unless more is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from k8sbench.lifecycle import records
-from k8sbench.measure.group import comparison, grouping, parity
+from k8sbench.measure.group import comparison, grouping, history, parity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.filters import GroupFilter
-from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.group import Changed, Group, Newer, Parity, Result
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -74,9 +74,14 @@ def report(
     if is_strict and groups and not fitting:
         raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
-    shown = fitting if every else latest(fitting)
+    shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
     older = len(fitting) - len(shown)
-    return _report(shown, groups, older, published=published, find=find, sort=wanted.sort)
+    made = _report(shown, groups, older, published=published, find=find, sort=wanted.sort)
+    results = (
+        msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
+        for result in _with_history(made.results, runs, groups)
+    )
+    return msgspec.structs.replace(made, results=tuple(results))
 
 
 def report_of_runs(
@@ -92,15 +97,49 @@ def report_of_runs(
     return _report(shown, groups, 0, published=False, find=find)
 
 
-def latest(groups: Iterable[Group]) -> list[Group]:
-    """Of each case the groups of its latest set, in the order given."""
+def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
+    """Return of each case the groups of its latest set, in the order given.
+
+    That is the latest that was measured, if any was: runs that go on, or were cancelled or failed
+    later, do not hide it. By the ids of such groups comes the newest set, which was not.
+    """
     groups = list(groups)
-    newest: dict[tuple[object, ...], tuple[float, str]] = {}
+    by_case: dict[tuple[object, ...], dict[str, list[Group]]] = {}
     for group in groups:
-        age = (group.latest, group.key.set_name)
-        case = group.key.only("series")
-        newest[case] = max(newest.get(case, age), age)
-    return [g for g in groups if newest[g.key.only("series")][1] == g.key.set_name]
+        by_case.setdefault(group.key.only("series"), {}).setdefault(group.key.set_name, []).append(
+            group
+        )
+    shown, newer = set[str](), dict[str, Newer]()
+    for sets in by_case.values():
+        order = sorted(sets, key=lambda name: (max(g.latest for g in sets[name]), name))
+        measured = ("valid", "rejected", "unsteady")
+        known = [name for name in order if any(g.state in measured for g in sets[name])]
+        chosen, last = (known or order)[-1], order[-1]
+        for group in sets[chosen]:
+            shown.add(group.key.id)
+            if last != chosen:
+                state = max(sets[last], key=lambda one: one.latest).state
+                newer[group.key.id] = Newer(set_name=last, state=state)
+    return [group for group in groups if group.key.id in shown], newer
+
+
+def _with_history(
+    results: Iterable[Result], runs: Sequence[Run], groups: Sequence[Group]
+) -> Iterator[Result]:
+    """Add to each result the last change of its case, up to its set."""
+    results = list(results)
+    cases = {result.group.key.only("series") for result in results}
+    some = [group for group in groups if group.key.only("series") in cases]
+    by_id: dict[str, Changed] = {}
+    for series in history.history(some, history.beginnings(runs)):
+        changed = None
+        for point in series.points:
+            if point.change is not None:
+                changed = Changed(since=point.group.key.set_name, ratio=point.change)
+            if changed is not None:
+                by_id[point.group.key.id] = changed
+    for result in results:
+        yield msgspec.structs.replace(result, changed=by_id.get(result.group.key.id))
 
 
 def _report(

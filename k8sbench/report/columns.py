@@ -153,16 +153,42 @@ def _verdict(result: Result) -> Cell:
         parts.append(mark if words == "accepted" else words)
         if meaning and words != "accepted":
             notes.append(mark)
-    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"))
+    parts += _since(result)
+    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"), *_of_sets(result))
     return Cell("; ".join(parts), tuple(notes))
+
+
+def _since(result: Result) -> list[str]:
+    """Write what the sets of a row's case show: a change, or newer runs without a figure."""
+    words = []
+    if result.newer is not None:
+        words.append(f"newer {result.newer.state}")
+    if result.changed is not None:
+        ratio = numbers.signed_percent(result.changed.ratio)
+        words.append(f"◀ {ratio} since {result.changed.since}")
+    return words
+
+
+def _of_sets(result: Result) -> list[str]:
+    notes = []
+    if result.newer is not None:
+        notes.append(f"newer: set {result.newer.set_name}, {result.newer.state}, has no figure")
+    if result.changed is not None:
+        ratio = numbers.signed_percent(result.changed.ratio)
+        benchmark = result.group.key.benchmark
+        notes.append(
+            f"◀ {ratio} since {result.changed.since}; k8sbench history {benchmark} has its sets"
+        )
+    return notes
 
 
 def _full_verdict(result: Result) -> Cell:
     """Write all marks in full, and why a row without a figure has none."""
     group = result.group
     rejected = f": {', '.join(group.ids('reject'))}" if group.spread is None else ""
-    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"))
-    return Cell("; ".join([f"{group.state}{rejected}".removesuffix(": "), *marks(group)]), notes)
+    state = f"{group.state}{rejected}".removesuffix(": ")
+    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"), *_of_sets(result))
+    return Cell("; ".join([state, *marks(group), *_since(result)]), notes)
 
 
 def _time(result: Result) -> Cell:

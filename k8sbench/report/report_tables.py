@@ -73,7 +73,7 @@ Form = Callable[[Rows], list[Table]]
 
 def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
     """Lay out the rows as the reports do: for each program the tables of its report."""
-    programs: dict[tuple[str, ...], list[Result]] = {}
+    programs: dict[tuple[str, str, str, str], list[Result]] = {}
     for result in results:
         group = result.group
         if not (group.smoke or group.on_cpu):

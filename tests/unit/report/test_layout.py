@@ -407,7 +407,16 @@ def test_every_missing_figure_of_the_document_is_null_and_every_null_has_its_rea
 def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     made = example.made()
     fields = document.document(made.results, made.parities)["rows"][0]
-    spread = {"by_estimator", "accuracy", "reasons", "members", "published", "missing"}
+    spread = {
+        "by_estimator",
+        "accuracy",
+        "changed",
+        "newer",
+        "reasons",
+        "members",
+        "published",
+        "missing",
+    }
     told = {"notes", "marks", "judgements"}
     assert {*document.PLAIN} == fields.keys() - spread - told
     header, _ = document.flat(made.results, made.parities)

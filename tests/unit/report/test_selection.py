@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from k8sbench.lifecycle.reporting import Report, Wanted, report, report_of_runs
 from k8sbench.model.errors import NotFound
 from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.report import layout
 from tests.unit.report.factory import START, run
 
 DAY = 86400.0
@@ -60,10 +63,31 @@ def test_since_shows_every_set_with_a_run_since_then_whole() -> None:
     assert made.results[0].group.counted == 2
 
 
-def test_a_set_that_failed_is_the_latest_all_the_same() -> None:
-    made = report([night(1), night(2, None, phase=Phase.FAILED)], Wanted())
+def test_a_set_that_failed_does_not_hide_the_figure_of_the_one_before() -> None:
+    made = report([night(1), night(2), night(3, None, phase=Phase.FAILED)], Wanted())
     assert shown(made) == [("night-2", "1x8")]
-    assert made.results[0].group.state == "failed"
+    assert made.results[0].newer == Newer(set_name="night-3", state="failed")
+    (table,) = layout.tables(made.results, ())
+    assert table.rows[0][-1].text == "valid; newer failed"
+    assert "newer: set night-3, failed, has no figure" in table.rows[0][-1].notes
+
+
+def test_a_case_of_which_no_set_has_a_figure_has_the_row_of_its_latest() -> None:
+    failed = (night(number, None, phase=Phase.FAILED) for number in (1, 2))
+    made = report(list(failed), Wanted())
+    assert shown(made) == [("night-2", "1x8")]
+    assert made.results[0].newer is None
+
+
+def test_a_row_says_since_when_its_case_is_slower() -> None:
+    runs = [night(n, 100.0 + n / 10 if n < 9 else 93.0 + n / 10) for n in range(1, 15)]
+    (result,) = report(runs, Wanted()).results
+    assert result.changed is not None
+    assert result.changed.since == "night-9"
+    (table,) = layout.tables([result], ())
+    assert re.fullmatch(r"valid; ◀ −\d\.\d % since night-9", table.rows[0][-1].text)
+    (steady,) = report(runs[:8], Wanted()).results
+    assert steady.changed is None
 
 
 def test_another_batch_or_option_is_another_case_and_stays() -> None:
