@@ -7,6 +7,7 @@ then offered by every command that has its shape.
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -46,7 +47,9 @@ def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_csv_field(value) for value in row] for row in rows)
+    for row in rows:
+        fields = zip(header, row, strict=True)
+        writer.writerow([_csv_field(name, value) for name, value in fields])
     return text.getvalue()
 
 
@@ -77,8 +80,14 @@ def flattened(
     return header, [[row.get(name) for name in header] for row in flat]
 
 
-def _csv_field(value: Any) -> Any:
-    return "" if value is None else clean(value) if isinstance(value, str) else value
+def _csv_field(name: str, value: Any) -> Any:
+    """Write a field: a time (``created_at``) in ISO 8601, UTC, to the second."""
+    if value is None:
+        return ""
+    if name.endswith("_at") and isinstance(value, int | float):
+        at = datetime.datetime.fromtimestamp(value, datetime.UTC)
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clean(value) if isinstance(value, str) else value
 
 
 def _lines(names: Iterable[str]) -> str:

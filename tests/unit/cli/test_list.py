@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import pathlib
+import re
 import shutil
 import sys
 import time
@@ -153,6 +154,7 @@ def test_csv_has_the_same_fields_as_json(
     assert [row["run_id"] for row in rows] == [row["run_id"] for row in documents]
     assert rows[2]["verdict"] == ""
     assert rows[1]["reasons"] == "too-few-records"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rows[0]["created_at"])
 
 
 def test_names_are_one_per_line(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
