@@ -97,11 +97,17 @@ def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell
     return cell
 
 
-def _min_max(spread: Spread) -> str | None:
-    """Write the slowest and the fastest valid run; of one run that is no range."""
+def _min_max(result: Result) -> Cell:
+    """Write the slowest and the fastest valid run; of one run that is no range.
+
+    Why no run is valid stands at the throughput.
+    """
+    spread = result.group.spread
+    if spread is None:
+        return Cell(ABSENT)
     if spread.cv is None:
-        return None
-    return f"{numbers.rate(spread.minimum)}–{numbers.rate(spread.maximum)}"
+        return absent(spread.interval_reason)
+    return Cell(f"{numbers.rate(spread.minimum)}–{numbers.rate(spread.maximum)}")
 
 
 def _cv(spread: Spread) -> str | None:
@@ -209,14 +215,18 @@ def _accuracy(result: Result) -> Cell:
         return absent(group.missing.get("accuracy", "no valid figure"))
     is_scratch = training is not None and training.weights == SCRATCH
     reached = group.accuracy
-    unit = "" if reached.unit == "%" else f" {reached.unit}"
-    text = f"{numbers.plain(reached.best, 5)}{unit} ({reached.metric})"
+    percent = reached.best * (100 if reached.unit == "fraction" else 1)
+    unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
+    text = f"{numbers.plain(percent, 5)}{unit} ({reached.metric})"
     return Cell(text, (SCRATCH,) if is_scratch else ())
 
 
 def _restarts(result: Result) -> Cell:
     training = result.group.training
-    return Cell(str(training.restarts)) if training is not None else absent("no valid figure")
+    if training is not None:
+        return Cell(str(training.restarts))
+    trained = result.group.plan.mode == "train"
+    return absent("no valid figure" if trained else "the runs do not train to an accuracy")
 
 
 def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
@@ -229,26 +239,28 @@ def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
     return min(found, key=lambda one: (len(one.not_comparable), one.ratio is None), default=None)
 
 
+def is_of_case(one: Deviation, result: Result) -> bool:
+    """Whether a published figure is of the row's own case and precision."""
+    plan = result.group.plan
+    return (one.case, one.precision) == (result.group.key.case, plan.precision)
+
+
 def _published(result: Result) -> Cell:
     """Write the published figure of the row's own case; of another case it says nothing."""
     one = nearest(result)
     if one is None:
         return absent(result.deviations_reason or "nothing was published of it")
-    if {"case", "precision"} & {*one.not_comparable}:
-        return absent(f"the reports have no figure of this {_and(one.not_comparable)}")
+    if not is_of_case(one, result):
+        return absent("the reports have no figure of this case and precision")
     write = numbers.seconds if one.quantity == "time_to_train" else numbers.rate
     return Cell(write(one.published), (f"{one.source}: {one.title}",))
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(name for name in ("case", "precision") if name in names)
 
 
 def _deviation(result: Result) -> Cell:
     """Write the deviation, or in what the two figures differ."""
     one = nearest(result)
-    if one is None or {"case", "precision"} & {*one.not_comparable}:
-        return Cell(ABSENT)  # the published figure has the reason
+    if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
+        return Cell(ABSENT)  # the published figure, or ours, has the reason
     if one.ratio is None:
         remarks = (f"≠ {name}: {_UNLIKE[name]}" for name in one.not_comparable if name in _UNLIKE)
         return Cell(f"≠ {', '.join(one.not_comparable)}", tuple(remarks))
@@ -308,7 +320,7 @@ def _identity(
     name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
 ) -> ResultColumn:
     """Make a column of a field of the key, which the default table has where rows differ in it."""
-    return ResultColumn(name, chinese, _key(key or name), forms, tells_apart=True, optional=1)
+    return ResultColumn(name, chinese, _key(key or name), forms, tells_apart=True)
 
 
 def _number(
@@ -355,7 +367,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("published", "公布值", _published, when=_any_published, stays=True),
     _number("deviation", "偏差", _deviation, when=_any_published, stays=True),
     _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=3),
-    _number("min–max", "最小–最大", _of_spread(_min_max), "table", "wide", optional=5),
+    _number("min–max", "最小–最大", _min_max, "table", "wide", optional=5),
     ResultColumn("estimator", "统计方法", _estimator, when=_if_estimators_differ),
     _number("interval", "区间", _of_spread(interval), *_FULL),
     _number("efficiency", "扩展效率", _figure("efficiency", numbers.percent), *_FULL),

@@ -13,7 +13,7 @@ import msgspec
 
 from k8sbench.model.group import Group, Result
 from k8sbench.report import numbers
-from k8sbench.report.columns import nearest, trains
+from k8sbench.report.columns import is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
 
@@ -104,7 +104,7 @@ def _throughput(result: Result | None, lang: Lang, decimals: int | None = None) 
     median = result.group.spread.median
     text = numbers.seconds(median) if decimals is None else f"{median:.{decimals}f}"
     one = nearest(result, "throughput")
-    if one is None or {"case", "precision"} & {*one.not_comparable}:
+    if one is None or not is_of_case(one, result):
         return text
     unlike = ", ".join(one.not_comparable)
     deviation = f"≠ {unlike}" if one.ratio is None else numbers.signed_percent(one.ratio)

@@ -92,8 +92,7 @@ def _text(
     rows = []
     for place, row in enumerate(table.rows):
         cells = [clean(row[n].text) for n in places]
-        marks = ",".join(str(n) for n, cause in enumerate(some, 1) if place in cause.rows)
-        cells[-1] += f" [{marks}]" * bool(marks)
+        cells[-1] += _marks([n for n, cause in enumerate(some, 1) if place in cause.rows])
         rows.append(cells)
     columns = [table.columns[n] for n in places]
     if not table.as_is:
@@ -123,6 +122,18 @@ def _text(
     )
 
 
+def _marks(numbers: Sequence[int]) -> str:
+    """Write the numbers of a row's causes: `` [1,3–5]``."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    words = ("–".join(map(str, dict.fromkeys((part[0], part[-1])))) for part in parts)
+    return f" [{','.join(words)}]" if parts else ""
+
+
 def _without(table: Table, gone: Sequence[int]) -> Table:
     """Leave columns out, and what their notes say."""
     kept = [n for n in range(len(table.columns)) if n not in gone]
@@ -138,10 +149,9 @@ def _captioned(table: Table) -> tuple[str, list[int]]:
     places = range(len(table.columns))
     if not table.captioned:
         return "", list(places)
-    once = [
-        n
-        for n in places
-        if not table.columns[n].stays and len({clean(row[n].text) for row in table.rows}) == 1
+    values = [{clean(row[n].text) for row in table.rows} for n in places]
+    once = [n for n in places if values[n] == {ABSENT}] + [
+        n for n in places if len(values[n]) == 1 and not table.columns[n].stays
     ]
     same = [(table.columns[n].title, clean(table.rows[0][n].text)) for n in once]
     # Why a column has no value at all stands below the table.

@@ -20,7 +20,7 @@ LONGEST_WORD = 24
 """Columns of a terminal. A longer word (a path, an image) may be broken; others never are."""
 SHORTEST = (16, 8)
 """Columns to which a text may be cut: before optional columns are left out, and after it."""
-MARKS = re.compile(r" \[[\d,]+\]$")
+MARKS = re.compile(r" \[[\d,–]+\]$")
 """Numbers of notes at the end of a cell, which no cut removes."""
 Paint = Callable[[str, str], str]
 """(state, text) → the text in the state's colour. The state is the first word of a cell."""

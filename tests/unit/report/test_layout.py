@@ -355,7 +355,14 @@ def test_rows_of_different_estimators_have_a_column_of_them() -> None:
 
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
     made = example.made()
-    keys = {"set", "options", "image", "GPU model", "deviation"}  # – where a setting does not apply
+    keys = {
+        "set",
+        "options",
+        "image",
+        "GPU model",
+        "deviation",
+        "min–max",
+    }  # – where a setting does not apply
     keys |= {*GPU_TITLES[1:]}  # the first has the reasons of all
     for row in rows(made, form="wide"):
         for title, cell in row.items():
