@@ -14,7 +14,7 @@ from k8sbench.lifecycle.records import ListedRun
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, NotFound, UsageError, did_you_mean
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -56,10 +56,9 @@ def list_runs(
         rows = [row for row in rows if row.run_id not in added]
         rows += [records.listed(run) for run in both if run.run_id in added]
         if not rows and not access.named:
-            if wanted.set_name is not None:
-                known = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
-                records.check_set(wanted.set_name, known)
-            stores.note_no_match(store, note)
+            every = store.runs(RunFilter())
+            _check_filters(wanted, every)
+            stores.note_empty(store, note)
         among = {run.run_id: run for run in both}
         if wanted != RunFilter():
             # The other repeats decide as well, and an earlier run with the same log.
@@ -87,6 +86,21 @@ def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
         else row
         for row in rows
     ]
+
+
+def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
+    """Reject filters that none of some runs fits, and name the nearest values."""
+    if wanted.set_name is not None:
+        records.check_set(wanted.set_name, [run.plan.set_name for run in reversed(every)])
+    if not every:
+        return
+    names = sorted({run.plan.benchmark for run in every})
+    if wanted.benchmark is not None and wanted.benchmark not in names:
+        raise NotFound(
+            f"There is no run of benchmark {wanted.benchmark}.",
+            f"{did_you_mean(wanted.benchmark, names)}There are: {', '.join(names)}.",
+        )
+    raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
 
 
 def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:

@@ -15,6 +15,7 @@ from k8sbench.lifecycle import records, reporting
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -71,8 +72,7 @@ def page(where: str | None, query: Mapping[str, str]) -> str:
 
 def _report(where: str | None, query: Mapping[str, str]) -> reporting.Report:
     wanted = reporting.Wanted(
-        benchmark=query.get("benchmark"),
-        framework=query.get("framework"),
+        chosen=GroupFilter(benchmark=query.get("benchmark"), framework=query.get("framework")),
         set_name=query.get("set"),
         since=_number(query, "since"),
         every=query.get("all") == "true",

@@ -67,7 +67,7 @@ def results(
     asked = collectors.CollectorRunsRequest(
         access,
         # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
-        RunFilter(benchmark=wanted.benchmark, framework=wanted.framework),
+        RunFilter(benchmark=wanted.chosen.benchmark, framework=wanted.chosen.framework),
         insist=insist,
     )
     with stores.without_any() if insist else stores.to_read(where, note) as store:
@@ -81,9 +81,11 @@ def results(
         named = tuple(records.resolve(ids, text) for text in wanted.runs)
         chosen = msgspec.structs.replace(wanted, runs=named)
         find = catalog.finder(note)
-        report = reporting.report(runs, chosen, accept=accept, published=published, find=find)
+        report = reporting.report(
+            runs, chosen, accept=accept, published=published, find=find, is_strict=True
+        )
         if not report.results:
-            stores.note_no_match(store, note, benchmark=wanted.benchmark)
+            stores.note_empty(store, note)
     return report
 
 

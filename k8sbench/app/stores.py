@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.lifecycle import records
-from k8sbench.model.errors import BenchError, StoreError, UsageError, did_you_mean
+from k8sbench.model.errors import BenchError, StoreError, UsageError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -116,21 +115,10 @@ def is_unclaimed(store: Store, run: Run) -> bool:
     return alone
 
 
-def note_no_match(store: SqlStore, note: Note, *, benchmark: str | None = None) -> None:
-    """Note what the store has where nothing matches, or how an empty one gets its first run."""
-    runs = store.runs(RunFilter())
-    if not runs:
-        why = "There is no store in" if store.absent else "There are no runs in the store"
-        note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
-        return
-    benchmarks = [run.plan.benchmark for run in runs]
-    hint = "" if benchmark in benchmarks else did_you_mean(benchmark or "", benchmarks)
-    note(f"No run matches. {hint}Benchmarks in the store: {_latest(benchmarks)}.")
-    note(f"Sets in the store: {_latest([run.plan.set_name for run in runs])}.")
-
-
-def _latest(names: Sequence[str]) -> str:
-    return records.few(list(dict.fromkeys(reversed(names))))
+def note_empty(store: SqlStore, note: Note) -> None:
+    """Note how a store without runs gets its first one."""
+    why = "There is no store in" if store.absent else "There are no runs in the store"
+    note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
 
 
 def info(where: str | None, note: Note) -> StoreInfo:

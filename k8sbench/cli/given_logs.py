@@ -23,8 +23,9 @@ _LOGS = (
         "--format",
         "family",
         type=click.Choice([AUTO, *NAMES]),
-        help="Log family, without a benchmark and so without a plan to compare with. auto: "
-        "recognised in each log.",
+        metavar="FAMILY",
+        help="Log family, without a benchmark and so without a plan to compare with: "
+        f"{', '.join(NAMES)}, or {AUTO}: recognised in each log.",
     ),
     click.option(
         "--gpus",

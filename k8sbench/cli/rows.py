@@ -17,6 +17,7 @@ from k8sbench.report import formats
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.lifecycle.reporting import Report
+    from k8sbench.report.columns import Form
     from k8sbench.report.tables import Table
 
 
@@ -71,12 +72,12 @@ def write_report(
     report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: str = "en"
 ) -> None:
     """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
-    from k8sbench.report import chinese, document, layout, tables
+    from k8sbench.report import chinese, document, layout, report_tables, tables
 
     parts = (report.results, report.parities)
 
-    def made(*, wide: bool = False, airank: bool = False) -> list[Table]:
-        in_english = layout.tables(*parts, wide=wide, airank=airank)
+    def made(form: Form) -> list[Table]:
+        in_english = layout.tables(*parts, form)
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def dlperf() -> object:
@@ -85,10 +86,19 @@ def write_report(
             output.note(f"left out of the DLPerf file: {reason}")
         return content
 
+    def as_reports() -> str:
+        found = report_tables.tables(report.results, lang)
+        if output_format == "report-markdown":
+            return tables.markdown(found)
+        if output_format == "report-html":
+            return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
+        return tables.text(found)
+
     view: formats.View = {
-        "table": lambda: text_of(made()),
-        "wide": lambda: text_of(made(wide=True)),
-        "markdown": lambda: tables.markdown(made(airank=True)),
+        "report": as_reports,
+        "table": lambda: text_of(made("table")),
+        "wide": lambda: tables.text(made("wide"), paint=color.paint()),
+        "markdown": lambda: tables.markdown(made("document")),
         "flat": lambda: document.flat(*parts),
         "document": lambda: document.document(*parts),
         "dlperf": dlperf,

@@ -7,17 +7,24 @@ set, unless more is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
 from k8sbench.lifecycle import records
-from k8sbench.measure.group import comparison, grouping, parity
-from k8sbench.model.group import Group, Parity, Result
+from k8sbench.measure.group import comparison, grouping, history, parity
+from k8sbench.model.errors import UsageError
+from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import Changed, Group, Newer, Parity, Result
+from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 
+Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
+"""``case``: benchmark, framework, FP32 before AMP, GPUs. Figures: the largest first, none last.
+``created``: the newest first."""
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
 
@@ -25,8 +32,7 @@ Find = Callable[[RunPlan], BenchmarkSpec | None]
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows: all fields are and-ed, None means any."""
 
-    benchmark: str | None = None
-    framework: str | None = None
+    chosen: GroupFilter = GroupFilter()
     set_name: str | None = None
     since: float | None = None
     """Of every set that has a run created at or after, Unix seconds."""
@@ -34,6 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
     """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
+    sort: Sort = "case"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,15 +59,29 @@ def report(
     accept: Collection[str] = (),
     published: bool = False,
     find: Find = lambda _: None,
+    is_strict: bool = False,
 ) -> Report:
-    """Make the rows that are wanted of all runs at hand."""
+    """Make the rows that are wanted of all runs at hand.
+
+    ``is_strict``: filters that nothing of several rows fits are an error that names the nearest.
+    """
     groups = grouping.groups(runs, accept=accept)
     if wanted.set_name is not None:
         _check_set(wanted.set_name, groups)
+    if is_strict:
+        wanted.chosen.chosen(groups)
     fitting = [group for group in groups if _fits(group, wanted)]
+    if is_strict and groups and not fitting:
+        raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
-    shown = fitting if every else latest(fitting)
-    return _report(shown, groups, len(fitting) - len(shown), published=published, find=find)
+    shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
+    older = len(fitting) - len(shown)
+    made = _report(shown, groups, older, published=published, find=find, sort=wanted.sort)
+    results = (
+        msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
+        for result in _with_history(made.results, runs, groups)
+    )
+    return msgspec.structs.replace(made, results=tuple(results))
 
 
 def report_of_runs(
@@ -76,31 +97,105 @@ def report_of_runs(
     return _report(shown, groups, 0, published=False, find=find)
 
 
-def latest(groups: Iterable[Group]) -> list[Group]:
-    """Of each case the groups of its latest set, in the order given."""
+def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
+    """Return of each case the groups of its latest set, in the order given.
+
+    That is the latest that was measured, if any was: runs that go on, or were cancelled or failed
+    later, do not hide it. By the ids of such groups comes the newest set, which was not.
+    """
     groups = list(groups)
-    newest: dict[tuple[object, ...], tuple[float, str]] = {}
+    by_case: dict[tuple[object, ...], dict[str, list[Group]]] = {}
     for group in groups:
-        age = (group.latest, group.key.set_name)
-        case = group.key.only("series")
-        newest[case] = max(newest.get(case, age), age)
-    return [g for g in groups if newest[g.key.only("series")][1] == g.key.set_name]
+        by_case.setdefault(group.key.only("series"), {}).setdefault(group.key.set_name, []).append(
+            group
+        )
+    shown, newer = set[str](), dict[str, Newer]()
+    for sets in by_case.values():
+        order = sorted(sets, key=lambda name: (max(g.latest for g in sets[name]), name))
+        measured = ("valid", "rejected", "unsteady")
+        known = [name for name in order if any(g.state in measured for g in sets[name])]
+        chosen, last = (known or order)[-1], order[-1]
+        for group in sets[chosen]:
+            shown.add(group.key.id)
+            if last != chosen:
+                state = max(sets[last], key=lambda one: one.latest).state
+                newer[group.key.id] = Newer(set_name=last, state=state)
+    return [group for group in groups if group.key.id in shown], newer
+
+
+def _with_history(
+    results: Iterable[Result], runs: Sequence[Run], groups: Sequence[Group]
+) -> Iterator[Result]:
+    """Add to each result the last change of its case, up to its set."""
+    results = list(results)
+    cases = {result.group.key.only("series") for result in results}
+    some = [group for group in groups if group.key.only("series") in cases]
+    by_id: dict[str, Changed] = {}
+    for series in history.history(some, history.beginnings(runs)):
+        changed = None
+        for point in series.points:
+            if point.change is not None:
+                changed = Changed(since=point.group.key.set_name, ratio=point.change)
+            if changed is not None:
+                by_id[point.group.key.id] = changed
+    for result in results:
+        yield msgspec.structs.replace(result, changed=by_id.get(result.group.key.id))
 
 
 def _report(
-    shown: Sequence[Group], groups: Sequence[Group], older: int, *, published: bool, find: Find
+    shown: Sequence[Group],
+    groups: Sequence[Group],
+    older: int,
+    *,
+    published: bool,
+    find: Find,
+    sort: Sort = "case",
 ) -> Report:
+    results = comparison.results(shown, among=groups, find=find, published=published)
     return Report(
-        results=tuple(comparison.results(shown, among=groups, find=find, published=published)),
-        parities=tuple(parity.parities(shown)),
+        results=tuple(sorted(results, key=_SORTS[sort])),
+        parities=tuple(sorted(parity.parities(shown), key=_pair_by_case)),
         older=older,
     )
 
 
+def _by_case(result: Result) -> tuple[object, ...]:
+    return _order(result.group.key)
+
+
+def _pair_by_case(pair: Parity) -> tuple[object, ...]:
+    return (*_order(pair.paddle.key), pair.pytorch.key)
+
+
+def _order(key: GroupKey) -> tuple[object, ...]:
+    program = (key.benchmark, key.framework, key.variant, key.impl, key.precision != "fp32")
+    return (*program, key.amp_dtype, key.replicas * key.processes_per_replica, key)
+
+
+def _by_figure(value: Callable[[Result], float | None]) -> Callable[[Result], tuple[object, ...]]:
+    def sort_key(result: Result) -> tuple[object, ...]:
+        figure = value(result)
+        return (figure is None, -(figure or 0.0), _by_case(result))
+
+    return sort_key
+
+
+def _throughput(result: Result) -> float | None:
+    return None if result.group.spread is None else result.group.spread.median
+
+
+_SORTS: dict[Sort, Callable[[Result], tuple[object, ...]]] = {
+    "case": _by_case,
+    "throughput": _by_figure(_throughput),
+    "speedup": _by_figure(lambda result: result.speedup.value),
+    "efficiency": _by_figure(lambda result: result.efficiency.value),
+    "created": _by_figure(lambda result: result.group.latest),
+}
+
+
 def _fits(group: Group, wanted: Wanted) -> bool:
     return (
-        wanted.benchmark in (None, group.key.benchmark)
-        and wanted.framework in (None, group.key.framework)
+        wanted.chosen.fits(group)
         and wanted.set_name in (None, group.key.set_name)
         and (wanted.since is None or group.latest >= wanted.since)
         and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))

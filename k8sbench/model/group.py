@@ -238,6 +238,23 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     """The catalog's note on the published figure; None without one."""
 
 
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The last change of a case over its sets, as ``history`` marks it."""
+
+    since: str
+    """Name of the set that it begins with."""
+    ratio: float
+    """Median from there on ÷ that before − 1."""
+
+
+class Newer(msgspec.Struct, frozen=True, kw_only=True):
+    """A set that is newer than the row's, without a figure."""
+
+    set_name: str
+    state: str
+    """As :attr:`Group.state`."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One group and its figures against other groups and sources: a row of the tables."""
 
@@ -253,6 +270,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Number of sets with a figure that are equal to this group in all but the set."""
     over_sets: Spread | None = None
     """Spread of the medians of these sets; None for fewer than three."""
+    changed: Changed | None = None
+    """None where the history of the case up to this set shows no change."""
+    newer: Newer | None = None
+    """The newest set of the case; None where that is the row's, or older."""
     deviations: tuple[Deviation, ...] | None = None
     """None where published figures were not asked for."""
     deviations_reason: str | None = None

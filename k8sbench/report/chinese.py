@@ -9,64 +9,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from k8sbench.report.columns import COLUMNS
 from k8sbench.report.tables import Cell, Table
 
 TITLES = {
+    **{column.id: column.chinese for column in COLUMNS},
+    "Trained to an accuracy": "训练到目标准确率",
     "accuracy": "准确率",
-    "accuracy(%)": "准确率(%)",
-    "backend": "运行后端",
-    "batch": "单卡批大小",
-    "benchmark": "模型",
-    "case": "节点数×每节点GPU数",
-    "CV": "变异系数",
-    "data": "数据",
-    "data wait": "等待数据",
-    "deviation": "偏差",
-    "efficiency": "扩展效率",
-    "energy per 1,000": "每千样本能耗",
-    "estimator": "统计方法",
-    "framework": "框架",
-    "GPU busy": "GPU利用率",
-    "GPU model": "GPU型号",
-    "GPU-hours": "GPU小时",
-    "GPUs": "卡数",
-    "group": "组编号",
-    "image": "镜像",
-    "impl": "实现",
     "in effect": "实际精度",
-    "interval": "区间",
-    "mean": "平均值",
-    "min–max": "最小–最大",
-    "mode": "模式",
-    "of peak": "占峰值",
-    "options": "选项",
-    "ours": "本测试",
-    "over sets": "多组",
-    "parameters": "参数量",
-    "peak memory": "显存峰值",
-    "pool": "节点池",
-    "power": "功率",
-    "precision": "精度类型",
-    "preset": "预设",
-    "program": "程序",
-    "published": "公布值",
-    "published on": "公布环境",
-    "runs": "有效次数",
-    "set": "测试组",
-    "source": "来源",
-    "speedup": "加速比",
-    "restarts": "重启次数",
     "target": "目标准确率",
-    "tensor active": "Tensor Core利用率",
-    "TFLOP/s per GPU": "单卡TFLOP/s",
-    "throttled": "降频时间占比",
     "time to train": "训练时间",
-    "throughput": "吞吐",
-    "throughput(samples/sec)": "吞吐(samples/sec)",
-    "variant": "变体",
-    "verdict": "结论",
-    "window": "测量窗口",
-    "Published figures": "公布的结果",
     # Of the page.
     "Results": "测试结果",
     "No row.": "没有结果。",
@@ -98,9 +50,14 @@ TITLES = {
     "SM clock": "SM频率",
 }
 
+UNITS = ("images/s", "samples/s")
+
 
 def title(text: str) -> str:
-    """Translate a title; one that is not known stays."""
+    """Translate a title; one that is not known stays. A unit is that of a throughput."""
+    unit = text.removeprefix("throughput (").removesuffix(")")
+    if unit in UNITS:
+        return f"{TITLES['throughput']}({unit})"
     return TITLES.get(text, text)
 
 

@@ -120,6 +120,8 @@ def row(result: Result) -> dict[str, Any]:
         **{name: getattr(group, name) for name in _LAST},
         **_group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
+        "changed": msgspec.to_builtins(result.changed),
+        "newer": msgspec.to_builtins(result.newer),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
         "judgements": list(group.judgements),
         "marks": list(group_words.marks(group)),
@@ -129,6 +131,8 @@ def row(result: Result) -> dict[str, Any]:
     }
     missing |= {f"sets_{name}": group_words.few_sets(result) for name in _OVER_SETS}
     missing["baseline"] = result.speedup.reason or "none"
+    missing["changed"] = "the history of the case up to this set shows no change"
+    missing["newer"] = "no newer set is without a figure"
     missing["published"] = result.deviations_reason or "not asked for: --published"
     return fields | {"missing": _of_nulls(missing, fields)}
 

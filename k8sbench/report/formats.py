@@ -7,6 +7,7 @@ then offered by every command that has its shape.
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -16,10 +17,13 @@ import msgspec
 from k8sbench.model import plain_text
 from k8sbench.model.plain_text import clean
 
-Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "dlperf", "junit", "page"]
+Shape = Literal[
+    "table", "wide", "markdown", "flat", "document", "names", "dlperf", "junit", "page", "report"
+]
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
 plain data. ``names``: one name per row. ``dlperf``: the document of DLPerf's result file.
-``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser."""
+``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
+tables of the published reports, by what they are written."""
 View = Mapping[Shape, Callable[[], Any]]
 """What a command has to show: how to make each shape that it can give."""
 
@@ -45,7 +49,9 @@ def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_csv_field(value) for value in row] for row in rows)
+    for row in rows:
+        fields = zip(header, row, strict=True)
+        writer.writerow([_csv_field(name, value) for name, value in fields])
     return text.getvalue()
 
 
@@ -76,8 +82,14 @@ def flattened(
     return header, [[row.get(name) for name in header] for row in flat]
 
 
-def _csv_field(value: Any) -> Any:
-    return "" if value is None else clean(value) if isinstance(value, str) else value
+def _csv_field(name: str, value: Any) -> Any:
+    """Write a field: a time (``created_at``) in ISO 8601, UTC, to the second."""
+    if value is None:
+        return ""
+    if name.endswith("_at") and isinstance(value, int | float):
+        at = datetime.datetime.fromtimestamp(value, datetime.UTC)
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return clean(value) if isinstance(value, str) else value
 
 
 def _lines(names: Iterable[str]) -> str:
@@ -92,6 +104,9 @@ FORMATS: dict[str, Format] = {
     "json": Format("document", json_text),
     "name": Format("names", _lines),
     "dlperf": Format("dlperf", json_text),
+    "report": Format("report", str, for_people=True),
+    "report-markdown": Format("report", str, for_people=True),
+    "report-html": Format("report", str, for_people=True),
     "html": Format("page", str, for_people=True),
     "junit": Format("junit", str),
 }

@@ -10,33 +10,29 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import Group, Result, gpu_figure
+from k8sbench.model.group import Group, gpu_figure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.report import numbers
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
 
-Cells = dict[str, Callable[[Result], Cell]]
-"""Title of a column → its cell."""
 _NAMES = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
 """Heading of a column → id of its figure."""
-TITLES = tuple(_NAMES)
+CHINESE = {
+    "GPU busy": "GPU利用率",
+    "tensor active": "Tensor Core利用率",
+    "peak memory": "显存峰值",
+    "power": "功率",
+    "energy per 1,000": "每千样本能耗",
+    "throttled": "降频时间占比",
+}
+"""Heading of a column → the one in Chinese."""
 
 
-def of_groups(results: Iterable[Result]) -> Cells:
-    """Make the columns of groups; the notes of the first hold the judgements, too."""
-    titles = _shown(result.group.gpu for result in results)
-
-    def column(title: str) -> Callable[[Result], Cell]:
-        def cell(result: Result) -> Cell:
-            group = result.group
-            is_first = title == titles[0]
-            return _cell(title, group.gpu, (*group.judgements, *lacking(group)) if is_first else ())
-
-        return cell
-
-    return {title: column(title) for title in titles}
+def of_group(title: str, group: Group) -> Cell:
+    """Write a figure of a group, with what the GPU metrics say of it and what it lacks of them."""
+    return _cell(title, group.gpu, (*group.judgements, *lacking(group)))
 
 
 def lacking(group: Group) -> tuple[str, ...]:
@@ -55,7 +51,7 @@ def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
         {name: value for name in ROW_FIGURES if (value := gpu_figure(found, name)) is not None}
         for _, found in measured
     ]
-    titles, rows = _shown(figures), []
+    titles, rows = shown(figures), []
     for (run, found), has in zip(measured, figures, strict=True):
         ids = ", ".join(r.id for r in found.reasons if r.severity == "reject" and not r.accepted)
         state = f"rejected: {ids}".removesuffix(": ") if run.run_id in rejected else found.verdict
@@ -65,13 +61,11 @@ def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
         rows.append((Cell(run.run_id), *cells, Cell(state, notes)))
     names = ("run", *titles, "verdict")
     columns = tuple(Column(name, right=name in titles, states=name == "verdict") for name in names)
-    table = Table(
-        title="GPU metrics", columns=columns, rows=tuple(rows), capitals=True, said_once=True
-    )
+    table = Table(title="GPU metrics", columns=columns, rows=tuple(rows), said_once=True)
     return [table] if rows else []
 
 
-def _shown(rows: Iterable[Container[str]]) -> list[str]:
+def shown(rows: Iterable[Container[str]]) -> list[str]:
     """Choose the columns, given the names of the figures that each row has."""
     found = list(rows)
     return [title for title, name in _NAMES.items() if any(name in row for row in found)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
@@ -11,8 +10,6 @@ from k8sbench.model.group import Group, Result, Spread
 from k8sbench.report import numbers
 
 SMOKE_MARK = "checks the path, not the speed"
-MOST_ALIKE = 3
-"""Footnotes of a row that have one reason, each with another run's figures."""
 
 
 def few_sets(result: Result) -> str:
@@ -73,48 +70,37 @@ def marks(group: Group) -> tuple[str, ...]:
     return tuple(found)
 
 
-class _Line(NamedTuple):
-    id: str
-    text: str
-    runs: int
-    """Number of the runs that it is about."""
-
-
 def reasons(group: Group, kind: str) -> tuple[str, ...]:
     """Write the reasons of one kind (``reject``, ``warn``, ``accepted``), equal ones once."""
-    return tuple(line.text for line in _lines(group, kind))
+    found: dict[tuple[str, str], list[str]] = {}
+    for run_ids, reason in _of_kind(group, kind):
+        text = f"{reason.sentence}{_evidence(reason)}"
+        found.setdefault((reason.id, text), []).extend(run_ids)
+    return tuple(f"{name}{_of_runs(ids)}: {text}" for (name, text), ids in found.items())
 
 
 def footnotes(group: Group, kind: str) -> tuple[str, ...]:
-    """Write the reasons for a table: of those with one id a few, and the number of other runs."""
-    by_id: dict[str, list[_Line]] = {}
-    for line in _lines(group, kind):
-        by_id.setdefault(line.id, []).append(line)
-    found = []
-    for name, lines in by_id.items():
-        most = len(lines) if len(lines) <= MOST_ALIKE else MOST_ALIKE - 1
-        found += [line.text for line in lines[:most]]
-        others = sum(line.runs for line in lines[most:])
-        if len(lines) > most:
-            found.append(f"{name}: {others} more runs; k8sbench explain {group.key.id} has each.")
-    return tuple(found)
+    """Write the reasons for a table: each id once, with its first sentence and a count of runs."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for run_ids, reason in _of_kind(group, kind):
+        found.setdefault(reason.id, (reason.sentence, []))[1].extend(run_ids)
+    return tuple(f"{name}{_of_runs(ids)}: {text}" for name, (text, ids) in found.items())
 
 
-def _lines(group: Group, kind: str) -> list[_Line]:
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for run_ids, reason in [
-        *(([], reason) for reason in group.reasons),
-        *(([member.run_id], reason) for member in group.members for reason in member.reasons),
-    ]:
+def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
+    """Give the reasons of a group, of no run, and those of its runs."""
+    of_runs = (([run.run_id], reason) for run in group.members for reason in run.reasons)
+    of_group: list[tuple[list[str], Finding]] = [([], reason) for reason in group.reasons]
+    for run_ids, reason in (*of_group, *of_runs):
         if ("accepted" if reason.accepted else reason.severity) == kind:
-            alike = (reason.id, reason.sentence, _evidence(reason))
-            found.setdefault(alike, []).extend(run_ids)
-    lines = []
-    for (name, message, evidence), run_ids in found.items():
-        runs = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
-        text = f"{name}{f' ({runs})' if run_ids else ''}: {message}{evidence}"
-        lines.append(_Line(name, text, len(run_ids)))
-    return lines
+            yield run_ids, reason
+
+
+def _of_runs(run_ids: Sequence[str]) -> str:
+    """Name the run of a reason, or write how many they are."""
+    if not run_ids:
+        return ""
+    return f" ({run_ids[0] if len(run_ids) == 1 else f'{len(run_ids)} runs'})"
 
 
 def _evidence(reason: Finding) -> str:

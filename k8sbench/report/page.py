@@ -50,8 +50,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 def html(page: Page) -> str:
     """Write the page."""
-    made = layout.tables(page.results, page.parities, airank=True)
-    tables = list(map(_named_first, made))
+    tables = layout.tables(page.results, page.parities, "document")
     tables = chinese.translated(tables) if page.lang == "zh" else tables
     tables = list(map(said_once, tables))
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
@@ -84,17 +83,6 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(text)
-
-
-def _named_first(table: Table) -> Table:
-    """Put the benchmark first: that column stays in sight on a narrow screen."""
-    titles = [column.title for column in table.columns]
-    order = sorted(range(len(titles)), key=lambda at: titles[at] != "benchmark")
-    return msgspec.structs.replace(
-        table,
-        columns=tuple(table.columns[at] for at in order),
-        rows=tuple(tuple(row[at] for at in order) for row in table.rows),
-    )
 
 
 def _cells(table: Table, notes: dict[str, int]) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,9 +18,10 @@ NARROW_GAP = "  "
 """Between columns on a terminal, where every column counts."""
 LONGEST_WORD = 24
 """Columns of a terminal. A longer word (a path, an image) may be broken; others never are."""
-WIDEST = 60
-"""Columns that a cell of words takes where nothing limits the table; the last column has no limit.
-In a pipe one long cell would otherwise pad every other row to its width."""
+SHORTEST = (16, 8)
+"""Columns to which a text may be cut: before optional columns are left out, and after it."""
+MARKS = re.compile(r" \[[\d,–]+\]$")
+"""Numbers of notes at the end of a cell, which no cut removes."""
 Paint = Callable[[str, str], str]
 """(state, text) → the text in the state's colour. The state is the first word of a cell."""
 
@@ -30,8 +34,10 @@ class Column(msgspec.Struct, frozen=True):
     """Whether its cells are aligned to the right, as numbers are."""
     whole: bool = False
     """Whether its cells are never folded, however long: identifiers, which people copy."""
+    cut: bool = False
+    """Whether a long cell is cut and ends with ``…`` instead of being folded: a row is one line."""
     stays: bool = False
-    """Whether it stays in a narrow table of results although it is equal in all rows."""
+    """Whether it stays in a table of results although it is equal in all rows."""
     optional: int = 0
     """The higher, the sooner it is left out of a table for a narrow terminal; 0 never is."""
     states: bool = False
@@ -81,6 +87,16 @@ def _padded(text: str, width: int, column: Column) -> str:
     return blanks + text if column.right else text + blanks
 
 
+def shortened(text: str, width: int) -> str:
+    """Cut text to ``width`` columns, with ``…`` at its end; numbers of notes stay."""
+    marks = MARKS.search(text)
+    end = marks.group() if marks else ""
+    kept = text.removesuffix(end)
+    while kept and width_of(f"{kept}…{end}") > width:
+        kept = kept[:-1]
+    return f"{kept.rstrip()}…{end}"
+
+
 def laid_out(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
@@ -88,12 +104,16 @@ def laid_out(
     gap: str = GAP,
     paint: Paint | None = None,
 ) -> str:
-    """Write titles and rows, with cells folded to ``widths`` and no blanks at the ends of lines."""
+    """Write titles and rows, with cells made to fit ``widths`` and no blanks at ends of lines."""
     lines = []
     for number, row in enumerate([[column.title for column in columns], *rows]):
         cells = [
-            folded(cell, width, breaking=True) if width_of(cell) > width else [cell]
-            for cell, width in zip(row, widths, strict=True)
+            [cell]
+            if width_of(cell) <= width
+            else [shortened(cell, width)]
+            if column.cut
+            else folded(cell, width, breaking=True)
+            for column, cell, width in zip(columns, row, widths, strict=True)
         ]
         for parts in itertools.zip_longest(*cells, fillvalue=""):
             padded = list(map(_padded, parts, widths, columns))
@@ -115,45 +135,65 @@ def state_of(cell: str) -> str:
     return cell.partition(" ")[0]
 
 
-def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    texts = zip([column.title for column in columns], *rows, strict=True)
-    return [max(map(width_of, column)) for column in texts]
+class Fit(NamedTuple):
+    """How a table fits: which of its columns, how wide each, and what is between them."""
+
+    kept: list[int]
+    widths: list[int]
+    gap: str
+
+    @property
+    def takes(self) -> int:
+        """Columns of the terminal that the table takes."""
+        return sum(self.widths) + len(self.gap) * (len(self.widths) - 1)
 
 
-def _least(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Compute how narrow each column may get: its longest word, up to :data:`LONGEST_WORD`."""
-    texts = zip([column.title for column in columns], *rows, strict=True)
-    return [
-        max(
-            width_of(cell) if column.whole else _longest_word(cell)
-            for cell in (column.title.replace(" ", "_"), *cells[1:])
-        )
-        for column, cells in zip(columns, texts, strict=True)
-    ]
+def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> Fit:
+    """Choose the columns and their widths in ``room``; None: nothing limits the table.
+
+    Long texts are folded or cut, as their columns allow; then optional columns are left out. What
+    still does not fit is wider than the room: no figure and no identifier is ever broken.
+    """
+    cells = list(zip([column.title for column in columns], *rows, strict=True))
+    natural = [max(map(width_of, column)) for column in cells]
+    every = list(range(len(columns)))
+    if room is None or sum(natural) + len(GAP) * (len(every) - 1) <= room:
+        return Fit(every, natural, GAP)
+    levels = sorted({column.optional for column in columns} - {0}, reverse=True)
+    tries = [(SHORTEST[0], least) for least in (math.inf, *levels)]
+    for shortest, optional in (*tries, (SHORTEST[1], tries[-1][1])):
+        kept = [n for n in every if columns[n].optional < optional]
+        least = [_least(columns[n], cells[n], shortest) for n in kept]
+        widths = [natural[n] for n in kept]
+        spare = sum(widths) + len(NARROW_GAP) * (len(kept) - 1) - room
+        while spare > 0 and widths != least:
+            # The widest of those that can be narrower.
+            widest = max(range(len(kept)), key=lambda n: (widths[n] > least[n], widths[n]))
+            widths[widest] -= 1
+            spare -= 1
+        if spare <= 0:
+            break
+    return Fit(kept, widths, NARROW_GAP)
+
+
+def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
+    """Compute how narrow a column may get; its title stays on one line."""
+    title = width_of(cells[0])
+    if column.cut:
+        return max(title, *(_least_cut(cell, shortest, column) for cell in cells[1:]))
+    return max(title, *(width_of(c) if column.whole else _longest_word(c) for c in cells))
+
+
+def _least_cut(cell: str, shortest: int, column: Column) -> int:
+    """Compute how narrow a cell may get that is cut: a state and numbers of notes stay whole."""
+    marks = MARKS.search(cell)
+    end = width_of(marks.group()) if marks else 0
+    text = width_of(state_of(cell)) + 1 if column.states else shortest
+    return min(width_of(cell), text + end)
 
 
 def _longest_word(cell: str) -> int:
     return min(max(map(width_of, _words(cell))), LONGEST_WORD)
-
-
-def fitted(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None, gap: str = GAP
-) -> list[int] | None:
-    """Compute the widths of the columns in ``room``; None if the table cannot be made to fit.
-
-    The widest columns that are not ``whole`` are narrowed, as long as no word of up to
-    :data:`LONGEST_WORD` is broken. ``room`` None has no limit but :data:`WIDEST`.
-    """
-    widths, least = _natural(columns, rows), _least(columns, rows)
-    if room is None:
-        most = [max(WIDEST, one) for one in least[:-1]]
-        return [*map(min, widths, most), widths[-1]]
-    while sum(widths) + len(gap) * (len(widths) - 1) > room:
-        spare = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
-        if not any(spare):
-            return None
-        widths[spare.index(max(spare))] -= 1
-    return widths
 
 
 def plain_table(
@@ -163,40 +203,10 @@ def plain_table(
     room: int | None = None,
     paint: Paint | None = None,
 ) -> str:
-    """Write a table as plain text in full: no ``…``, no trailing blanks.
-
-    Where ``room`` (columns of the terminal) is too little, the widest cells are folded and optional
-    columns left out, if that makes the table fit. Otherwise each row becomes a paragraph.
-    """
-    shown, cells, gap = list(columns), [list(row) for row in rows], GAP
-    widths = fitted(shown, cells, room, gap)
-    while widths is None:
-        if gap == GAP:
-            gap = NARROW_GAP
-        else:
-            least = max(range(len(shown)), key=lambda place: shown[place].optional)
-            if not shown[least].optional:
-                return paragraphs(columns, rows, room)
-            shown.pop(least)
-            cells = [[*row[:least], *row[least + 1 :]] for row in cells]
-        widths = fitted(shown, cells, room, gap)
-    return laid_out(shown, cells, widths, gap, paint)
-
-
-def paragraphs(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Write each row as a paragraph of ``title: value``, as many per line as fit."""
-    parts = []
-    for row in rows:
-        line = f"{columns[0].title}: {row[0]}"
-        for column, cell in zip(columns[1:], row[1:], strict=True):
-            item = f"{column.title}: {cell}"
-            if width is not None and width_of(line + GAP + item) > width:
-                parts.append(wrapped(line, width, indent="    "))
-                line = f"  {item}"
-            else:
-                line += GAP + item
-        parts += [wrapped(line, width, indent="    "), ""]
-    return "\n".join(parts)
+    """Write a table as plain text, fitted to ``room`` (columns of the terminal)."""
+    fit = fitted(columns, rows, room)
+    shown = [[row[n] for n in fit.kept] for row in rows]
+    return laid_out([columns[n] for n in fit.kept], shown, fit.widths, fit.gap, paint)
 
 
 def wrapped(line: str, width: int | None, *, indent: str) -> str:

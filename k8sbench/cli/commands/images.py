@@ -50,11 +50,11 @@ class ImageList(msgspec.Struct, frozen=True, kw_only=True):
 
 COLUMNS = (
     Column("BENCHMARK", whole=True),
-    Column("FRAMEWORK", whole=True),
+    Column("FRAMEWORK", whole=True, optional=1),
     Column("IMAGE", whole=True),
-    Column("VERSIONS"),
-    Column("DRIVER", whole=True),
-    Column("GPUS"),
+    Column("VERSIONS", optional=3),
+    Column("DRIVER", whole=True, optional=2),
+    Column("GPUS", cut=True),
 )
 UNKNOWN = "An image of the benchmark's own: k8sbench does not know what is in it."
 

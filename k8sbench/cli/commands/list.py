@@ -96,7 +96,7 @@ def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
         if any(row.source != "here" for row in rows):
             columns = (*columns, SOURCE)
             cells = [[*row_cells, row.source] for row_cells, row in zip(cells, rows, strict=True)]
-        return output.table_text(columns, cells)
+        return output.table_text(columns, cells, is_whole=wide)
 
     view: formats.View = {
         "table": lambda: text(wide=False) if rows else "",

@@ -31,10 +31,10 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
 COLUMNS = (
     Column("POOL", whole=True),
     Column("GPUS", right=True, whole=True),
-    Column("GPU MODEL"),
+    Column("GPU MODEL", whole=True, optional=1),  # most selectors name it
     Column("CPU", right=True, whole=True),
     Column("MEMORY", right=True, whole=True),
-    Column("SELECTOR"),
+    Column("SELECTOR", whole=True),
 )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from k8sbench.app import results
 from k8sbench.cli import plot_file, rows
+from k8sbench.cli.filters import filter_options
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -17,13 +18,15 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.reporting import Report, Wanted
+from k8sbench.lifecycle.reporting import Report, Sort, Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
-FORMS = formats.offered("table", "wide", "markdown", "flat", "document", "dlperf", "page")
+FORMS = formats.offered(
+    *("table", "wide", "report", "markdown", "flat", "document", "dlperf", "page")
+)
 MOST_PLOTS = 6
 """Runs whose GPU metrics one picture shows."""
 
@@ -31,10 +34,12 @@ MOST_PLOTS = 6
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @format_option(*FORMS, about="Format of the rows.")
-@click.option("--benchmark", metavar="NAME", help="Only this benchmark.")
-@click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Only this framework.")
+@filter_options()
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
 @click.option("--all", "every", is_flag=True, help="All sets of each case, not only the latest.")
+@click.option(
+    "--sort", type=click.Choice(get_args(Sort)), default="case", help="Order of the rows."
+)
 @since_option("All sets with a run created since: 2h, 3d, 2026-11-20, …")
 @click.option(
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
@@ -47,7 +52,7 @@ MOST_PLOTS = 6
     "--lang",
     type=click.Choice(["en", "zh"]),
     default="en",
-    help="Language of the titles, for table, wide, markdown and html.",
+    help="Language of the titles, for table, wide, report, markdown and html.",
 )
 @access_options
 @store_option
@@ -72,7 +77,7 @@ def command(
     if lang != "en" and not formats.FORMATS[output_format].for_people:
         raise UsageError(
             f"--lang is for formats that people read, not for {output_format}.",
-            "Leave it out, or choose table, wide, markdown or html.",
+            "Leave it out, or choose table, wide, report, markdown or html.",
         )
     report = results.results(
         Wanted(**wanted),

@@ -8,6 +8,7 @@ import time
 import click
 
 from k8sbench.app import status as app
+from k8sbench.cli import rows
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
@@ -21,7 +22,7 @@ from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import numbers
-from k8sbench.report.text_table import Column
+from k8sbench.report.text_table import Column, wrapped
 
 _TO_DO = {
     "cancel": "Its job is still to be cancelled:",
@@ -85,7 +86,8 @@ def _print(status: RunStatus) -> None:
     last = ""
     for name, text in facts:
         shown = "" if name == last else f"{name}:"
-        output.write(f"{shown:<{width}} {clean(text)}\n")
+        line = f"{shown:<{width}} {clean(text)}"
+        output.write(wrapped(line, rows.terminal_width(), indent=" " * (width + 1)) + "\n")
         last = name
     output.write("\n")
     if status.on_cluster is not None:
@@ -183,9 +185,8 @@ def _gpus(status: RunStatus) -> list[tuple[str, str]]:
     for name, figure in metrics.figures.items():
         value = f"{numbers.plain(figure.value, 4)} {figure.unit}"
         value = numbers.percent(figure.value) if figure.unit == "ratio" else value
-        base = (
-            f"{counted(figure.samples, 'sample')} of {figure.source}, {figure.coverage:.0%} covered"
-        )
+        covered = f"{numbers.percent(figure.coverage)} covered"
+        base = f"{counted(figure.samples, 'sample')} of {figure.source}, {covered}"
         lines.append(("GPUs", f"{BY_ID[name].title}: {value.strip()} ({base})"))
     return lines
 

@@ -116,10 +116,13 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str | None]])
     write(table_text(columns, rows))
 
 
-def table_text(columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> str:
-    """Lay a table out for people: fitted to a terminal, of any width in a pipe."""
+def table_text(
+    columns: Sequence[Column], rows: Iterable[Sequence[str | None]], *, is_whole: bool = False
+) -> str:
+    """Lay a table out for people: fitted to a terminal, of any width in a pipe or ``is_whole``."""
     cells = [[ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    is_fitted = sys.stdout.isatty() and not is_whole
+    room = shutil.get_terminal_size().columns if is_fitted else None
     return plain_table(columns, cells, room=room, paint=color.paint())
 
 

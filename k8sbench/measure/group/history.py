@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from k8sbench.measure.group.permutation import TwoSides, least_p
 from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.group import Group
+from k8sbench.model.run import Run
 
 BEFORE = 10
 """The most sets before a change that are looked at."""
@@ -46,6 +47,16 @@ def history(groups: Sequence[Group], times: Mapping[str, float]) -> list[Series]
     """
     side = Side(name="", groups=tuple(groups), runs={})
     return [_series(members, times) for members in side.cases()]
+
+
+def beginnings(runs: Iterable[Run]) -> dict[str, float]:
+    """Map the ids of imported runs → when their window began, by the dated stamps of their logs."""
+    windows = ((run, run.measurement.window) for run in runs if run.measurement is not None)
+    return {
+        run.run_id: window.started_at
+        for run, window in windows
+        if run.is_imported and window is not None and window.started_at is not None
+    }
 
 
 def _series(groups: Sequence[Group], times: Mapping[str, float]) -> Series:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import pathlib
+import re
 import shutil
 import sys
 import time
@@ -155,6 +156,7 @@ def test_csv_has_the_same_fields_as_json(
     assert [row["run_id"] for row in rows] == [row["run_id"] for row in documents]
     assert rows[2]["verdict"] == ""
     assert rows[1]["reasons"] == "too-few-records"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rows[0]["created_at"])
 
 
 def test_names_are_one_per_line(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,12 +191,10 @@ def test_when_nothing_matches_it_says_what_there_is(
 ) -> None:
     with open_store() as store:
         fill(store)
-    words = ["list", "--set", "nightly", "--benchmark", "sge"]
-    assert main([*words, "-o", "json"]) == 0
+    assert main(["list", "--set", "nightly", "--benchmark", "sge", "-o", "json"]) == 2
     out, err = capsys.readouterr()
-    assert json.loads(out) == []
-    assert "Sets in the store: weekly, nightly." in err
-    assert "Benchmarks in the store: seg, arcface." in err
+    assert out == ""
+    assert "Did you mean seg? There are: arcface, seg." in err
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_gpu_metrics_are_named_with_what_they_are_based_on_or_why_there_are_none
         store.measured("seg-1", measurement(gpu_metrics=gpu_metrics()))
     out = cli("status", "seg-1").out
     assert "GPUs:    Input-bound: the GPUs were busy 38 % of the time" in out
-    assert "GPU utilization: 38.0 % (80 samples of dcgm, 98% covered)" in out
-    assert "Memory used: 14130 MiB (80 samples of dcgm, 98% covered)" in out
+    assert "GPU utilization: 38.0 % (80 samples of dcgm, 98.0 % covered)" in out
+    assert "Memory used: 14130 MiB (80 samples of dcgm, 98.0 % covered)" in out
 
 
 def test_a_rejected_run_gives_every_reason_with_its_evidence(root: pathlib.Path, cli: Cli) -> None:

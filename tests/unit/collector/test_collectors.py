@@ -18,6 +18,7 @@ from k8sbench.app import collectors, listing, results, stores
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -234,6 +235,6 @@ def test_who_insists_is_given_all_or_an_error(
 def test_results_of_some_time_ask_for_whole_sets_and_what_speedups_refer_to(
     proxy: Proxy, store: str
 ) -> None:
-    wanted = Wanted(since=1e9, benchmark="seg")
+    wanted = Wanted(since=1.0, chosen=GroupFilter(benchmark="seg"))
     results.results(wanted, store, lambda _: None, access=HERE)
     assert [sorted(query) for query in proxy.asked] == [["benchmark", "detail", "limit"]]

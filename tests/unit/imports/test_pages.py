@@ -38,7 +38,7 @@ def printed(place: Path, cli: Cli) -> dict[str, str]:
 def test_the_rows_of_the_import_page_are_those_that_are_printed(printed: dict[str, str]) -> None:
     (table,) = shown("import.md")
     rows = [line.split() for line in printed["import"].splitlines()]
-    assert len(table) == 3
+    assert len(table) == 4
     for line, row in zip(table, rows, strict=False):
         words = iter(row)
         assert all(word in words for word in line.split()), line  # in their order

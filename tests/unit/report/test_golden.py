@@ -11,17 +11,18 @@ import pytest
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.report import document, formats, layout, tables
+from k8sbench.report.columns import Form
 from tests.unit.report import example
 
 FOLDER = pathlib.Path(__file__).parent / "golden"
 
 
-def _text(made: Report, *, wide: bool = False, width: int | None = None) -> str:
-    return tables.text(layout.tables(made.results, made.parities, wide=wide), width=width)
+def _text(made: Report, form: Form = "table", width: int | None = None) -> str:
+    return tables.text(layout.tables(made.results, made.parities, form), width=width)
 
 
 def _markdown(made: Report) -> str:
-    return tables.markdown(layout.tables(made.results, made.parities, airank=True))
+    return tables.markdown(layout.tables(made.results, made.parities, "document"))
 
 
 def _trained(_: Report) -> str:
@@ -30,11 +31,10 @@ def _trained(_: Report) -> str:
 
 FORMS: dict[str, Callable[[Report], str]] = {
     "table.txt": _text,
-    "wide.txt": lambda made: _text(made, wide=True),
-    "terminal-100.txt": lambda made: _text(made, width=100),
-    "terminal-40.txt": lambda made: _text(made, width=40),
+    "wide.txt": lambda made: _text(made, "wide"),
+    "terminal-80.txt": lambda made: _text(made, width=80),
     "table.md": _markdown,
-    "airank.md": _trained,
+    "trained.md": _trained,
     "results.json": lambda made: (
         json.dumps(document.document(made.results, made.parities), indent=1, ensure_ascii=False)
         + "\n"

@@ -18,7 +18,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.report import document, layout, numbers
+from k8sbench.report import document, group_words, layout, numbers
 from k8sbench.report.tables import Cell, Table, text
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
@@ -46,29 +46,19 @@ def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
     short = only(smoke(1.2345))
     meaning = "smoke (CPU): checks the path, not the speed"
     assert short["verdict"] == Cell("valid; smoke (CPU)", (meaning,))
-    found = only(smoke(1.2345), wide=True)
+    found = only(smoke(1.2345), form="wide")
     assert found["verdict"].text == f"valid; {meaning}"
-    assert found["throughput"].text == "1.234 samples/s" or found["throughput"].text.endswith("/s")
+    assert found["images/s"].text == "1.234"
     assert found["speedup"].text == found["efficiency"].text == ABSENT
     assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
 
 
-def test_of_many_runs_with_one_reason_two_are_shown_and_the_others_counted() -> None:
-    def of(count: int) -> list[Run]:
-        wrong = (
-            {"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)
-        )
-        return [run(None, repeat=n + 1, measured=next(wrong)) for n in range(count)]
-
-    few = only(of(3))["throughput"].notes
-    assert [note.partition(":")[2] for note in few] == [
-        *(" 0 of 8.", " 1 of 8.", " 2 of 8.", " It is wrong.")
-    ]
-    many = only(of(9))["throughput"].notes
-    assert [note.partition(" (")[0] for note in many[:2]] == ["gpu-count", "gpu-count"]
-    assert re.fullmatch(r"gpu-count: 7 more runs; k8sbench explain g-\w+ has each\.", many[2])
-    assert many[3] == "batch (9 runs): It is wrong.", "what is equal is said once"
-    assert len(many) == 4
+def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
+    wrong = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
+    found = only([run(None, repeat=n, measured=one) for n, one in enumerate(wrong, 1)])
+    assert found["images/s"] == Cell(
+        ABSENT, ("gpu-count (9 runs): 0 of 8.", "batch (9 runs): It is wrong.")
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,18 +101,19 @@ def test_a_row_in_amp_names_the_layout_that_ran_unless_it_was_asked_for(
 def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     bad = {"reasons": (reject("gpu-count", "4 GPUs, 8 were planned."), reject("batch"))}
     one = run(None, measured=bad)
-    short, found = only(one), only(one, wide=True)
-    assert found["throughput"].text == "rejected: batch, gpu-count"
+    short, found = only(one), only(one, form="wide")
+    assert found["verdict"].text == "rejected: batch, gpu-count"
     assert found["interval"].text == short["min–max"].text == ABSENT
     # Where room is short the ids stand in the notes alone.
-    assert short["throughput"] == Cell("rejected", found["throughput"].notes)
-    assert [note.split(" ")[0] for note in short["throughput"].notes] == ["gpu-count", "batch"]
-    assert short["throughput"].notes[0].endswith("4 GPUs, 8 were planned.")
+    assert short["verdict"].text == "rejected"
+    assert short["images/s"] == found["images/s"]
+    assert [note.split(" ")[0] for note in short["images/s"].notes] == ["gpu-count", "batch"]
+    assert short["images/s"].notes[0].endswith("4 GPUs, 8 were planned.")
 
 
 def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
     found = only([run(800.0), run(None, repeat=2, phase=Phase.RUNNING)])
-    assert found["throughput"].text == "800.00 images/s"
+    assert found["images/s"].text == "800.00"
     assert "1 still running" in found["verdict"].text
 
 
@@ -131,7 +122,7 @@ def test_runs_that_were_left_out_are_counted_and_footnoted() -> None:
     assert found["runs"].text == "2/3"
     assert len(found["runs"].notes) == 1
     assert found["runs"].notes[0].startswith("outlier ")
-    marks = only(repeats([100.0, 101.0, 40.0], case="2x8"), wide=True)["verdict"].text
+    marks = only(repeats([100.0, 101.0, 40.0], case="2x8"), form="wide")["verdict"].text
     assert "left out: outlier" in marks
 
 
@@ -139,9 +130,9 @@ def test_an_accepted_reason_is_marked() -> None:
     shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
     (found,) = rows(shown)
     assert found["runs"].text == "3/3"
-    assert found["verdict"].text.startswith("valid; accepted: outlier; ")
+    assert found["verdict"].text == "valid; accepted: outlier"
     assert any(note.startswith("outlier ") for note in found["verdict"].notes)
-    (full,) = rows(shown, airank=True)
+    (full,) = rows(shown, form="document")
     assert "accepted: outlier" in full["verdict"].text
 
 
@@ -151,11 +142,12 @@ def test_a_warning_that_all_runs_share_is_one_footnote() -> None:
     assert only(runs)["verdict"].notes == ("loader-stalls (3 runs): The loader stalls.",)
 
 
-def test_a_reason_names_its_first_evidence() -> None:
+def test_a_reason_in_full_names_its_first_evidence() -> None:
     places = tuple(Place(file="master-0.log", line=n) for n in (7, 8, 9))
     wrong = Finding(id="loss-nan", severity="reject", sentence="NaN.", evidence=places)
-    note = only(run(None, measured={"reasons": (wrong,)}))["throughput"].notes[0]
-    assert note.endswith("NaN. See master-0.log:7 and 2 more.")
+    made = report([run(None, measured={"reasons": (wrong,)})], Wanted())
+    (text,) = group_words.reasons(made.results[0].group, "reject")
+    assert text.endswith("NaN. See master-0.log:7 and 2 more.")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +173,6 @@ def test_precision_is_as_asked_and_as_it_was(fields: dict[str, Any], shown: str)
         ({"options": {"channels_last": True}}, "options"),
         ({"backend": "local"}, "backend"),
         ({"trainers_digest": "f" * 64}, "program"),
-        ({"mode": "train"}, "mode"),
     ],
 )
 def test_a_column_that_tells_two_rows_apart_appears_by_itself(
@@ -199,7 +190,7 @@ def test_rows_that_differ_in_a_shown_column_need_no_further_one() -> None:
     assert "set" not in one
 
 
-@pytest.mark.parametrize("options", [{"wide": True}, {"airank": True}])
+@pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
 def test_one_line_tells_what_the_intervals_do_not(options: dict[str, Any]) -> None:
     def below(runs: list[Run]) -> tuple[str, ...]:
         made = report(runs, Wanted(every=True))
@@ -215,36 +206,76 @@ def test_the_range_of_the_runs_is_shown_where_there_are_two() -> None:
     assert only(run(90.0))["min–max"] == Cell(ABSENT, why)
 
 
-@pytest.mark.parametrize("precision", [{}, {"precision": "amp", "amp_dtype": "fp16"}])
-def test_a_table_of_cases_fits_80_columns_without_a_folded_cell(precision: dict[str, Any]) -> None:
-    made = [
-        one
-        for case, rate in (("1x1", 366.14), ("1x8", 2806.66), ("4x8", 11084.53))
-        for one in repeats([rate, rate + 1, rate + 2], case=case, **precision)
+def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
+    """What a terminal shows of the rows of some runs."""
+    made = report(runs, Wanted(every=True))
+    return text(layout.tables(made.results, made.parities, **options), width=width).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, None])
+def test_each_of_many_unlike_rows_is_one_line_of_a_table(width: int | None) -> None:
+    stalls = Finding(id="loader-stalls", severity="warn", sentence="The loader stalls.")
+    amp: dict[str, Any] = {"precision": "amp", "amp_dtype": "fp16"}
+    runs = [
+        run(
+            rate * len(case + name),
+            case=case,
+            benchmark=name,
+            unit=unit,
+            measured={"reasons": (stalls,)} if case == "4x8" else None,
+            **precision,
+        )
+        for name, unit, rate in (("deeplabv3p", "samples", 8.33), ("resnet50", "images", 9366.14))
+        for precision in ({}, amp)
+        for case in ("1x1", "1x8", "4x8")
     ]
-    shown = text(layout.tables(report(made, Wanted()).results, ()), width=80)
-    table = shown.partition("\n\n")[0].splitlines()
-    assert len(table) == 4
-    assert max(map(len, table)) <= 80
+    lines = printed(runs, width)
+    start = next(n for n, line in enumerate(lines) if line.startswith("BENCHMARK"))
+    rows = lines[start + 1 : start + 13]
+    assert [line.split()[0] for line in rows] == ["deeplabv3p"] * 6 + ["resnet50"] * 6
+    assert lines[start + 13] == ""
+    assert lines[0] == "framework: pytorch · runs: 1/1"
+    assert "[1] loader-stalls: 4 of 12 rows; The loader stalls." in lines
+    assert width is None or max(map(len, lines)) <= width
 
 
 def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
-    made = report([smoke(1.0), smoke(2.0, replicas=4)], Wanted())
-    shown = text(layout.tables(made.results, ()), width=80)
-    assert shown.endswith(
-        "\n\n"
-        "THROUGHPUT: median of the valid runs by time_weighted\n"
-        "MIN–MAX: one run does not show the spread between runs\n"
-        "VERDICT: smoke (CPU): checks the path, not the speed\n"
-    )
-    assert "[" not in shown
+    shown = printed([smoke(1.0), smoke(2.0, replicas=4)])
+    assert shown == [
+        "benchmark: resnet50 · framework: pytorch · precision: fp32 · runs: 1/1",
+        "CASE      images/s   VERDICT",
+        "2x1-cpu      1.000   valid; smoke (CPU)",
+        "4x1-cpu      2.000   valid; smoke (CPU)",
+        "",
+        "smoke: all 2 rows; checks the path, not the speed",
+        "MIN–MAX: all 2 rows; one run does not show the spread between runs",
+        "median of the valid runs by time_weighted",
+    ]
+
+
+def test_a_row_of_training_adds_no_column_to_the_others() -> None:
+    shown = printed([run(800.0), run(100.0, case="1x1"), run(810.0, measured=goal(), **TRAIN)])
+    assert not any("TIME TO TRAIN" in line for line in shown[: shown.index("")])
+    assert "44338.456" in " ".join(shown[shown.index("Trained to an accuracy") :])
+
+
+def test_rows_of_one_unit_have_it_in_the_heading_and_others_in_the_cells() -> None:
+    assert only(run(800.0))["images/s"].text == "800.00"
+    mixed = rows([run(800.0), run(8.0, benchmark="deeplabv3p", unit="samples")])
+    assert [row["throughput"].text for row in mixed] == ["8.000 samples/s", "800.00 images/s"]
+
+
+def test_the_default_table_has_a_speedup_where_a_row_has_another_to_refer_to() -> None:
+    assert "speedup" not in only(run(800.0, case="1x1"))
+    found = rows([run(100.0, case="1x1"), run(760.0)])
+    assert [row["speedup"].text for row in found] == ["1.00", "7.60"]
 
 
 def test_wide_has_the_interval_over_three_sets() -> None:
     one, two, three = (run(rate, set_name=f"set-{rate}") for rate in (101.0, 102.0, 104.0))
-    found = rows([one, two, three], wide=True)
+    found = rows([one, two, three], form="wide")
     assert {row["over sets"].text for row in found} == {"102.00 of 3 sets, 101.00–104.00 (75 %)"}
-    few = rows([one, two], wide=True)[0]["over sets"]
+    few = rows([one, two], form="wide")[0]["over sets"]
     assert few == Cell(ABSENT, ("three sets with a figure are needed, there are 2",))
 
 
@@ -277,50 +308,25 @@ def goal(**changes: Any) -> dict[str, Any]:
 def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
     runs = [run(800.0, repeat=n, measured=goal(restarts=n), **TRAIN) for n in (1, 2)]
     found = only(runs)
-    assert found["time to train"].text == "44338.456 s"
-    assert found["time to train"].notes == (
+    assert found["time to train (s)"].text == "44338.456"
+    assert found["time to train (s)"].notes == (
         "2 of 2 runs reached the target of 75.9 %",
         "stopped at the target",
     )
-    assert (found["accuracy"].text, found["accuracy"].notes) == (
-        *("76.6 % (top-1)", ("from scratch",)),
-    )
+    assert found["accuracy (%)"] == Cell("76.6 (top-1)", ("from scratch",))
     assert found["restarts"].text == "3"
-    wide = only(runs, wide=True)
-    assert wide["Time2train(sec)"].text == "44338.456"
-    assert wide["accuracy(%)"].text == "76.6 (top-1)"
 
 
 def test_start_weights_need_no_footnote() -> None:
     weights = Weights(file="v1c.npz", digest="ab" * 32)
-    assert only(run(800.0, measured=goal(weights=weights), **TRAIN))["accuracy"].notes == ()
+    assert only(run(800.0, measured=goal(weights=weights), **TRAIN))["accuracy (%)"].notes == ()
 
 
-def test_a_row_that_measures_throughput_has_no_restarts_beside_one_that_trains() -> None:
-    found = rows([run(800.0, measured=goal(), **TRAIN), run(810.0)])
-    assert [row["restarts"].text for row in found] == [ABSENT, "0"]
-    assert "the runs do not train to an accuracy" in found[0]["restarts"].notes
-
-
-def test_the_table_of_runs_that_train_fits_80_columns() -> None:
-    alone = run(100.0, case="1x1", measured=goal(), **TRAIN)
-    sooner = goal(time_to_train_s=6123.5, accuracy=accuracy(75.95), restarts=2)
-    made = report([alone, run(780.0, measured=sooner, **TRAIN)], Wanted())
-    shown = text(layout.tables(made.results, ()), width=80)
-    assert re.search(r"^CASE .* TIME TO TRAIN .* ACCURACY .* RESTARTS", shown, re.MULTILINE)
-    one = text(layout.tables(made.results[:1], ()), width=80)
-    assert re.search(r"^BENCHMARK .* TIME TO TRAIN .* ACCURACY .* VERDICT", one, re.MULTILINE)
-    assert "MIN–MAX, RESTARTS: no room in 80 columns; -o wide has it" in one
-    narrow = text(layout.tables(made.results[:1], ()), width=74)
-    assert "44338.456 s" in narrow.splitlines()[1]
-    assert "THROUGHPUT, MIN–MAX, RESTARTS: no room in 74 columns" in " ".join(narrow.split())
-    assert "THROUGHPUT: median" not in narrow  # a note on a column that is not there
-    assert max(map(len, f"{shown}{one}".splitlines())) <= 80
-
-
-def test_a_narrow_table_of_throughput_keeps_its_figure() -> None:
-    made = report([run(800.0), run(100.0, case="1x1", measured=goal(), **TRAIN)], Wanted())
-    assert "800.00 images/s" in text(layout.tables(made.results, ()), width=74)
+def test_a_single_row_of_training_fits_80_columns() -> None:
+    shown = printed([run(100.0, case="1x1", measured=goal(), **TRAIN)])
+    (titles,) = (line.split() for line in shown if line.startswith("CASE "))
+    assert (titles[1], titles[-1]) == ("TIME", "VERDICT")
+    assert max(map(len, shown)) <= 80
 
 
 @pytest.mark.parametrize(
@@ -329,15 +335,15 @@ def test_a_narrow_table_of_throughput_keeps_its_figure() -> None:
 )
 def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: str) -> None:
     short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
-    found = only(run(800.0, measured=short, **TRAIN))["time to train"]
+    found = only(run(800.0, measured=short, **TRAIN))["time to train (s)"]
     assert (found.text, found.notes) == (ABSENT, (reason,))
 
 
 def test_the_estimator_is_named_in_every_table_with_a_rate() -> None:
     made = example.made()
-    first, *others = layout.tables(made.results, made.parities)
-    assert "THROUGHPUT: median of the valid runs by time_weighted" in first.notes
-    for table in (*others, *layout.tables(made.results, made.parities, wide=True)):
+    first, _ = layout.tables(made.results, made.parities)
+    assert "median of the valid runs by time_weighted" in first.notes
+    for table in layout.tables(made.results, made.parities, form="wide"):
         assert "estimator" in [column.title for column in table.columns]
 
 
@@ -349,9 +355,16 @@ def test_rows_of_different_estimators_have_a_column_of_them() -> None:
 
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
     made = example.made()
-    keys = {"set", "options", "image", "GPU model"}  # – where a setting does not apply
+    keys = {
+        "set",
+        "options",
+        "image",
+        "GPU model",
+        "deviation",
+        "min–max",
+    }  # – where a setting does not apply
     keys |= {*GPU_TITLES[1:]}  # the first has the reasons of all
-    for row in rows(made, wide=True):
+    for row in rows(made, form="wide"):
         for title, cell in row.items():
             if cell.text == ABSENT and title not in keys:
                 assert cell.notes, title
@@ -385,8 +398,8 @@ def test_whatever_the_runs_no_figure_is_ever_0_for_not_measured(
         for name in ("throughput", "mean", "minimum", "maximum", "speedup", "interval_low"):
             assert row[name] is None or row[name] > 0
             assert (row[name] is None) == (name in row["missing"])
-    figures = ("throughput", "interval", "speedup", "efficiency", "mean", "TFLOP/s per GPU")
-    for cells in rows(made, wide=True):
+    figures = ("images/s", "interval", "speedup", "efficiency", "mean", "TFLOP/s per GPU")
+    for cells in rows(made, form="wide"):
         for title in figures:
             assert not re.match(r"[0.]+( |$)", cells[title].text)
 
@@ -401,7 +414,16 @@ def test_every_missing_figure_of_the_document_is_null_and_every_null_has_its_rea
 def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     made = example.made()
     fields = document.document(made.results, made.parities)["rows"][0]
-    spread = {"by_estimator", "accuracy", "reasons", "members", "published", "missing"}
+    spread = {
+        "by_estimator",
+        "accuracy",
+        "changed",
+        "newer",
+        "reasons",
+        "members",
+        "published",
+        "missing",
+    }
     told = {"notes", "marks", "judgements"}
     assert {*document.PLAIN} == fields.keys() - spread - told
     header, _ = document.flat(made.results, made.parities)
@@ -418,7 +440,7 @@ def with_gpu_metrics(*names: str, **missing: str) -> Run:
     return run(800.0, case="1x8", measured={"gpu_metrics": metrics, "missing": why})
 
 
-@pytest.mark.parametrize("options", [{"wide": True}, {"airank": True}])
+@pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
 def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any]) -> None:
     without = run(200.0, case="1x2", measured={"missing": {"gpu_metrics": "Nobody was asked."}})
     lacks = {"tensor_active": "Not given.", "throttled": "Not given."}
@@ -434,11 +456,11 @@ def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any])
 
 def test_where_no_row_has_gpu_metrics_the_wide_table_says_why_once() -> None:
     one = run(200.0, measured={"missing": {"gpu_metrics": "Nobody was asked."}})
-    found = only(one, wide=True)
+    found = only(one, form="wide")
     assert not {*GPU_TITLES} & found.keys()
     assert found["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
-    assert only(one, airank=True)["verdict"].notes == ()
-    assert only(smoke(1.0), wide=True)["verdict"].notes == ()
+    assert only(one, form="document")["verdict"].notes == ()
+    assert only(smoke(1.0), form="wide")["verdict"].notes == ()
 
 
 def test_each_run_of_a_row_has_the_source_coverage_and_samples_of_its_gpu_metrics() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report, report_of_runs
 from k8sbench.model.errors import NotFound
+from k8sbench.model.filters import GroupFilter
+from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.report import layout
 from tests.unit.report.factory import START, run
 
 DAY = 86400.0
@@ -57,10 +63,31 @@ def test_since_shows_every_set_with_a_run_since_then_whole() -> None:
     assert made.results[0].group.counted == 2
 
 
-def test_a_set_that_failed_is_the_latest_all_the_same() -> None:
-    made = report([night(1), night(2, None, phase=Phase.FAILED)], Wanted())
+def test_a_set_that_failed_does_not_hide_the_figure_of_the_one_before() -> None:
+    made = report([night(1), night(2), night(3, None, phase=Phase.FAILED)], Wanted())
     assert shown(made) == [("night-2", "1x8")]
-    assert made.results[0].group.state == "failed"
+    assert made.results[0].newer == Newer(set_name="night-3", state="failed")
+    (table,) = layout.tables(made.results, ())
+    assert table.rows[0][-1].text == "valid; newer failed"
+    assert "newer: set night-3, failed, has no figure" in table.rows[0][-1].notes
+
+
+def test_a_case_of_which_no_set_has_a_figure_has_the_row_of_its_latest() -> None:
+    failed = (night(number, None, phase=Phase.FAILED) for number in (1, 2))
+    made = report(list(failed), Wanted())
+    assert shown(made) == [("night-2", "1x8")]
+    assert made.results[0].newer is None
+
+
+def test_a_row_says_since_when_its_case_is_slower() -> None:
+    runs = [night(n, 100.0 + n / 10 if n < 9 else 93.0 + n / 10) for n in range(1, 15)]
+    (result,) = report(runs, Wanted()).results
+    assert result.changed is not None
+    assert result.changed.since == "night-9"
+    (table,) = layout.tables([result], ())
+    assert re.fullmatch(r"valid; ◀ −\d\.\d % since night-9", table.rows[0][-1].text)
+    (steady,) = report(runs[:8], Wanted()).results
+    assert steady.changed is None
 
 
 def test_another_batch_or_option_is_another_case_and_stays() -> None:
@@ -70,9 +97,32 @@ def test_another_batch_or_option_is_another_case_and_stays() -> None:
 
 def test_filters_are_anded() -> None:
     runs = [run(1.0), run(1.0, framework="paddle"), run(1.0, benchmark="tsm")]
-    assert len(report(runs, Wanted(benchmark="resnet50")).results) == 2
-    assert len(report(runs, Wanted(framework="paddle")).results) == 1
-    assert report(runs, Wanted(benchmark="tsm", framework="paddle")).results == ()
+    assert len(report(runs, Wanted(chosen=GroupFilter(benchmark="resnet50"))).results) == 2
+    assert len(report(runs, Wanted(chosen=GroupFilter(framework="paddle"))).results) == 1
+    both = Wanted(chosen=GroupFilter(benchmark="tsm", framework="paddle"))
+    assert report(runs, both).results == ()
+    with pytest.raises(NotFound, match="benchmark tsm and framework paddle together"):
+        report(runs, both, is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("sort", "cases"),
+    [
+        ("case", ["1x1 fp32", "1x8 fp32", "1x1 amp", "2x8 amp"]),
+        ("throughput", ["1x8 fp32", "1x1 amp", "1x1 fp32", "2x8 amp"]),
+        ("created", ["2x8 amp", "1x1 fp32", "1x1 amp", "1x8 fp32"]),
+    ],
+)
+def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> None:
+    amp: Any = {"precision": "amp", "amp_dtype": "fp16"}
+    runs = [
+        run(300.0, case="1x1", at=START + 2, **amp),
+        run(None, case="2x8", at=START + 4, phase=Phase.FAILED, **amp),
+        run(800.0, case="1x8", at=START + 1),
+        run(100.0, case="1x1", at=START + 3),
+    ]
+    keys = [result.group.key for result in report(runs, Wanted(sort=sort)).results]
+    assert [f"{key.case} {key.precision}" for key in keys] == cases
 
 
 def test_a_baseline_is_found_even_where_it_is_not_shown() -> None:

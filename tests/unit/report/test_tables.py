@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.model.plain_text import clean
 from k8sbench.report.tables import Cell, Table, absent, markdown, text
 from k8sbench.report.text_table import Column, width_of
+from tests.unit.report.factory import changed
 
 COLUMNS = (
     Column(title="case", stays=True),
@@ -34,56 +34,67 @@ TWO = table(
 
 def test_a_table_lines_up_and_has_no_trailing_blanks() -> None:
     assert text([TWO]) == (
-        "case   what          rate   verdict\n"
-        "1x1    same        366.14   valid\n"
-        "1x8    same   2806.66 [1]   valid\n"
+        "CASE   WHAT      RATE   VERDICT\n"
+        "1x1    same    366.14   valid\n"
+        "1x8    same   2806.66   valid [1]\n"
         "\n"
-        "[1] a note\n"
+        "[1] RATE: a note\n"
     )
 
 
-def test_what_is_equal_in_all_rows_is_said_once_where_the_table_does_not_fit() -> None:
-    assert text([TWO], width=30) == (
-        "In all rows: what: same\n"
-        "case         rate  verdict\n"
-        "1x1        366.14  valid\n"
-        "1x8   2806.66 [1]  valid\n"
-        "\n"
-        "[1] a note\n"
-    )
-
-
-def test_rows_become_paragraphs_where_even_that_does_not_fit() -> None:
-    assert text([TWO], width=20) == (
-        "In all rows: what:\n"
-        "  same\n"
-        "case: 1x1\n"
-        "  rate: 366.14\n"
-        "  verdict: valid\n"
-        "\n"
-        "case: 1x8\n"
-        "  rate: 2806.66 [1]\n"
-        "  verdict: valid\n"
-        "\n"
-        "[1] a note\n"
-    )
+def test_what_is_equal_in_all_rows_stands_once_above_a_table_with_a_caption() -> None:
+    assert text([changed(TWO, captioned=True)]).splitlines()[:3] == [
+        "what: same",
+        "CASE      RATE   VERDICT",
+        "1x1     366.14   valid",
+    ]
 
 
 def test_the_last_column_is_wrapped_between_words() -> None:
     long = table(("1x1", "a", "1.0", "valid; smoke (CPU): checks the path, not the speed"))
     assert text([long], width=45) == (
-        "case  what  rate  verdict\n"
+        "CASE  WHAT  RATE  VERDICT\n"
         "1x1   a      1.0  valid; smoke (CPU): checks\n"
         "                  the path, not the speed\n"
     )
 
 
-def test_equal_notes_share_a_number_over_all_tables() -> None:
-    one = table(("1x1", "a", absent("no baseline"), "valid"))
-    two = table(("1x1", "a", absent("no baseline"), absent("other")), title="Second")
-    shown = text([one, two])
-    assert shown.count("– [1]") == 2
-    assert shown.endswith("[1] no baseline\n[2] other\n")
+def test_a_column_that_is_cut_keeps_the_row_on_one_line_and_its_numbers_of_notes() -> None:
+    columns = (Column("name", cut=True), Column("rate", right=True), Column("verdict", cut=True))
+    long = Cell("valid; smoke (CPU); accepted", ("odd: It is odd.",))
+    made = Table(
+        title=None,
+        columns=columns,
+        rows=((Cell("a" * 30), Cell("366.14"), long), (Cell("b"), Cell("1.00"), Cell("valid"))),
+    )
+    lines = text([made], width=44).splitlines()
+    assert lines[1] == "aaaaaaaaaaaaaaaa…  366.14  valid; smoke… [1]"
+    assert lines[4] == "[1] odd: It is odd."
+
+
+def test_optional_columns_are_left_out_with_their_notes_where_there_is_no_room() -> None:
+    columns = (Column("name"), Column("range", optional=1), Column("rate", right=True))
+    rows = ((Cell("x" * 10), absent("one run"), Cell("366.14")),)
+    made = Table(title=None, columns=columns, rows=rows)
+    assert "[" not in text([made], width=20)
+    assert text([made], width=20).endswith(
+        "\n\nRANGE: no room\n    in 20 columns;\n    -o wide has it\n"
+    )
+
+
+def test_a_cause_is_said_once_with_the_number_of_its_rows_and_at_most_ten_are() -> None:
+    wrong = [
+        Cell(
+            "–",
+            ("odd (3 runs): First.", f"id-{n}: x"),
+        )
+        for n in range(12)
+    ]
+    rows = [("1x1", "a", one, "rejected") for one in wrong]
+    lines = text([table(*rows, ("1x2", "a", "1.0", "valid"))]).splitlines()[15:]
+    assert lines[0] == "[1] odd: 12 of 13 rows; First."
+    assert len(lines) == 10
+    assert lines[-1].startswith("and 4 causes more: k8sbench explain")
 
 
 def test_an_empty_table_is_no_table() -> None:
@@ -109,20 +120,6 @@ def test_wide_letters_take_two_columns() -> None:
     lines = text([table(("飞桨", "a", "1", "x"), ("1x1", "a", "1", "x"))]).splitlines()
     assert lines[1] == "飞桨   a         1   x"
     assert lines[2] == "1x1    a         1   x"
-
-
-WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
-
-
-@given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), max_size=4), st.integers(1, 120))
-def test_no_letter_is_lost_at_any_width(rows: list[tuple[str, ...]], width: int) -> None:
-    made = table(*rows)
-    shown = re.sub(r"\s", "", text([made], width=width))
-    for row in rows:
-        for cell in row:
-            # Of a cell that is broken, the next column stands between its lines.
-            letters = iter(shown)
-            assert all(letter in letters for letter in re.sub(r"\s", "", clean(cell)))
 
 
 @given(st.integers(1, 200), st.floats(0.001, 1e6))

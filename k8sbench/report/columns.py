@@ -1,0 +1,389 @@
+"""The columns of a row of results: id, heading in English and Chinese, cell, and where it appears.
+
+The rule of every cell: a figure, or ``–`` with the reason as a note; never 0 for "not measured". Of
+the GPU metrics that a row lacks the first cell has all reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from k8sbench.model.counts import ABSENT
+from k8sbench.model.gpu_metrics import ROW_FIGURES
+from k8sbench.model.group import SCRATCH, Deviation, Figure, Result, Spread
+from k8sbench.report import gpu_columns, numbers
+from k8sbench.report.group_words import few_sets, footnotes, interval, marks, precision
+from k8sbench.report.tables import Cell, absent
+
+Form = Literal["table", "wide", "document"]
+"""``table``: the default one, for 80 columns. ``document``: Markdown and the page."""
+_ALL: tuple[Form, ...] = ("table", "wide", "document")
+_FULL: tuple[Form, ...] = ("wide", "document")
+_WIDE: tuple[Form, ...] = ("wide",)
+Shown = Callable[[Sequence[Result], Form], bool]
+
+
+class ResultColumn(msgspec.Struct, frozen=True):
+    """One column of the tables of results."""
+
+    id: str
+    """Its heading in English, but for units that the rows decide."""
+    chinese: str
+    cell: Callable[[Result], Cell]
+    forms: tuple[Form, ...] = _ALL
+    """Where it appears."""
+    when: Shown = lambda _, __: True
+    """Whether the rows have it in a form; a column that none has anything for is left out."""
+    is_number: bool = False
+    tells_apart: bool = False
+    """Whether it appears in other forms, too, where rows would look the same without it."""
+    stays: bool = False
+    """Whether it stays where all rows are equal, instead of going to the caption."""
+    whole: bool = False
+    """Whether its texts are never cut on a narrow terminal, as figures are not."""
+    optional: int = 0
+    """The higher, the sooner it is left out on a narrow terminal; 0 never is."""
+
+
+# Cells
+
+
+def _key(name: str) -> Callable[[Result], Cell]:
+    def cell(result: Result) -> Cell:
+        value = str(getattr(result.group.key, name))
+        return Cell(value if value not in ("unknown", "-") else ABSENT)
+
+    return cell
+
+
+def _figure(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell]:
+    """Write a figure of the result, which carries its own reason."""
+
+    def cell(result: Result) -> Cell:
+        figure: Figure = getattr(result, name)
+        if figure.value is None:
+            return absent(figure.reason, *figure.notes)
+        return Cell(write(figure.value), figure.notes)
+
+    return cell
+
+
+_speedup = _figure("speedup", numbers.ratio)
+
+
+def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell]:
+    """Write a field of the group, whose ``missing`` has the reason."""
+
+    def cell(result: Result) -> Cell:
+        value = getattr(result.group, name)
+        if value is None:
+            return absent(result.group.missing.get(name, "no valid figure"))
+        return Cell(write(value))
+
+    return cell
+
+
+def _of_spread(write: Callable[[Spread], str | None]) -> Callable[[Result], Cell]:
+    def cell(result: Result) -> Cell:
+        spread = result.group.spread
+        if spread is None:
+            return absent("no valid figure")
+        text = write(spread)
+        return absent(spread.interval_reason) if text is None else Cell(text)
+
+    return cell
+
+
+def _min_max(result: Result) -> Cell:
+    """Write the slowest and the fastest valid run; of one run that is no range.
+
+    Why no run is valid stands at the throughput.
+    """
+    spread = result.group.spread
+    if spread is None:
+        return Cell(ABSENT)
+    if spread.cv is None:
+        return absent(spread.interval_reason)
+    return Cell(f"{numbers.rate(spread.minimum)}–{numbers.rate(spread.maximum)}")
+
+
+def _cv(spread: Spread) -> str | None:
+    return None if spread.cv is None else f"{spread.cv:.4f}"
+
+
+def _over_sets(result: Result) -> Cell:
+    if result.over_sets is None:
+        return absent(few_sets(result))
+    ends = interval(result.over_sets) or ABSENT
+    return Cell(f"{numbers.rate(result.over_sets.median)} of {result.sets} sets, {ends}")
+
+
+def _precision(result: Result) -> Cell:
+    return Cell(precision(result.group))
+
+
+def _gpus(result: Result) -> Cell:
+    if result.group.plan.device == "cpu":
+        return absent("CPU processes: no GPU was used")
+    return Cell(str(result.group.plan.world_size))
+
+
+def _runs(result: Result) -> Cell:
+    """Count the valid runs; the reasons of the others are notes, here or at the figure."""
+    group = result.group
+    rejected = footnotes(group, "reject") if group.spread is not None else ()
+    return Cell(f"{group.counted}/{len(group.members)}", rejected)
+
+
+def _throughput(result: Result) -> Cell:
+    group = result.group
+    if group.spread is None:
+        return Cell(ABSENT, footnotes(group, "reject") or ("no reason known",))
+    return Cell(numbers.rate(group.spread.median))
+
+
+def _verdict(result: Result) -> Cell:
+    """Write the state, and each mark in a word or two whose meaning is a note.
+
+    What was left out is counted in a column of its own, with the reasons.
+    """
+    group, parts, notes = result.group, [result.group.state], list[str]()
+    for mark in marks(group):
+        words, _, meaning = mark.partition(": ")
+        if words in ("left out", "warn"):
+            continue  # these are notes of their own
+        # What was overruled stands in the table by name.
+        parts.append(mark if words == "accepted" else words)
+        if meaning and words != "accepted":
+            notes.append(mark)
+    parts += _since(result)
+    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"), *_of_sets(result))
+    return Cell("; ".join(parts), tuple(notes))
+
+
+def _since(result: Result) -> list[str]:
+    """Write what the sets of a row's case show: a change, or newer runs without a figure."""
+    words = []
+    if result.newer is not None:
+        words.append(f"newer {result.newer.state}")
+    if result.changed is not None:
+        ratio = numbers.signed_percent(result.changed.ratio)
+        words.append(f"◀ {ratio} since {result.changed.since}")
+    return words
+
+
+def _of_sets(result: Result) -> list[str]:
+    notes = []
+    if result.newer is not None:
+        notes.append(f"newer: set {result.newer.set_name}, {result.newer.state}, has no figure")
+    if result.changed is not None:
+        ratio = numbers.signed_percent(result.changed.ratio)
+        benchmark = result.group.key.benchmark
+        notes.append(
+            f"◀ {ratio} since {result.changed.since}; k8sbench history {benchmark} has its sets"
+        )
+    return notes
+
+
+def _full_verdict(result: Result) -> Cell:
+    """Write all marks in full, and why a row without a figure has none."""
+    group = result.group
+    rejected = f": {', '.join(group.ids('reject'))}" if group.spread is None else ""
+    state = f"{group.state}{rejected}".removesuffix(": ")
+    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"), *_of_sets(result))
+    return Cell("; ".join([state, *marks(group), *_since(result)]), notes)
+
+
+def _time(result: Result) -> Cell:
+    group, training = result.group, result.group.training
+    if group.time_to_train_s is None:
+        return absent(group.missing.get("time_to_train_s", "no valid figure"))
+    aim = "" if training is None or training.target is None else f" of {training.target:g} %"
+    notes = [f"{group.runs_at_target} of {group.counted} runs reached the target{aim}"]
+    if training is not None and training.ended_by == "target":
+        notes.append("stopped at the target")
+    return Cell(numbers.seconds(group.time_to_train_s), tuple(notes))
+
+
+def _accuracy(result: Result) -> Cell:
+    """Write the accuracy, and that there were no start weights."""
+    group, training = result.group, result.group.training
+    if group.accuracy is None:
+        return absent(group.missing.get("accuracy", "no valid figure"))
+    is_scratch = training is not None and training.weights == SCRATCH
+    reached = group.accuracy
+    percent = reached.best * (100 if reached.unit == "fraction" else 1)
+    unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
+    text = f"{numbers.plain(percent, 5)}{unit} ({reached.metric})"
+    return Cell(text, (SCRATCH,) if is_scratch else ())
+
+
+def _restarts(result: Result) -> Cell:
+    training = result.group.training
+    if training is not None:
+        return Cell(str(training.restarts))
+    trained = result.group.plan.mode == "train"
+    return absent("no valid figure" if trained else "the runs do not train to an accuracy")
+
+
+def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
+    """Choose the published figure to show beside a row: one that can be compared, else the first.
+
+    Of a row that trains that is a time to train, unless another ``quantity`` is asked for.
+    """
+    quantity = quantity or ("time_to_train" if trains(result) else "throughput")
+    found = [one for one in result.deviations or () if one.quantity == quantity]
+    return min(found, key=lambda one: (len(one.not_comparable), one.ratio is None), default=None)
+
+
+def is_of_case(one: Deviation, result: Result) -> bool:
+    """Whether a published figure is of the row's own case and precision."""
+    plan = result.group.plan
+    return (one.case, one.precision) == (result.group.key.case, plan.precision)
+
+
+def _published(result: Result) -> Cell:
+    """Write the published figure of the row's own case; of another case it says nothing."""
+    one = nearest(result)
+    if one is None:
+        return absent(result.deviations_reason or "nothing was published of it")
+    if not is_of_case(one, result):
+        return absent("the reports have no figure of this case and precision")
+    write = numbers.seconds if one.quantity == "time_to_train" else numbers.rate
+    return Cell(write(one.published), (f"{one.source}: {one.title}",))
+
+
+def _deviation(result: Result) -> Cell:
+    """Write the deviation, or in what the two figures differ."""
+    one = nearest(result)
+    if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
+        return Cell(ABSENT)  # the published figure, or ours, has the reason
+    if one.ratio is None:
+        remarks = (f"≠ {name}: {_UNLIKE[name]}" for name in one.not_comparable if name in _UNLIKE)
+        return Cell(f"≠ {', '.join(one.not_comparable)}", tuple(remarks))
+    return Cell(numbers.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
+
+
+_UNLIKE = {
+    "estimator": "the report's figure was computed in another way, or it does not say how",
+}
+"""Id of what differs from a published figure → its meaning, where the id does not say it."""
+
+
+# Which rows have a column
+
+
+def trains(result: Result) -> bool:
+    """Whether a row trains to an accuracy, or says what a log reached."""
+    return result.group.plan.mode == "train" or result.group.runs_at_target is not None
+
+
+def _any_trains(results: Sequence[Result], _: Form) -> bool:
+    return any(map(trains, results))
+
+
+def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
+    """Whether any row has a speedup against another one; elsewhere the cell says why not."""
+    scaled = (r for r in results if r.speedup.value is not None)
+    return form != "table" or any(r.baseline != r.group.key.id for r in scaled)
+
+
+def _any_source(results: Sequence[Result], _: Form) -> bool:
+    return any(member.source != "here" for r in results for member in r.group.members)
+
+
+def _if_estimators_differ(results: Sequence[Result], form: Form) -> bool:
+    return form != "table" or len({r.group.estimator for r in results}) > 1
+
+
+def _any_published(results: Sequence[Result], _: Form) -> bool:
+    return any(r.deviations is not None or r.deviations_reason for r in results)
+
+
+def _estimator(result: Result) -> Cell:
+    return Cell(result.group.estimator)
+
+
+def gmac(value: float) -> str:
+    """Write 10⁹ multiply-accumulates."""
+    return numbers.plain(value, 4)
+
+
+def _source(result: Result) -> Cell:
+    return Cell(", ".join(sorted({member.source for member in result.group.members})))
+
+
+def _identity(
+    name: str, chinese: str, forms: tuple[Form, ...], key: str | None = None
+) -> ResultColumn:
+    """Make a column of a field of the key, which the default table has where rows differ in it."""
+    return ResultColumn(name, chinese, _key(key or name), forms, tells_apart=True)
+
+
+def _number(
+    name: str, chinese: str, cell: Callable[[Result], Cell], *forms: Form, **more: Any
+) -> ResultColumn:
+    return ResultColumn(name, chinese, cell, forms or _ALL, is_number=True, **more)
+
+
+def _gpu(title: str) -> ResultColumn:
+    def is_shown(results: Sequence[Result], _: Form) -> bool:
+        return title in gpu_columns.shown(result.group.gpu for result in results)
+
+    def cell(result: Result) -> Cell:
+        return gpu_columns.of_group(title, result.group)
+
+    return _number(title, gpu_columns.CHINESE[title], cell, *_FULL, when=is_shown)
+
+
+COLUMNS: tuple[ResultColumn, ...] = (
+    ResultColumn("benchmark", "模型", _key("benchmark")),
+    ResultColumn("framework", "框架", _key("framework"), whole=True),
+    ResultColumn("case", "节点×卡", _key("case"), stays=True, whole=True),
+    ResultColumn("precision", "精度类型", _precision, whole=True),
+    _number("GPUs", "卡数", _gpus, *_FULL),
+    _identity("variant", "变体", _FULL),
+    _identity("impl", "实现", _FULL),
+    _identity("batch", "单卡批大小", _FULL, "batch_size"),
+    _identity("set", "测试组", _WIDE, "set_name"),
+    _identity("preset", "预设", _WIDE),
+    _identity("mode", "模式", _WIDE),
+    _identity("data", "数据", _WIDE),
+    _identity("window", "测量窗口", _WIDE),
+    _identity("options", "选项", _WIDE),
+    _identity("backend", "运行后端", _WIDE),
+    _identity("pool", "节点池", _WIDE),
+    _identity("GPU model", "GPU型号", _WIDE, "gpu_model"),
+    _identity("image", "镜像", _WIDE),
+    _identity("program", "程序", _WIDE),
+    ResultColumn("source", "来源", _source, when=_any_source, optional=1),
+    _number("runs", "有效次数", _runs, optional=2),
+    _number("time to train (s)", "训练时间(s)", _time, when=_any_trains, stays=True),
+    _number("accuracy (%)", "准确率(%)", _accuracy, when=_any_trains, stays=True),
+    _number("throughput", "吞吐", _throughput, stays=True),
+    _number("published", "公布值", _published, when=_any_published, stays=True),
+    _number("deviation", "偏差", _deviation, when=_any_published, stays=True),
+    _number("speedup", "加速比", _speedup, when=_if_any_scales, stays=True, optional=3),
+    _number("min–max", "最小–最大", _min_max, "table", "wide", optional=5),
+    ResultColumn("estimator", "统计方法", _estimator, when=_if_estimators_differ),
+    _number("interval", "区间", _of_spread(interval), *_FULL),
+    _number("efficiency", "扩展效率", _figure("efficiency", numbers.percent), *_FULL),
+    _number("over sets", "多组", _over_sets, *_WIDE),
+    _number("mean", "平均值", _of_spread(lambda spread: numbers.rate(spread.mean)), *_WIDE),
+    _number("CV", "变异系数", _of_spread(_cv), *_WIDE),
+    _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", numbers.plain), *_WIDE),
+    _number("of peak", "占峰值", _figure("peak_share", numbers.percent), *_WIDE),
+    _number("GPU-hours", "GPU小时", _optional("gpu_hours", numbers.plain), *_WIDE),
+    _number("data wait", "等待数据", _optional("data_fraction", numbers.percent), *_WIDE),
+    _number("parameters", "参数量", _optional("parameters", numbers.millions), *_WIDE),
+    _number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
+    _number("restarts", "重启次数", _restarts, when=_any_trains, optional=4),
+    *(_gpu(metric.column) for metric in ROW_FIGURES.values() if metric.column),
+    _identity("group", "组编号", _WIDE, "id"),
+    ResultColumn("verdict", "结论", _verdict, ("table",), stays=True),
+    ResultColumn("verdict", "结论", _full_verdict, _FULL, stays=True),
+)
+"""In the order of the tables."""
