@@ -72,7 +72,8 @@ def examine(options: SubmitRequest, note: Note) -> Preflight:
 def _in_time(api: Api) -> Iterator[None]:
     """Have the questions end in time; a user at a terminal may take longer to sign in."""
     api.give_up_at = time.monotonic() + CHECKS_SECONDS
-    ending = threading.Timer(CHECKS_SECONDS, api.close)
+    # Later than the last repetition, whose fault says more than a closed connection.
+    ending = threading.Timer(CHECKS_SECONDS * 1.2, api.close)
     if sys.stdin is None or not sys.stdin.isatty():
         ending.start()
     try:

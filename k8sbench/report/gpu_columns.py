@@ -19,7 +19,7 @@ from k8sbench.report.text_table import Column
 
 _NAMES = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
 """Heading of a column → id of its figure."""
-CHINESE = {
+_CHINESE = {
     "GPU busy": "GPU利用率",
     "tensor active": "Tensor Core利用率",
     "peak memory": "显存峰值",
@@ -27,7 +27,8 @@ CHINESE = {
     "energy per 1,000": "每千样本能耗",
     "throttled": "降频时间占比",
 }
-"""Heading of a column → the one in Chinese."""
+CHINESE = {title: _CHINESE.get(title, title) for title in _NAMES}
+"""Heading of a column → the one in Chinese, where there is one."""
 
 
 def of_group(title: str, group: Group) -> Cell:

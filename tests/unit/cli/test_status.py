@@ -170,7 +170,7 @@ def test_a_beginning_of_the_id_is_enough(root: pathlib.Path, cli: Cli) -> None:
         store.record(plan("seg-1"), at=NOW, owner=None)
         store.record(plan("seg-22", repeat=2), at=NOW, owner=None)
     assert "seg-22" in cli("status", "seg-2").out
-    assert "2 runs begin with 'seg': seg-1, seg-22." in cli("status", "seg", code=2).err
+    assert "2 runs begin with 'seg': seg-22, seg-1." in cli("status", "seg", code=2).err
 
 
 @pytest.mark.parametrize(
