@@ -77,6 +77,11 @@ def make_plan(
         for name, value in variant.env.items()
         if not isinstance(value, str)
     }
+    if secret_env and site.backend == "local":
+        raise UsageError(
+            f"{', '.join(secret_env)} comes from a Secret, and this machine has none.",
+            "Run the benchmark on a cluster, or leave the variable out of its file.",
+        )
     if impl == "k8sbench":
         files = sources.arguments(data, weights, checkpoints)
         files |= training.arguments(planned) | options

@@ -16,12 +16,13 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe, make_plan
 from k8sbench.model.request import SubmitRequest
+from k8sbench.model.spec import BenchmarkSpec, FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, WINDOW, a_request, spec
 
 
-def planned(site: Site = CLUSTER, **asked: Any) -> RunPlan:
+def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any) -> RunPlan:
     return make_plan(
-        spec(),
+        spec() if of is None else of,
         SOURCE,
         a_request(**asked),
         site,
@@ -77,6 +78,16 @@ def test_the_trainer_gets_the_whole_case() -> None:
 
 def test_several_gpus_log_as_often_as_the_report_did_on_several() -> None:
     assert planned().window.log_interval == 2
+
+
+def test_a_variable_from_a_secret_needs_a_cluster() -> None:
+    first, *others = spec().variants
+    secret = FromSecret(secret_key_ref=SecretKey(name="hub", key="token"))
+    variants = (msgspec.structs.replace(first, env={"HF_TOKEN": secret}), *others)
+    of = msgspec.structs.replace(spec(), variants=variants)
+    assert planned(of=of).secret_env == {"HF_TOKEN": secret.secret_key_ref}
+    with pytest.raises(UsageError, match="HF_TOKEN comes from a Secret"):
+        planned(LAPTOP, of=of)
 
 
 def test_without_a_gpu_the_smoke_preset_is_taken_and_said() -> None:
