@@ -1,10 +1,11 @@
 """A case over its sets, and where its figure changed for good.
 
 The rule: a change is marked at a set where the medians of the sets before it (since the last
-change, at most 10) and of three to six sets from it on differ by more than 1.5 %, and the
-permutation test of the two has p ≤ 0.8 %. Where that holds for several sets next to each other, it
-is the one from which on the two sides are each most alike. One odd set is therefore no change,
-nor is a slow drift.
+change, at most 10) and of three to six sets from it on differ by more than 1.5 %, the permutation
+test of the two has p ≤ 0.8 %, and their means are 3.5 standard deviations of a set apart. The last
+is for sets that are no independent draws: neighbours that are alike, or a slow drift, make the test
+alone find changes in most histories. Where all that holds for several sets next to each other, it
+is the one from which on the two sides are each most alike. One odd set is therefore no change.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ BEFORE = 10
 AFTER = (3, 6)
 """The fewest and the most sets from a change on."""
 P = 0.008
+CLEAR = 3.5
+"""Standard deviations of a set, as it is within the sides, that the means of the sides differ."""
 LEAST_CHANGE = 0.015
 """Sets of one case differ by 1 % now and then."""
 
@@ -123,8 +126,10 @@ def _differs(before: Sequence[float], after: Sequence[float]) -> tuple[float, fl
     ratio = statistics.median(after) / statistics.median(before)
     if abs(ratio - 1) <= LEAST_CHANGE or least_p(len(before), len(after)) > P:
         return None
-    p = TwoSides(before, after).p
-    return (ratio, p) if p <= P else None
+    test = TwoSides(before, after)
+    # The squared difference of the means by the variance of a set: t² without the sets' numbers.
+    distance = test.t_squared * (1 / len(before) + 1 / len(after))
+    return (ratio, test.p) if test.p <= P and distance >= CLEAR**2 else None
 
 
 def _unevenness(values: Sequence[float], first: int, place: int, end: int) -> float:
