@@ -292,7 +292,7 @@ def test_a_note_is_broken_between_words_and_a_command_is_not(terminal: Terminal)
     terminal.do("tell.on_event(run(), note('next: k8sbench submit ' + 'word ' * 30 + 'last'))")
     terminal.see("last")
     lines = terminal.end()
-    first = next(number for number, line in enumerate(lines) if "[b][31ma word" in line)
+    first = next(number for number, line in enumerate(lines) if "[b]a word" in line)
     assert lines[first + 1].endswith(" word end")
     assert lines[first + 1].startswith("    ")
     # A command is broken by the terminal alone, so that it can be copied in one piece.

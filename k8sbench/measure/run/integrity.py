@@ -233,7 +233,8 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
         text = f"The time-weighted mean is {ratio:.1%} of the median."
         # What an evaluation or a checkpoint took is known, and no error.
         steady = figures.time_weighted_steady or figures.time_weighted
-        if max(ratio, steady / figures.median) < LEAST_OF_MEDIAN:
+        # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
+        if max(ratio, steady / figures.median) < LEAST_OF_MEDIAN and not case.smoke:
             yield rules.BELOW_MEDIAN.finding(text, rank.tally.left_out.places)
         elif abs(ratio - 1) > UNSTEADY:
             yield rules.UNSTEADY.finding(text, rank.tally.left_out.places)

@@ -35,7 +35,7 @@ BELOW_MEDIAN = IntegrityRule(
     "Give a longer --warmup if the first lines are slow; else find out what the run waited for.",
 )
 """The time-weighted mean is under 70 % of the median of the lines, and no evaluation, checkpoint or
-restart explains it: a few lines took most of the time."""
+restart explains it: a few lines took most of the time. Not of smoke runs."""
 CLOCK_MISMATCH = IntegrityRule(
     "clock-mismatch",
     "reject",
