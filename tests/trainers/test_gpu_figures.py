@@ -175,7 +175,7 @@ def test_a_rehearsal_prints_and_writes_all_parts_and_ends_with_their_combined_co
     plain, amp = re.findall(r"^\| resnet50 .*", text, re.MULTILINE)
     assert re.match(r"\| resnet50 dle \(pytorch\) \| FP32 \| 4 \| \d+\.\d \| \d+\.\d \|", plain)
     assert amp.endswith(f"| {OUT_OF_MEMORY} |")
-    assert re.search(r"^resnet50 +1x1-cpu +fp32 +1/1 ", text, re.MULTILINE)
+    assert re.search(r"^resnet50 +pytorch +1x1-cpu +fp32 +1/1 ", text, re.MULTILINE)
     assert re.search(r"^- \d+ × tier gpu: ", text, re.MULTILINE)
     summary = text.partition("## Summary")[2]
     assert re.findall(r"^- (.*) \(\d+ s\)$", summary, re.MULTILINE)[:2] == [
