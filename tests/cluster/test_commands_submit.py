@@ -26,7 +26,7 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
         done.until("Running: ")
         own_shell.finish("whole")
         done.ends()
-    assert re.search(r"^resnet50 +2x1 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
+    assert re.search(r"^resnet50 .* 2x1 .* 1/1 .* 16.* valid; smoke", done.out, re.MULTILINE)
     # Plain lines, in the order of what happens.
     lines = done.err.splitlines()
     assert lines[0].startswith(f"{PLAN} endless · image pytorch/pytorch:")

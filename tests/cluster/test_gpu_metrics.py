@@ -62,7 +62,7 @@ def test_the_row_comes_at_once_and_the_exit_code_after_the_gpu_metrics(own_shell
         own_shell.finish("held")
         done.until(" valid; smoke")
         done.until("Ctrl-C leaves them out.")
-        assert re.search(r"^resnet50 +2x1 .* valid; smoke", done.out, re.MULTILINE)
+        assert re.search(r"^resnet50 .* 2x1 .* valid; smoke", done.out, re.MULTILINE)
         assert "GPU busy" not in done.out
         assert done.process.poll() is None
         assert FOLLOW.search(done.err)

@@ -71,7 +71,7 @@ def test_a_job_trains_across_two_nodes_where_the_restricted_standard_is_enforced
         submit.until("step 1/6")
         submit.ends()
     assert "Succeeded: All 2 replicas succeeded." in submit.err
-    assert re.search(rf"^{benchmark} +2x1-cpu .* valid; smoke", submit.out, re.MULTILINE)
+    assert re.search(rf"^{benchmark} .* 2x1-cpu .* valid; smoke", submit.out, re.MULTILINE)
     nodes = set()
     for replica in replicas:
         nodes.add(trained_in.get("pod", f"run-{replica}")["spec"]["nodeName"])
