@@ -137,9 +137,12 @@ def _watch_record(store: SqlStore, run: Run, reporter: Reporter, stop: Stop) -> 
         for transition in run.history[reported:]:
             reporter.on_event(run, JobEvent(run_id=run.run_id, transition=transition))
         reported = len(run.history)
-        if run.is_closed or stop.cause is not None:
+        on_cluster = run.plan.backend == "kubernetes"
+        # Who follows a run on a cluster fetches its GPU metrics after its end.
+        is_complete = run.is_closed and not (on_cluster and is_owed(run))
+        if is_complete or stop.cause is not None:
             return run
-        if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
+        if on_cluster and store.claims.claim(run.run_id):
             return store.run(run.run_id)
         time.sleep(LOOK_SECONDS)
         # Of a local run that also shows when its process is gone.

@@ -88,8 +88,10 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
             return removed
         if pruned(folder.path) is None:
             folder.keep(PRUNED, removed)
-        for path in printed:
+        for path in folder.path.glob(SERIES):
             path.unlink()
+        if (logs := folder.path / run_logs.LOGS).exists():
+            shutil.rmtree(logs)
     return removed
 
 
