@@ -151,5 +151,7 @@ def test_what_an_exporter_tells_is_in_the_row_and_seen_by_whoever_looks(
     assert re.search(rf"^{RUN} .* 9\d\.\d % .* 41\.0 % .* 100\.0 % ", shown, re.MULTILINE)
     assert watch.out.endswith(shown)
     status = shell.run("status", RUN).out
-    assert re.search(r"GPU utilization: 9\d\.\d % \(\d+ samples of dcgm,\s+[\d.]+ % covered\)", status)
+    assert re.search(
+        r"GPU utilization: 9\d\.\d % \(\d+ samples of dcgm,\s+[\d.]+ % covered\)", status
+    )
     assert "Throttled: 100.0 % (" in status
