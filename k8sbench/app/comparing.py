@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.context import Stop
     from k8sbench.model.compared import Comparison, Series
     from k8sbench.model.group import Group
-    from k8sbench.model.run import Run
 
 Note = Callable[[str], None]
 LOOK_SECONDS = 15.0
@@ -143,11 +142,7 @@ def history(
     if not known.groups:
         raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.")
     fitting = chosen.chosen(known.groups)
-    times = {
-        run.run_id: began
-        for run in known.runs.values()
-        if run.is_imported and (began := _began(run)) is not None
-    }
+    times = histories.beginnings(known.runs.values())
 
     def is_shown(group: Group) -> bool:
         newest = max(times.get(member.run_id, member.created_at) for member in group.members)
@@ -162,12 +157,6 @@ def history(
     if not series:
         raise UsageError("No set has a run since then.", "Give --since an earlier time.")
     return series
-
-
-def _began(run: Run) -> float | None:
-    """When the window of an imported run began, by the dated stamps of its log."""
-    window = None if run.measurement is None else run.measurement.window
-    return None if window is None else window.started_at
 
 
 def labels(plan: RunPlan) -> tuple[str, ...]:

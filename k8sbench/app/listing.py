@@ -14,7 +14,8 @@ from k8sbench.lifecycle.records import ListedRun
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError, NotFound, UsageError, did_you_mean
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.filters import no_run_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -96,10 +97,7 @@ def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
         return
     names = sorted({run.plan.benchmark for run in every})
     if wanted.benchmark is not None and wanted.benchmark not in names:
-        raise NotFound(
-            f"There is no run of benchmark {wanted.benchmark}.",
-            f"{did_you_mean(wanted.benchmark, names)}There are: {', '.join(names)}.",
-        )
+        raise no_run_of("benchmark", wanted.benchmark, names)
     raise UsageError("No run fits all of the filters together.", "Leave one of them out.")
 
 

@@ -41,12 +41,15 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in self._given():
             known = sorted({getattr(group.key, name) for group in groups})
             if value not in known:
-                return NotFound(
-                    f"There is no run of {name} {value}.",
-                    f"{did_you_mean(value, known)}There are: {', '.join(known)}.",
-                )
+                return no_run_of(name, value, known)
         words = " and ".join(f"{name} {value}" for name, value in self._given())
         return NotFound(f"There is no run of {words} together.", "Leave one of them out.")
+
+
+def no_run_of(name: str, value: str, known: Sequence[str]) -> NotFound:
+    """Return the error for a value that no run has; ``known`` are those that there are."""
+    near = did_you_mean(value, known)
+    return NotFound(f"There is no run of {name} {value}.", f"{near}There are: {', '.join(known)}.")
 
 
 EVERY = GroupFilter()

@@ -159,33 +159,25 @@ def _verdict(result: Result) -> Cell:
         parts.append(mark if words == "accepted" else words)
         if meaning and words != "accepted":
             notes.append(mark)
-    parts += _since(result)
-    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"), *_of_sets(result))
+    of_sets = _of_sets(result)
+    parts += of_sets
+    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"), *of_sets.values())
     return Cell("; ".join(parts), tuple(notes))
 
 
-def _since(result: Result) -> list[str]:
-    """Write what the sets of a row's case show: a change, or newer runs without a figure."""
-    words = []
-    if result.newer is not None:
-        words.append(f"newer {result.newer.state}")
-    if result.changed is not None:
-        ratio = numbers.signed_percent(result.changed.ratio)
-        words.append(f"◀ {ratio} since {result.changed.since}")
+def _of_sets(result: Result) -> dict[str, str]:
+    """Write what the sets of a row's case show, with its note.
+
+    That is a change, or newer runs without a figure.
+    """
+    words = {}
+    if (newer := result.newer) is not None:
+        note = f"newer: set {newer.set_name}, {newer.state}, has no figure"
+        words[f"newer {newer.state}"] = note
+    if (changed := result.changed) is not None:
+        word = f"◀ {numbers.signed_percent(changed.ratio)} since {changed.since}"
+        words[word] = f"{word}; k8sbench history {result.group.key.benchmark} has its sets"
     return words
-
-
-def _of_sets(result: Result) -> list[str]:
-    notes = []
-    if result.newer is not None:
-        notes.append(f"newer: set {result.newer.set_name}, {result.newer.state}, has no figure")
-    if result.changed is not None:
-        ratio = numbers.signed_percent(result.changed.ratio)
-        benchmark = result.group.key.benchmark
-        notes.append(
-            f"◀ {ratio} since {result.changed.since}; k8sbench history {benchmark} has its sets"
-        )
-    return notes
 
 
 def _full_verdict(result: Result) -> Cell:
@@ -193,8 +185,9 @@ def _full_verdict(result: Result) -> Cell:
     group = result.group
     rejected = f": {', '.join(group.ids('reject'))}" if group.spread is None else ""
     state = f"{group.state}{rejected}".removesuffix(": ")
-    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"), *_of_sets(result))
-    return Cell("; ".join([state, *marks(group), *_since(result)]), notes)
+    of_sets = _of_sets(result)
+    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"), *of_sets.values())
+    return Cell("; ".join([state, *marks(group), *of_sets]), notes)
 
 
 def _time(result: Result) -> Cell:

@@ -13,13 +13,14 @@ import enum
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from k8sbench.measure.run.distances import Distances
 from k8sbench.measure.run.log_clock import LONG, ClockGap
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
 from k8sbench.measure.run.rank_sums import Epoch, RankSums
 from k8sbench.measure.run.record_batch import BatchKind, RecordBatch
+from k8sbench.measure.run.running_mean import Covered, RunningMean
 from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.model.sample import Record
 
@@ -39,14 +40,6 @@ class Replay(enum.Enum):
 
 Oddity = Literal["repeated", "copied", "redone", "back"]
 """Why a record leads no further than the log was already."""
-
-
-class RunningMean(NamedTuple):
-    """What a running mean is of."""
-
-    iterations: int
-    seconds: float
-    """Of all of them together; per sample, where rates are printed."""
 
 
 class RankRecords:
@@ -71,14 +64,8 @@ class RankRecords:
         self._bases: dict[int, int] = {}
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
-        self._mean = RunningMean(0, 0.0)
-        """The running mean at the record before."""
-        self._carried = 0
-        """Iterations of the epoch before that the running mean covers, too."""
-        self._untimed = 0
-        """Iterations of the epoch before its running mean: some programs time no first step, and
-        their first line is of the second."""
-        self._furthest = (0, self._mean)
+        self._mean = RunningMean(shape)
+        self._furthest = (0, self._mean.printed)
         """Where the log stood, and its mean, at the record that led furthest, while the log goes
         through iterations again."""
         self.resumed = False
@@ -237,12 +224,12 @@ class RankRecords:
         if self._running:
             whole = self._previous <= self.shape.skips
             covered = steps if whole else end - self.position
-            time = total if whole else total - self._mean.seconds
+            time = total if whole else total - self._mean.printed.seconds
             if covered <= 0:
                 return
             if end - covered >= window.warmup and end <= window.end:
                 tally.extend(end, covered, time)
-            self._previous, self._mean = end - self._base, RunningMean(steps, total)
+            self._previous, self._mean.printed = end - self._base, Covered(steps, total)
         elif begin >= window.warmup and end <= window.end and self.fits(steps):
             # The unit is that of printed rates: seconds per sample, times iterations.
             tally.add_epoch(begin + 1, end, total / self._batch)
@@ -299,7 +286,7 @@ class RankRecords:
         self, record: Record, file: str, events: bool, restart: bool, *, upto: int | None
     ) -> None:
         opens = self.all_records == 0
-        furthest = (self._previous, self._mean)
+        furthest = (self._previous, self._mean.printed)
         turns = self._by_epoch and record.epoch != self._epoch
         turns = turns and self._turn(record, file, opens=opens, restart=restart)
         iteration = record.iteration
@@ -314,7 +301,7 @@ class RankRecords:
             if self._replay is not Replay.COPY:
                 restart = True
             elif not turns:
-                self._previous, self._mean = self._furthest
+                self._previous, self._mean.printed = self._furthest
             self._replay = None
         distance = iteration - self._previous
         covered, time = self._covers(record, distance, upto)
@@ -383,11 +370,8 @@ class RankRecords:
         if new:
             self._bases[number] = self._base
             self.sums.epoch = Epoch(epoch)
-        goes_on = self.shape.carries and new and not (opens or restart or self._replay)
-        if goes_on and number - 1 in self._bases and self._mean.iterations:
-            self._carried = max(total - self.shape.skips, 0)
-        else:
-            self._carried, self._mean = 0, RunningMean(0, 0.0)
+        goes_on = new and number - 1 in self._bases and not (opens or restart or self._replay)
+        self._mean.turn(total, goes_on=goes_on)
         self._epoch, self._previous = epoch, 0
         return new
 
@@ -417,7 +401,7 @@ class RankRecords:
                 self.odd["back"].add(file, record, position)
         self._previous = record.iteration
         if self._running:
-            self._mean = self._running_mean(record)
+            self._mean.take(record)
         if record.stamp is not None and self._replay is not Replay.COPY:
             self.clock.latest = record.stamp
 
@@ -431,15 +415,7 @@ class RankRecords:
     def _covers(self, record: Record, distance: int, upto: int | None) -> tuple[int, float]:
         """Iterations that a record covers, and the time of all of them together."""
         if self._running:
-            if self._previous == 0:
-                self._untimed = int(self.shape.skips > 0 and record.iteration == 2)
-            before, self._mean = self._mean, self._running_mean(record)
-            if self._previous <= self.shape.skips < record.iteration:
-                # The mean began anew in between, or here.
-                return self._mean
-            return RunningMean(
-                self._mean.iterations - before.iterations, self._mean.seconds - before.seconds
-            )
+            return self._mean.unroll(record, self._previous)
         (pace,) = self._paces((record,))
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
@@ -456,19 +432,6 @@ class RankRecords:
         if self._by_rate:
             return [1 / record.rate if record.rate else record.seconds or 0.0 for record in records]
         return [record.seconds or 0.0 for record in records]
-
-    def _running_mean(self, record: Record) -> RunningMean:
-        """The running mean that a record prints."""
-        iterations, skips = record.iteration, self.shape.skips
-        if iterations > skips:
-            iterations -= skips
-        else:
-            iterations += self._carried or -self._untimed
-        if self._by_rate:
-            mean = 1 / record.rate if record.rate else 0.0
-        else:
-            mean = record.mean_seconds or 0.0
-        return RunningMean(iterations, mean * iterations)
 
     def _miss(self, is_missing: bool) -> None:
         self.sums.epoch.complete &= not is_missing
