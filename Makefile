@@ -11,8 +11,7 @@
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
-#   make harness-tests            the tests of the Kubernetes that the tests start
-#   make soak                     what is too slow for CI: harness-tests, soak_*.py, ten times the examples
+#   make soak                     what is too slow for CI: tests marked soak, ten times the examples
 #   make mutants                  whether the unit tests notice 100 changed tokens (COUNT, SEED)
 #   make bench                    the measured ratios of tests/bench/
 #   make golden                   write the golden files anew, to be reviewed
@@ -55,7 +54,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports size unit coverage tests harness-tests soak mutants bench
+.PHONY: help demo quick test check lint types imports size unit coverage tests soak mutants bench
 .PHONY: gpu-figures golden constraints dist clean images push save
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -135,9 +134,12 @@ PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node tests/chart
-HARNESS_TESTS := tests/harness/tests
+# They compare the machine before and after a cluster, so nothing may run beside them.
+LIFETIMES := $(addsuffix /test_soak_lifetime.py,tests/cluster tests/node)
 # Tests of one file may share what they look at, such as the processes of this machine.
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
+# Frameworks side by side get in each other's way where each sees all cores.
+ON_A_CORE := -p tests.harness.pinning
 # What is marked with a tier needs more than Python packages (tests/README.md).
 UNIT := tests/unit tests/simulation -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
 
@@ -148,15 +150,12 @@ coverage: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT) --cov --cov-report=term:skip-covered
 
 tests: $(ALL_STAMP)
-	$(PYTEST) $(BY_FILE) $(addprefix --ignore=,$(CLUSTER_TIERS) $(HARNESS_TESTS))
+	$(PYTEST) $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(CLUSTER_TIERS))
 	$(PYTEST) $(BY_FILE) $(CLUSTER_TIERS)
 
-harness-tests: $(ALL_STAMP)
-	$(PYTEST) $(BY_FILE) $(HARNESS_TESTS)
-
-soak: harness-tests
-	$(PYTEST) $(TWO) tests/trainers/soak_*.py
-	$(PYTEST) $(BY_FILE) tests/cluster/soak_*.py tests/node/soak_*.py
+soak: $(ALL_STAMP)
+	$(PYTEST) --soak $(LIFETIMES)
+	$(PYTEST) $(BY_FILE) --soak tests $(addprefix --ignore=,$(LIFETIMES))
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
 
@@ -185,6 +184,7 @@ save: images
 
 golden: $(SMALL_STAMP)
 	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit tests/chart -k golden
+	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest --soak tests/unit -k golden
 
 constraints: $(ALL_STAMP)
 	$(VENV)/bin/python -m pip list --format=freeze --exclude-editable --exclude pip

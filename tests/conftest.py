@@ -41,12 +41,26 @@ def _tier(item: pytest.Item) -> str | None:
     return next((tiers.FOLDERS[str(each)] for each in folders if str(each) in tiers.FOLDERS), None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let ``make soak`` ask for its tests."""
+    parser.addoption("--soak", action="store_true", help="run the tests marked soak alone")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests whose fixtures need a tier, so that ``-m "not tier"`` leaves them out.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the soak tests to ``make soak``; mark the tests whose fixtures need a tier.
+
+    So ``-m "not tier"`` leaves these out as well.
 
     Where a fixture has a parameter for each kind of store, ``postgres`` is the one that needs it.
     """
+    asked: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        is_soak = item.get_closest_marker("soak") is not None
+        (asked if is_soak == config.getoption("--soak") else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = asked
     for item in items:
         if item.get_closest_marker("tier") is not None:
             continue

@@ -66,7 +66,7 @@ def sizes(root: pathlib.Path) -> dict[str, int]:
             path
             for folder in (package, root / "manifests")
             for path in folder.rglob("*")
-            if path.suffix in {".yaml", ".j2", ".html"}
+            if path.suffix in {".yaml", ".j2", ".html", ".js"}
         ),
         "tests": python("tests"),
         "words": sum(words(page.read_text()) for page in pages if page.exists()),

@@ -34,8 +34,6 @@ FOLDERS = {
     "browser": "browser",
     "gpu": "gpu",
     "cuda_stub": "cuda-stub",
-    "harness/tests/cluster": "cluster",
-    "harness/tests/node": "node",
 }
 """Folder under tests/ → tier of everything in it."""
 FIXTURES = {

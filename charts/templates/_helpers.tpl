@@ -71,18 +71,6 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* What the collector reads from its file; whatever has a default of the collector's is left out. */}}
-{{- define "dlperf.config" -}}
-namespaces: {{ (include "dlperf.namespaces" . | fromJson).names | toJson }}
-prometheus: {{ .Values.prometheus.url | default "auto" | quote }}
-{{- with .Values.baseline.name }}
-baseline: {{ . | quote }}
-{{- end }}
-{{- with .Values.collector.keepLogsFor }}
-keepLogsFor: {{ . | quote }}
-{{- end }}
-{{- end -}}
-
 {{- define "dlperf.subjects" -}}
 {{- if or .Values.users.serviceAccount.create .Values.users.serviceAccount.name -}}
 - kind: ServiceAccount

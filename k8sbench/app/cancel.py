@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, context, follow, lookup, stores
 from k8sbench.lifecycle import adopting, collecting, foreign_jobs, requests
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.stores import Note
+    from k8sbench.ports import Cluster
 
 CAUSE, CAUSE_ID = "Cancelled by k8sbench cancel.", "cancelled"
 
@@ -155,21 +156,11 @@ def _named(
     return runs
 
 
-def _context(
-    store: SqlStore, cluster: KubernetesCluster, run: Run, access: ClusterAccess | None = None
-) -> RunContext:
-    """Put together what a run on a cluster needs."""
-    return context.run_context(
-        store, cluster, location=run.location, access=access, clock=cluster.api.time
-    )
-
-
 def _is_left_to_us(
     store: SqlStore, run: Run, access: ClusterAccess, wish: Wish, stop: Stop, note: Note
 ) -> bool:
     """Ask the owner of a job that another store submitted; whether it is this store's now."""
-    with connections.cluster_of(run, access, note, store=store) as cluster, stop:
-        here = _context(store, cluster, run)
+    with context.of_run(store, run, access, note) as here, stop:
         return adopting.is_left_to_us(run.run_id, here, wish, stop, note)
 
 
@@ -193,35 +184,34 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
     wish = Wish(kind="cancel", at=context.now(), cause=CAUSE, cause_id=CAUSE_ID)
     run = store.wish(run_id, wish)
     with _on_record(store, run_id, "cancel"):
-        if store.claims.claim(run_id):
-            with connections.cluster_of(run, access, note, store=store) as cluster:
-                _check_label(cluster, run_id)
-                here = _context(store, cluster, run, access)
-                with stop:
-                    adopting.is_left_to_us(run_id, here, wish, stop, note)
+        is_ours = store.claims.claim(run_id)
+        closed: Run | None = None
+        with context.of_run(store, run, access, note) as here:
+            _check_label(here.cluster, run_id)
+            with stop:
+                is_left = adopting.is_left_to_us(run_id, here, wish, stop, note)
+            if is_ours:
                 closed = collecting.cancel(run, here, reporter, stop)
-            if closed is None:
-                raise Interrupted(
-                    f"{stop.cause}: whether {run_id} ends was not waited for.",
-                    f"See: k8sbench status {run_id}",
-                )
-            run = closed
-        else:
+            elif is_left and adopting.job_of(run_id, here) is not None:
+                here.cluster.cancel(run_id, CAUSE, CAUSE_ID)
+        if not is_ours:
             # The process that follows it archives its logs and closes it.
-            if _is_left_to_us(store, run, access, wish, stop, note):
-                with connections.cluster_of(run, access, note, store=store) as cluster:
-                    _check_label(cluster, run_id)
-                    here = _context(store, cluster, run)
-                    if adopting.job_of(run_id, here) is not None:
-                        cluster.cancel(run_id, CAUSE, CAUSE_ID)
-            run = follow.follow(store, run, access, reporter, stop)
+            closed = follow.follow(store, run, access, reporter, stop)
+        if closed is None:
+            raise Interrupted(
+                f"{stop.cause}: whether {run_id} ends was not waited for.",
+                f"See: k8sbench status {run_id}",
+            )
+        run = closed
     note(f"Run {run_id} is {run.phase}. {run.history[-1].cause}")
 
 
-def _check_label(cluster: KubernetesCluster, run_id: str) -> None:
+def _check_label(cluster: Cluster, run_id: str) -> None:
     """Reject a job that has lost its label: it is not seen to end, and may be someone else's."""
     from k8sbench.adapters.kubernetes import listing
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
+    assert isinstance(cluster, KubernetesCluster)
     _, unlabelled = listing.look_for(cluster.api, run_id)
     if unlabelled is not None:
         raise UsageError(f"Run {run_id} is not ended: {unlabelled}")
@@ -231,9 +221,8 @@ def _delete(store: SqlStore, run: Run, access: ClusterAccess, stop: Stop, note: 
     run_id = run.run_id
     with (
         _on_record(store, run_id, "delete"),
-        connections.cluster_of(run, access, note, store=store) as cluster,
+        context.of_run(store, run, access, note) as here,
     ):
-        here = _context(store, cluster, run)
         with stop:
             wish = requests.by_name(context.now())
             adopting.is_left_to_us(run_id, here, wish, stop, note)
@@ -302,25 +291,19 @@ def _kept_logs(run: Run, cluster: KubernetesCluster) -> Path:
     from k8sbench.adapters.store import disk
     from k8sbench.adapters.store.run_logs import LogWriter
 
-    error: Exception | None = None
-    for place in (Path.cwd(), Path(tempfile.gettempdir())):
-        folder = place / f"k8sbench-{run.run_id}-{os.getpid()}"
-        writer = LogWriter(folder)
+    folder = Path(tempfile.gettempdir()) / f"k8sbench-{run.run_id}-{os.getpid()}"
+    with contextlib.closing(LogWriter(folder)) as writer:
         try:
             disk.make_folder(folder)
             for line in cluster.printed(run):
                 writer.write(line)
-        except (StoreError, OSError) as cause:
-            error = cause
-        else:
-            return folder
-        finally:
-            writer.close()
-    raise StoreError(
-        f"Run {run.run_id} is not cancelled: its pods have the only copy of its logs, which can be"
-        f" written nowhere. ({error}).",
-        f"Free some space; to end it without its logs: k8sbench delete {run.run_id}",
-    )
+        except (StoreError, OSError) as error:
+            raise StoreError(
+                f"Run {run.run_id} is not cancelled: its pods have the only copy of its logs, which"
+                f" cannot be written to {folder} ({error}).",
+                f"Free some space; to end it without its logs: k8sbench delete {run.run_id}",
+            ) from error
+    return folder
 
 
 def _note_deleted(run_id: str, why: str | None, note: Note) -> None:

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.lifecycle.context import PlannedCase
+from k8sbench.app import catalog, targets
+from k8sbench.lifecycle.context import PlannedCase, Reporter
 from k8sbench.model import choices, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, UsageError
+from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
@@ -69,6 +72,28 @@ def prepare(
     if not planned:
         raise left_out[0]
     return tuple(sorted(planned, key=lambda case: case.draft.world_size > 1))
+
+
+def render(
+    request: SubmitRequest, reporter: Reporter, *, run_id: str | None, set_name: str
+) -> list[Manifest]:
+    """Plan and render each case; reports the plans.
+
+    Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
+    """
+    benchmarks = catalog.named(request.benchmark)
+    site = targets.for_render(request).site
+    prepared = prepare(benchmarks, request, site, reporter.note)
+    first = benchmarks[0].spec.name if len(benchmarks) == 1 else request.benchmark
+    name = run_id or f"{first[:30].rstrip('-')}-example"
+    objects: list[Manifest] = []
+    for number, case in enumerate(prepared, start=1):
+        suffix = "" if len(prepared) == 1 else f"-{number}"
+        plan = case.plan(checked_run_id(name + suffix), checked_set_name(set_name))
+        reporter.plan(plan)
+        # The trainers are the same for all.
+        objects += [made for made in case.manifests(plan) if made not in objects]
+    return objects
 
 
 def pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:

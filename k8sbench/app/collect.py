@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import connections, lookup, metric_sources, results, stores
-from k8sbench.app.context import now, run_context
+from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import adopting, collecting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run, Wish
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Store
 
 
@@ -53,20 +50,28 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     rows: Rows
 
 
-def collect(
-    options: CollectOptions, reporter: Reporter, stop: Stop, show: results.Show
-) -> Collected:
+def collect(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
     """Collect the runs that were named, or every one of the namespace that needs it.
 
-    Rows are shown before the end where their GPU metrics are still to come. Asked to stop it
-    returns early, with the runs that go on.
+    Asked to stop it returns early, with the runs that go on.
     """
     results.check_accepted(options.accept)
     result = CollectResult()
     with stores.to_write(options.store) as store:
         places = _by_location(store, options)
         for location, run_ids in places.items():
-            with _opened(store, location, options, reporter) as context, stop:
+            access = options.access
+            api = connections.connect(connections.access_to(location, access))
+            with (
+                on_cluster(
+                    *(store, api, reporter.note),
+                    access=access,
+                    prometheus=options.prometheus,
+                    keep=options.keep,
+                    accept=options.accept,
+                ) as context,
+                stop,
+            ):
                 if options.runs:
                     runs = [_owned(run_id, context, options, stop, reporter) for run_id in run_ids]
                 else:
@@ -85,15 +90,9 @@ def collect(
                     wait=options.wait,
                     gathering=gathering,
                 )
-
-                def announce(seconds: float | None, collected: CollectResult = collected) -> None:
-                    if len(places) == 1:
-                        show(with_rows(store, collected, options, reporter).rows, seconds)
-
-                if collected.closed:
-                    gathering.to_the_end(stop, announce)
-                    done = gathering.completed
-                    collected.closed = [done.get(run.run_id, run) for run in collected.closed]
+                collected.closed = results.with_gpu_metrics(
+                    collected.closed, gathering, stop, reporter.note
+                )
                 result.add(collected)
             if stop.cause is not None:
                 break
@@ -101,29 +100,6 @@ def collect(
             reporter.note(f"warning: run {run_id} is damaged: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
         return with_rows(store, result, options, reporter)
-
-
-@contextlib.contextmanager
-def _opened(
-    store: SqlStore, location: Location | None, options: CollectOptions, reporter: Reporter
-) -> Iterator[RunContext]:
-    """Open the cluster of a location, or the one that was named or is current."""
-    access = options.access
-    api = connections.connect_to(location, access) if location else connections.connect(access)
-    connections.await_answer(api, reporter.note)
-    with (
-        connections.opened(api, keep=options.keep, store=store) as cluster,
-        metric_sources.opened(options.prometheus, api, store) as sources,
-    ):
-        yield run_context(
-            store,
-            cluster,
-            location=api.place,
-            clock=api.time,
-            accept=options.accept,
-            metric_sources=sources,
-            access=access,
-        )
 
 
 def _owned(
@@ -171,13 +147,7 @@ def _by_location(store: Store, options: CollectOptions) -> dict[Location | None,
     locations: dict[Location | None, list[str]] = {}
     for text in options.runs:
         run, _ = lookup.look_up(store, text, options.access)
-        if run.is_imported:
-            raise connections.imported_error(run)
-        if run.plan.backend != "kubernetes":
-            raise UsageError(
-                f"Run {run.run_id} is a local one; there is nothing to collect.",
-                f"See: k8sbench status {run.run_id}",
-            )
+        connections.check_on_cluster(run)
         names = locations.setdefault(None if options.access.named else run.location, [])
         if run.run_id not in names:
             names.append(run.run_id)

@@ -22,7 +22,7 @@ from k8sbench.lifecycle import records
 from k8sbench.lifecycle.pool import in_thread
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import BenchError, NotFound, Unreachable
+from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -165,16 +165,13 @@ class CollectorRunsRequest:
         }
         given = {name: value for name, value in query.items() if value is not None}
         while not self._is_enough:
-            left = records.PAGE if wanted.limit is None else wanted.limit - len(known)
-            # The oldest one comes again: another may have been created at the same time.
-            asked = min(records.PAGE, left + bool(known))
-            page = _RUNS.decode(there.read("runs", given | {"limit": f"{asked}"}) or b"[]")
+            page = _RUNS.decode(there.read("runs", given | {"limit": f"{records.PAGE}"}) or b"[]")
             new = {status.run_id for status in page} - known
             self._pages.append(page)
             known |= new
-            is_all = wanted.limit is not None and len(known) >= wanted.limit
-            if is_all or not new or len(page) < asked:
+            if not new or len(page) < records.PAGE:
                 return
+            # The oldest one comes again: another may have been created at the same time.
             given["until"] = repr(_oldest(page))
 
 
@@ -216,60 +213,65 @@ def baselines(access: ClusterAccess, *, insist: bool = False) -> CollectorReques
     )
 
 
-class Copies:
-    """Copies of files of a run that a collector has, in folders of one of this machine."""
+def copied(
+    access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu"]
+) -> list[Path]:
+    """Copy a collector's logs or GPU series of a run into a folder of this machine.
 
-    def __init__(self, access: ClusterAccess, run_id: str, folder: Path) -> None:
-        self._access, self._run_id, self._folder = access, run_id, folder
-        self._had: dict[Path, int] = {}
-        """Of a log the bytes that were copied."""
+    Returns the copies; raises :class:`BenchError`.
+    """
+    from k8sbench.adapters.kubernetes.client.faults import ApiFault
+    from k8sbench.adapters.store import disk
 
-    def take(self, *kinds: Literal["logs", "gpu"]) -> list[Path]:
-        """Copy what there is of logs or GPU series, and of logs only what has come since.
-
-        Returns all copies; raises :class:`BenchError`.
-        """
-        from k8sbench.adapters.kubernetes.client.faults import ApiFault
-        from k8sbench.adapters.store import disk
-
-        copied = []
-        with opened(self._access, LOG_SECONDS) as collector:
-            if collector is None:
-                return []
-            files = collector.read(f"runs/{self._run_id}/artifacts", {}) or b"[]"
-            with _understood():
-                entries = _FILES.decode(files)
-            for entry in entries:
-                kind, _, name = entry.name.partition("/")
-                if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
-                    continue
-                path = self._folder / kind / name
-                disk.make_folder(path.parent)
-                copied.append(path)
-                try:
-                    self._copy(collector, entry, path)
-                except ApiFault as fault:
-                    raise Unreachable(
-                        f"The collector's file {entry.name} of run {self._run_id} cannot be read:"
-                        f" {fault.message.rstrip('.')}.",
-                        "Try again.",
-                    ) from fault
-        return copied
-
-    def _copy(self, collector: CollectorProxy, entry: _File, path: Path) -> None:
-        from k8sbench.adapters.store import disk
-
-        grows = path.suffix == ".log"
-        had = self._had.get(path, 0) if grows else 0
-        if path in self._had and grows and entry.bytes <= had:
-            return
-        asked = f"runs/{self._run_id}/artifacts/{entry.name}"
-        with disk.create(path, "ab" if had else "wb") as out:
+    copies = []
+    with opened(access, LOG_SECONDS) as collector:
+        if collector is None:
+            return []
+        files = collector.read(f"runs/{run_id}/artifacts", {}) or b"[]"
+        with _understood():
+            entries = _FILES.decode(files)
+        for entry in entries:
+            kind, _, name = entry.name.partition("/")
+            if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
+                continue
+            path = folder / kind / name
+            disk.make_folder(path.parent)
+            copies.append(path)
             try:
-                if entry.bytes:
-                    out.writelines(collector.rest(asked, had))
-            finally:
-                self._had[path] = out.tell()
+                with disk.create(path, "wb") as out:
+                    if entry.bytes:
+                        out.writelines(collector.file(f"runs/{run_id}/artifacts/{entry.name}"))
+            except ApiFault as fault:
+                raise Unreachable(
+                    f"The collector's file {entry.name} of run {run_id} cannot be read:"
+                    f" {fault.message.rstrip('.')}.",
+                    "Try again.",
+                ) from fault
+    return copies
+
+
+def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | None:
+    """Return what the collector has of a run, and copy its files into a folder.
+
+    None: there is no collector that this user may read, or it knows no such run. Raises
+    :class:`Unreachable` where it does not answer, or follows the run still.
+    """
+    there = connections.access_to(run.location, access)
+    if not connections.configured(there):
+        return None
+    try:
+        theirs = run_there(there, run.run_id)
+        if theirs is not None and theirs.is_closed:
+            copied(there, run.run_id, folder, "logs", "gpu")
+    except BenchError as error:
+        if is_refused(error):
+            return None
+        raise
+    except OSError as error:
+        raise Unreachable(f"Its files cannot be copied: {error.strerror}.", "Try again.") from error
+    if theirs is not None and not theirs.is_closed:
+        raise Unreachable("The collector follows it still.", "Collect it again later.")
+    return theirs
 
 
 @contextlib.contextmanager

@@ -106,17 +106,11 @@ def cluster_of(
     run: Run,
     access: ClusterAccess,
     note: Callable[[str], None],
-    *,
-    keep: bool = False,
-    store: SqlStore | None = None,
 ) -> Iterator[KubernetesCluster]:
-    """Give the cluster of a run; rejects a local run, and a place where the run is not.
-
-    ``store`` as :func:`opened`.
-    """
-    api = _api_of(run, access)
+    """Give the cluster of a run; rejects a local run, and a place where the run is not."""
+    api = api_of(run, access)
     await_answer(api, note)
-    with opened(api, keep=keep, store=store) as cluster:
+    with opened(api) as cluster:
         collecting.check_place(run, cluster, api.place)
         yield cluster
 
@@ -137,7 +131,7 @@ def glimpsed(api: Api) -> Iterator[KubernetesCluster]:
 @contextlib.contextmanager
 def glimpse_of(run: Run, access: ClusterAccess) -> Iterator[KubernetesCluster]:
     """Give the cluster of a run to look at it once: :func:`cluster_of` and :func:`glimpsed`."""
-    with glimpsed(_api_of(run, access)) as cluster:
+    with glimpsed(api_of(run, access)) as cluster:
         collecting.check_place(run, cluster, cluster.api.place)
         yield cluster
 
@@ -175,7 +169,8 @@ def imported_error(run: Run) -> UsageError:
     )
 
 
-def _api_of(run: Run, access: ClusterAccess) -> Api:
+def check_on_cluster(run: Run) -> None:
+    """Reject a run that is on no cluster."""
     if run.is_imported:
         raise imported_error(run)
     if run.plan.backend != "kubernetes":
@@ -183,6 +178,11 @@ def _api_of(run: Run, access: ClusterAccess) -> Api:
             f"Run {run.run_id} is a local one; it has nothing on a cluster.",
             f"See: k8sbench status {run.run_id}",
         )
+
+
+def api_of(run: Run, access: ClusterAccess) -> Api:
+    """Reach the cluster of a run; rejects a run that is on none."""
+    check_on_cluster(run)
     location = run.location or Location(server="", namespace=access.namespace or "default")
     return connect_to(location, access)
 

@@ -1,24 +1,38 @@
-"""What runs need of the outside, wired: clock, processes, random names, measuring."""
+"""What runs need of the outside, wired: cluster, clock, processes, random names, measuring."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import random
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from k8sbench.adapters.clock import steady
-from k8sbench.lifecycle import records
+from k8sbench.app import connections, metric_sources
+from k8sbench.lifecycle import collecting, records
 from k8sbench.lifecycle.context import MANIFEST, RunContext
 from k8sbench.lifecycle.pool import Inline, Threads
-from k8sbench.model.errors import StoreError
+from k8sbench.model import times
+from k8sbench.model.errors import InputError, StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Location, Run
+from k8sbench.model.sample import LogGap
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.request import ClusterAccess
     from k8sbench.model.sample import LogGap
@@ -61,6 +75,59 @@ def run_context(
     )
 
 
+@contextlib.contextmanager
+def on_cluster(
+    store: SqlStore,
+    api: Api,
+    note: Callable[[str], None],
+    *,
+    access: ClusterAccess | None = None,
+    prometheus: str | None = None,
+    keep: bool = False,
+    accept: Sequence[str] = (),
+    is_collector: bool = False,
+) -> Iterator[RunContext]:
+    """Open the cluster behind a connection for runs of a store; closes both at the end.
+
+    Without ``prometheus`` (a URL, ``auto`` or ``none``) no GPU metrics are gathered. The others are
+    as in :func:`run_context` and :func:`.connections.opened`.
+    """
+    connections.await_answer(api, note)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(
+            connections.opened(api, keep=keep, store=store, is_collector=is_collector)
+        )
+        sources: Sequence[MetricSource] = ()
+        if prometheus is not None:
+            sources = stack.enter_context(metric_sources.opened(prometheus, api, store))
+        yield run_context(
+            store,
+            cluster,
+            location=api.place,
+            clock=api.time,
+            accept=accept,
+            metric_sources=sources,
+            access=access,
+        )
+
+
+@contextlib.contextmanager
+def of_run(
+    store: SqlStore,
+    run: Run,
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    *,
+    prometheus: str | None = None,
+    keep: bool = False,
+) -> Iterator[RunContext]:
+    """Open the cluster of a run; rejects a local run, and a place where the run is not."""
+    api = connections.api_of(run, access)
+    with on_cluster(store, api, note, access=access, prometheus=prometheus, keep=keep) as here:
+        collecting.check_place(run, here.cluster, api.place)
+        yield here
+
+
 def _collected_elsewhere(
     access: ClusterAccess | None,
 ) -> Callable[[Run, Path], Run | None] | None:
@@ -69,9 +136,9 @@ def _collected_elsewhere(
 
     def ask(run: Run, folder: Path) -> Run | None:
         # Imported when the job of a run is gone.
-        from k8sbench.app import taking_over
+        from k8sbench.app import collectors
 
-        return taking_over.collected_elsewhere(access, run, folder)
+        return collectors.collected_elsewhere(access, run, folder)
 
     return ask
 
@@ -100,13 +167,12 @@ def new_set_name() -> str:
 
 def _measure(store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap]) -> Measurement:
     # Imported when the first run ends.
-    from k8sbench.app import measured_apart
 
     files = {str(path): path.name for path in store.log_files(run.run_id)}
-    task = measured_apart.Task(run=run, files=files, accept=accept, gaps=gaps)
+    task = Task(run=run, files=files, accept=accept, gaps=gaps)
     if isinstance(run.plan.log, str):
-        return measured_apart.measured(task)
-    return measured_apart.measure(task)
+        return measured(task)
+    return measure(task)
 
 
 def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
@@ -138,3 +204,70 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
 
 def _token() -> str:
     return "".join(random.SystemRandom().choices(TOKEN_LETTERS, k=TOKEN_LENGTH))
+
+
+# -- measured apart -------------------------------------------------------------------------------
+#
+# Measures a run whose log format a user has declared, in a process of its own.
+#
+# Only a main thread can be told that an expression takes too long for a line, and what follows runs
+# may do so in another thread. Ctrl-C reaches the process as well: the run is measured later then.
+
+SECONDS = 3600.0
+"""For all logs of a run; each of its lines has a limit of its own."""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be measured."""
+
+    run: Run
+    files: Mapping[str, str]
+    """Names by path, rank 0's first."""
+    accept: Sequence[str] = ()
+    gaps: Sequence[LogGap] = ()
+
+
+def measure(task: Task) -> Measurement:
+    """Have it measured; raises :class:`KeyboardInterrupt` where Ctrl-C has ended that."""
+    tree = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            input=msgspec.json.encode(task),
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.TimeoutExpired:
+        return _unmeasured(task, f"are not measured within {times.duration(SECONDS)}.")
+    if done.returncode in {130, -signal.SIGINT}:
+        raise KeyboardInterrupt(f"Measure it with: k8sbench collect {task.run.run_id}")
+    if done.returncode != 0:
+        *_, last = done.stderr.decode(errors="replace").strip().splitlines() or [""]
+        return _unmeasured(task, f"cannot be measured: code {done.returncode}, {last[:300]}")
+    return msgspec.json.decode(done.stdout, type=Measurement)
+
+
+def _unmeasured(task: Task, why: str) -> Measurement:
+    """Reject what cannot be measured: the run itself ended well."""
+    from k8sbench.measure.run import expectation, measuring
+
+    expected = expectation.from_plan(task.run.plan, accept=tuple(task.accept))
+    error = InputError(f"The logs {why}", "Correct the expressions of the log format.")
+    return measuring.nothing_measured(list(task.files.values()), expected, error)
+
+
+def measured(task: Task) -> Measurement:
+    """Measure here; each line has its limit, in the main thread."""
+    from k8sbench.adapters.files import line_limit
+    from k8sbench.lifecycle import measuring
+
+    logs = line_limit.opened(task.files, declared=not isinstance(task.run.plan.log, str))
+    return measuring.measure_run(task.run, logs, accept=task.accept, gaps=task.gaps)
+
+
+if __name__ == "__main__":
+    given = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    sys.stdout.buffer.write(msgspec.json.encode(measured(given)))

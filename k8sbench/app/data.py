@@ -122,7 +122,7 @@ def _job(task: Task, api: Api) -> Manifest:
     """Return the Job that carries out a task on a claim."""
     from k8sbench.adapters.files import pools, templates, trainer_sources
     from k8sbench.render import data_job
-    from k8sbench.render.claims import Claim
+    from k8sbench.render.pod import Claim
 
     pool = None
     if task.node_pool is not None:

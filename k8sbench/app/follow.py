@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, context, lookup, metric_sources, results, stores
+from k8sbench.app import context, lookup, metric_sources, results, stores
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Reporter, Stop
@@ -29,7 +28,6 @@ def watch(
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
-    show: results.Show,
     *,
     keep: bool = False,
     wait: bool = False,
@@ -37,21 +35,11 @@ def watch(
 ) -> Rows:
     """Follow the run of an id, or of a unique beginning of one, and make its row."""
     with stores.to_write(where) as store:
-
-        def rows(runs: Sequence[Run]) -> Rows:
-            return results.rows(store, runs, reporter.note)
-
-        def closed(runs: Sequence[Run], gathering: Gathering) -> None:
-            gathering.to_the_end(stop, lambda seconds: show(rows(runs), seconds))
-
         run = lookup.run_of(store, text, access)
         run = follow(
-            *(store, run, access, reporter, stop, closed),
-            keep=keep,
-            wait=wait,
-            prometheus=prometheus,
+            *(store, run, access, reporter, stop), keep=keep, wait=wait, prometheus=prometheus
         )
-        return rows([run])
+        return results.rows(store, [run], reporter.note)
 
 
 def follow(
@@ -60,7 +48,6 @@ def follow(
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
-    closed: Callable[[Sequence[Run], Gathering], None] = lambda *_: None,
     *,
     keep: bool = False,
     wait: bool = False,
@@ -69,8 +56,8 @@ def follow(
     """Follow a run until it is closed, or watch its record while another process follows it.
 
     One whose logs cannot be read now is left alone, and not final. The deletion of its job, where
-    that is owed, is tried once. ``closed`` is called with a run that this process has closed.
-    Asked to stop before that it raises :class:`Interrupted`; the run goes on.
+    that is owed, is tried once. Asked to stop before the run is closed it raises
+    :class:`Interrupted`; the run goes on.
     """
     owes = bool(run.wishes)
     is_ours = False
@@ -78,20 +65,9 @@ def follow(
         while (owes or not run.is_closed) and stop.cause is None:
             owes = is_ours = False
             if run.plan.backend == "kubernetes" and store.claims.claim(run.run_id):
-                with (
-                    connections.cluster_of(
-                        run, access, reporter.note, keep=keep, store=store
-                    ) as cluster,
-                    metric_sources.opened(prometheus, cluster.api, store) as sources,
-                ):
-                    here = context.run_context(
-                        store,
-                        cluster,
-                        location=run.location,
-                        clock=cluster.api.time,
-                        metric_sources=sources,
-                        access=access,
-                    )
+                with context.of_run(
+                    *(store, run, access, reporter.note), keep=keep, prometheus=prometheus
+                ) as here:
                     gathering, is_ours = Gathering(here, reporter), True
                     result = collecting.collect(
                         *([run], here, reporter, stop),
@@ -100,15 +76,14 @@ def follow(
                         wait=wait,
                         gathering=gathering,
                     )
-                    closed(result.closed, gathering)
+                    closed = results.with_gpu_metrics(result.closed, gathering, stop, reporter.note)
                 for wrong in result.failed.values():
                     if isinstance(wrong, StoreError):
                         raise wrong
                     return store.run(run.run_id)  # left alone, which was reported
                 if result.going_on and stop.cause is None:
                     return store.run(run.run_id)  # another store has its job, which was reported
-                (run,) = (*result.closed, *result.going_on, *result.followed)
-                run = gathering.completed.get(run.run_id, run)
+                (run,) = (*closed, *result.going_on, *result.followed)
             else:
                 reporter.planned(run)
                 run = _watch_record(store, run, reporter, stop)

@@ -7,6 +7,7 @@ spread than it has.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.intake import ImportedFile
+    from k8sbench.adapters.store.exchange import ImportedFile
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.stores import Note
 
@@ -44,7 +45,8 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
 class _Taken(NamedTuple):
     """The logs of a run, copied and measured."""
 
-    number: int
+    folder: Path
+    """Where they were copied to."""
     run_id: str
     files: tuple[ImportedFile, ...]
     measured: Measurement
@@ -66,20 +68,21 @@ def import_logs(
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
-    from k8sbench.adapters.store import intake
+    from k8sbench.adapters.store import exchange
 
     set_name = checked_set_name(set_name or context.new_set_name())
     given = measure.find(logs, options)
     failures = given.failures
     if failures and not given.runs:
         raise failures[0]
-    with stores.to_write(where) as store, intake.receiving(store.root) as incoming:
+    with stores.to_write(where) as store, exchange.unpacking(store.root) as incoming:
         taken: list[_Taken] = []
         for number, names in enumerate(given.runs):
             try:
-                files = intake.copied(incoming, number, names)
+                folder = incoming / f"import-{number}"
+                files = exchange.copied(folder, names)
                 copies: dict[str, str | None] = {
-                    intake.path_of(incoming, number, file): file.name for file in files
+                    str(folder / file.kept_as): file.name for file in files
                 }
                 measured, origin = measure.of_run(copies, next(iter(names)), given, options)
             except InputError as error:
@@ -87,17 +90,17 @@ def import_logs(
                 continue
             name = origin.spec.name if origin.spec else measured.format
             run_id = imported.run_id(name, set_name, [file.sha256 for file in files])
-            taken.append(_Taken(number, run_id, files, measured, origin))
+            taken.append(_Taken(folder, run_id, files, measured, origin))
         known = store.runs(RunFilter())
-        doubles = _doubles(taken, known, intake.known_digests(store, known))
+        doubles = _doubles(taken, known, exchange.known_digests(store, known))
         failures += doubles
         added, there = list[tuple[_Taken, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
             added, there = _planned(store, taken, set_name, context.now(), failures)
             if failures and not skip_unreadable:
                 added, there = [], []
-        runs = [(log.number, run, log.files) for log, run in added]
-        for run in intake.add(store, incoming, runs) if runs else ():
+        runs = [(log.folder, run, log.files) for log, run in added]
+        for run in exchange.add(store, incoming, runs) if runs else ():
             note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
@@ -156,10 +159,10 @@ def _planned(
     """Make the runs that are to be added, and find those that are there already."""
     added, there, numbers = list[tuple[_Taken, Run]](), list[Run](), dict[str, int]()
     ids = set(store.ids())
-    for log in taken:
+    for number, log in enumerate(taken):
         run_id = log.run_id
         # Seconds that differ by a millionth keep the order in which the logs were named.
-        at = now + log.number / 1e6
+        at = now + number / 1e6
         try:
             plan = imported.plan(
                 log.measured, log.origin, run_id=run_id, set_name=set_name, repeat=1

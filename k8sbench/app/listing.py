@@ -1,4 +1,4 @@
-"""``list``: the runs, as they are recorded and as their jobs are on the cluster now."""
+"""``list`` and ``status``: runs as they are recorded, and as their jobs are on the cluster now."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import collectors, connections, context, stores
+from k8sbench.app import collectors, connections, context, lookup, stores
 from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting, foreign_jobs, records
-from k8sbench.lifecycle.records import ListedRun
+from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageError
 from k8sbench.model.filters import no_run_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter, Store
+from k8sbench.ports import JobEvent, RunFilter, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -40,10 +40,8 @@ def list_runs(
         return _judged([records.listed(run) for run in listed], listed)
     collected = collectors.CollectorRunsRequest(access, wanted)
     with stores.to_read(where, note) as store:
-        # Of one namespace the newest are known only when its jobs are, too.
-        asked = msgspec.structs.replace(wanted, limit=None) if access.named else wanted
-        runs = records.listing(store, asked, alive=context.alive(), now=context.now())
-        rows = _of_namespace(store, runs, asked, access, note) if access.named else []
+        runs = records.listing(store, wanted, alive=context.alive(), now=context.now())
+        rows = _of_namespace(store, runs, wanted, access, note) if access.named else []
         for run in runs if store.has_all_folders else ():
             if run.artifacts_missing is not None:
                 note(f"warning: run {run.run_id} is damaged: {run.artifacts_missing}")
@@ -67,8 +65,7 @@ def list_runs(
                 others = store.runs(RunFilter(benchmark=benchmark))
                 among = {run.run_id: run for run in others} | among
         rows = _judged(rows, among.values())
-    rows.sort(key=lambda row: row.created_at)
-    return rows if wanted.limit is None else rows[-wanted.limit :]
+    return sorted(rows, key=lambda row: row.created_at)
 
 
 def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
@@ -189,3 +186,59 @@ def _present(runs: Sequence[Run], phases: Mapping[str, Phase]) -> dict[str, Phas
 
 def _are(runs: Sized) -> str:
     return counted(len(runs), "run", ("is", "are"))
+
+
+def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:
+    """Return what is known of a run, recorded or not, and how its job is on the cluster now.
+
+    A run that is not closed here may be so at a collector, which then is what is returned.
+    """
+    if where == stores.CLUSTER:
+        status_there = collectors.run(access, text, note, insist=True)
+        assert status_there is not None
+        return records.status(None, status_there)
+    with stores.to_read(where, note) as store:
+        try:
+            run, recorded = lookup.look_up(store, text, access)
+        except NotFound:
+            if (status_there := collectors.run(access, text, note)) is None:
+                raise
+            return records.status(None, status_there)
+        if collectors.may_know_more(run):
+            there = connections.access_to(run.location, access)
+            status_there = collectors.run(there, run.run_id, note)
+            if status_there is not None and collectors.knows_more(status_there, run):
+                return records.status(None, status_there)
+        reported = _look(run, access, note)
+        return records.status(
+            store,
+            run if recorded else foreign_jobs.as_reported(run, reported),
+            alive=context.alive(),
+            on_cluster=records.on_cluster(reported, context.now()),
+            recorded=recorded,
+        )
+
+
+def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
+    """Query the job's state; empty for a final run, or where the cluster does not answer."""
+    if run.plan.backend != "kubernetes" or run.phase.final:
+        return ()
+    from k8sbench.adapters.kubernetes import listing
+
+    try:
+        with connections.glimpse_of(run, access) as cluster:
+            reported = cluster.look(run)
+            unlabelled = None if reported else listing.look_for(cluster.api, run.run_id)[1]
+    except BenchError as error:
+        if access.named and isinstance(error, UsageError | NamedNotThere):
+            raise
+        note(f"warning: {error.message} What is shown is on record. {error.action}")
+        return ()
+    if unlabelled is not None:
+        note(f"warning: {unlabelled} What is shown is on record.")
+    elif not reported:
+        note(
+            f"warning: there is no job {run.run_id} on the cluster any more."
+            f" Close the run with: k8sbench collect {run.run_id}"
+        )
+    return reported

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
 from k8sbench.app import collectors, connections, context, follow, lookup, stores
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.limits import FILE_SECONDS, SERVER_SECONDS
+from k8sbench.model.limits import FILE_SECONDS
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ClusterAccess
@@ -28,20 +26,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.run_logs import LogTail
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.ports import Store
-
-
-class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which lines are wanted."""
-
-    run: str
-    """Id, or a unique beginning of one."""
-    replica: str | None = None
-    """None: all replicas'."""
-    follow: bool = False
-    """Whether to go on until the run has ended."""
-    access: ClusterAccess = ClusterAccess()
-    store: str | None = None
-    """Folder or URL; None: the default place."""
 
 
 class Sink(Protocol):
@@ -57,65 +41,77 @@ class Sink(Protocol):
         """Take what is no line."""
 
 
-def logs(options: LogOptions, sink: Sink, stop: Stop) -> None:
+def logs(
+    text: str,
+    where: str | None,
+    access: ClusterAccess,
+    sink: Sink,
+    stop: Stop,
+    *,
+    replica: str | None = None,
+    follows: bool = False,
+) -> None:
     """Hand over a run's lines, those of several replicas in the order of time.
 
+    ``replica`` is one alone. With ``follows`` it goes on until the run has ended.
     The lines of a run on a cluster that no process of this store follows come from there; with
-    ``follow`` they are archived, too, and the run is closed at its end.
+    ``follows`` they are archived, too, and the run is closed at its end.
     """
-    if options.store == stores.CLUSTER:
-        status = collectors.run(options.access, options.run, sink.note, insist=True)
+    if where == stores.CLUSTER:
+        status = collectors.run(access, text, sink.note, insist=True)
         assert status is not None
-        _Reader(status, options, sink).from_collector()
+        _Reader(status, access, sink, replica, follows).from_collector()
         return
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(stores.to_read(options.store, sink.note))
+        store = stack.enter_context(stores.to_read(where, sink.note))
         try:
-            run, recorded = lookup.look_up(store, options.run, options.access)
+            run, recorded = lookup.look_up(store, text, access)
         except NotFound:
-            status = collectors.run(options.access, options.run, sink.note)
+            status = collectors.run(access, text, sink.note)
             if status is None:
                 raise
-            _Reader(status, options, sink).from_collector()
+            _Reader(status, access, sink, replica, follows).from_collector()
             return
-        reader = _Reader(run, options, sink)
+        reader = _Reader(run, access, sink, replica, follows)
         is_lost = run.phase is Phase.LOST
         if collectors.may_know_more(run) and (is_lost or stores.is_alone(store, run)):
-            there = connections.access_to(run.location, options.access)
+            there = connections.access_to(run.location, access)
             status = collectors.run(there, run.run_id, sink.note)
             if status is not None and collectors.knows_more(status, run):
                 reader.from_collector()
                 return
-        if not recorded and options.follow:
-            store = stack.enter_context(stores.to_write(options.store))
-            run = reader.run = lookup.run_of(store, run.run_id, options.access)
+        if not recorded and follows:
+            store = stack.enter_context(stores.to_write(where))
+            run = reader.run = lookup.run_of(store, run.run_id, access)
         elif not recorded:
             reader.from_cluster()
             return
         alone = stores.is_alone(store, run)
-        if alone and not options.follow:
+        if alone and not follows:
             reader.from_cluster()
         elif alone and store.claims.claim(run.run_id):
             reader.follow_on_cluster(store, stop)
         else:
-            reader.archived(store, follow=options.follow and not run.phase.final)
+            reader.archived(store, follow=follows and not run.phase.final)
 
 
 class _Reader:
     """Hands over the lines of one run; implements Reporter for one that is followed."""
 
-    def __init__(self, run: Run, options: LogOptions, sink: Sink) -> None:
+    def __init__(
+        self, run: Run, access: ClusterAccess, sink: Sink, replica: str | None, follows: bool
+    ) -> None:
         self.run = run
         self.note = sink.note
-        self._sink, self._replica, self._access = sink, options.replica, options.access
+        self._sink, self._replica, self._access = sink, replica, access
         self._location = None if run.source == collectors.SOURCE else run.location
-        self._follow = options.follow
-        self._several = options.replica is None and run.plan.replicas > 1
+        self._follow = follows
+        self._several = replica is None and run.plan.replicas > 1
         planned = kind_of(run.plan).names(run.plan.replicas)
         # An imported run has as many logs as were given, whatever its replicas were.
-        if options.replica not in {None, *planned} and not run.is_imported:
+        if replica not in {None, *planned} and not run.is_imported:
             raise NotFound(
-                f"Run {run.run_id} has no log of a replica {options.replica!r}.",
+                f"Run {run.run_id} has no log of a replica {replica!r}.",
                 f"Replicas: {', '.join(planned)}.",
             )
 
@@ -152,29 +148,18 @@ class _Reader:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
     def from_collector(self) -> None:
-        """Hand over what a collector has of the run's logs, or will have until the run is final."""
+        """Hand over what a collector has of the run's logs."""
         run = self.run
         self.note(f"The logs of {run.run_id} are the collector's.")
         there = connections.access_to(self._location, self._access)
         tails: dict[Path, LogTail] = {}
-
-        def state() -> Run:
-            status = collectors.run(there, self.run.run_id, self.note, insist=True)
-            assert status is not None
-            return status
-
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k8sbench-logs-"))
-            copies = collectors.Copies(there, run.run_id, Path(folder))
-            while True:
-                # The state first and the files after it: nothing is written once it is final.
-                is_last = run.phase.final or not self._follow
-                self._open(stack, tails, copies.take("logs"))
-                self._emit(list(tails.values()), to_end=is_last)
-                if is_last:
-                    break
-                time.sleep(SERVER_SECONDS)
-                run = state()
+        with (
+            tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder,
+            contextlib.ExitStack() as stack,
+        ):
+            paths = collectors.copied(there, run.run_id, Path(folder), "logs")
+            self._open(stack, tails, paths)
+            self._emit(list(tails.values()), to_end=True)
         if not tails:
             self.note(f"Run {run.run_id} has no logs there.")
         if self._follow:

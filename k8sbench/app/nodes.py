@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import (
-    cases,
-    catalog,
-    context,
-    results,
-    stores,
-    submit,
-    targets,
-)
+from k8sbench.app import cases, catalog, context, results, stores, submit, targets
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
-from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
@@ -30,18 +21,7 @@ from k8sbench.model.request import SubmitRequest
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
-    from k8sbench.measure.group.node_check import NodeCheck
-
-
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts on the nodes, and what they are from, in the same order."""
-
-    set_name: str
-    check: NodeCheck
-    unit: str
-    left_out: dict[str, str]
-    """Node → why it was not measured: it takes no pod."""
-    rows: Rows
+    from k8sbench.report.nodes import NodesDocument
 
 
 def nodes(
@@ -50,13 +30,14 @@ def nodes(
     stop: Stop,
     *,
     selector: str = "",
-) -> Checked:
-    """Measure a case on each node, and judge the nodes.
+) -> tuple[NodesDocument, Rows]:
+    """Measure a case on each node, and judge them; returns what is known of them, and the rows.
 
     ``selector`` is kubectl's ``-l``, beside the labels of the pool. Raises :class:`Interrupted`
     where it is asked to stop before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
+    from k8sbench.report import nodes as report
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
@@ -81,21 +62,12 @@ def nodes(
     pinned = cases.pinned(planned[0], chosen)
     if request.resume is None:
         request = msgspec.structs.replace(request, set_name=set_name)
-
-    def announce(_: Rows, seconds: float | None) -> None:
-        left = f" in {times.duration(seconds)}" if seconds else ""
-        reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
-
-    rows = submit.run(pinned, request, target, reporter, stop, announce)
+    rows = submit.run(pinned, request, target, reporter, stop)
     assert isinstance(rows, results.Rows), "nodes are never detached"
     groups = grouping.groups(rows.runs, accept=request.accept)
-    return Checked(
-        set_name=set_name,
-        check=node_check.check(node_check.figures(chosen, groups, rows.runs)),
-        unit=planned[0].draft.unit,
-        left_out=left_out,
-        rows=rows,
-    )
+    check = node_check.check(node_check.figures(chosen, groups, rows.runs))
+    unit = planned[0].draft.unit
+    return report.document(check, set_name=set_name, unit=unit, left_out=left_out), rows
 
 
 def _chosen(

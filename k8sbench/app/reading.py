@@ -127,7 +127,7 @@ def room(where: str | None) -> tuple[int, int]:
 
 
 def _status(store: Store, run: Run) -> RunStatus:
-    return records.status(store, run, alive=lambda _: None)
+    return records.status(store, run)
 
 
 def _find(store: Store, text: str) -> Run:

@@ -13,6 +13,7 @@ import msgspec
 
 from k8sbench.app import catalog, collectors, context, stores
 from k8sbench.lifecycle import records, reporting
+from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -34,8 +35,6 @@ HERE = ClusterAccess()
 """The current context and its namespace."""
 MOST_DRAWN = 20
 """Runs that are drawn over time on one page; each takes some tenths of a second."""
-Show = Callable[["Rows", float | None], None]
-"""Takes rows whose GPU metrics follow, and in how many seconds, as far as that is known."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +143,7 @@ def histories(
             try:
                 there = collectors.run(access, member.run_id, note, insist=True)
                 with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
-                    collectors.Copies(access, member.run_id, Path(folder)).take("gpu")
+                    collectors.copied(access, member.run_id, Path(folder), "gpu")
                     if there is not None:
                         made[member.run_id] = msgspec.structs.replace(
                             made[member.run_id],
@@ -180,6 +179,7 @@ def page(
     *,
     access: ClusterAccess = HERE,
     lang: str = "en",
+    title: str | None = None,
 ) -> str:
     """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
@@ -196,6 +196,7 @@ def page(
             at=context.now(),
             version=__version__,
             lang=lang,
+            title=title,
         )
     )
 
@@ -246,15 +247,16 @@ def rows(
 
 
 def with_gpu_metrics(
-    rows: Callable[[Sequence[Run]], Rows],
-    runs: Sequence[Run],
-    gathering: Gathering,
-    stop: Stop,
-    show: Show,
-) -> Rows:
-    """Make the rows of runs, first without the GPU metrics that are still to come, if any are."""
-    gathering.to_the_end(stop, lambda seconds: show(rows(runs), seconds))
-    return rows([gathering.completed.get(run.run_id, run) for run in runs])
+    runs: Sequence[Run], gathering: Gathering, stop: Stop, note: Callable[[str], None]
+) -> list[Run]:
+    """Return the runs when their GPU metrics have come, as far as they do; notes the wait."""
+
+    def announce(seconds: float | None) -> None:
+        left = f" in {times.duration(seconds)}" if seconds else ""
+        note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
+
+    gathering.to_the_end(stop, announce)
+    return [gathering.completed.get(run.run_id, run) for run in runs]
 
 
 def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:

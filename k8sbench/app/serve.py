@@ -7,25 +7,34 @@ be used; the collector begins again then.
 from __future__ import annotations
 
 import contextlib
+import platform
+import threading
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from k8sbench.app import collect, connections, metric_sources, stores
 from k8sbench.app.collect import Collected, CollectOptions
-from k8sbench.app.context import run_context
+from k8sbench.app.context import on_cluster
 from k8sbench.lifecycle import serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
+from k8sbench.model import times
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.limits import SERVER_SECONDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.kubernetes.lease import Lease
     from k8sbench.adapters.store.sql_store import SqlStore
 
 PRUNE_SECONDS = 6 * 3600.0
@@ -91,19 +100,15 @@ def serve_all(
         for access in places:
             api = connections.connect(access)
             apis.append(api)
-            connections.await_answer(api, reporter.note)
-            cluster = stack.enter_context(
-                connections.opened(api, keep=options.keep, store=store, is_collector=is_all)
-            )
-            sources = stack.enter_context(metric_sources.opened(options.prometheus, api, store))
-            context = run_context(
-                store,
-                cluster,
-                location=api.place,
-                clock=api.time,
-                accept=options.accept,
-                metric_sources=sources,
-                access=None if is_all else access,
+            context = stack.enter_context(
+                on_cluster(
+                    *(store, api, reporter.note),
+                    access=None if is_all else access,
+                    prometheus=options.prometheus,
+                    keep=options.keep,
+                    accept=options.accept,
+                    is_collector=is_all,
+                )
             )
             find = partial(
                 collect.pending_runs,
@@ -146,11 +151,119 @@ def serve_all(
 
 
 def _prune(api: Api, note: Callable[[str], None]) -> None:
-    from k8sbench.adapters.kubernetes import trainer_pruning
+    from k8sbench.adapters.kubernetes import trainer_sources
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
     try:
-        for name in trainer_pruning.prune(api):
+        for name in trainer_sources.prune(api):
             note(f"The ConfigMap {name} was deleted: nothing has referred to it for 30 days.")
     except ApiFault as fault:  # the next look finds them
         note(f"warning: {api.explained(fault, 'unused trainers be deleted')}")
+
+
+# -- leadership -----------------------------------------------------------------------------------
+#
+# Which of several collectors collects: the one that holds a Lease; the others wait.
+
+RENEW_SECONDS = 4.0
+"""Between two renewals."""
+HELD_SECONDS = 10.0
+"""After the last renewal: the collector stops before others may begin, 15 s after it."""
+
+
+class Leadership:
+    """Takes and renews a Lease in a thread of its own while it is entered."""
+
+    def __init__(self, name: str, note: Callable[[str], None]) -> None:
+        self.name, self._note = name, note
+        self.waits_for = ""
+        """Who holds it, or why it cannot be had; empty where it is ours."""
+        self._renewed_at: float | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process may collect."""
+        at = self._renewed_at
+        return at is not None and time.monotonic() - at < HELD_SECONDS
+
+    def __enter__(self) -> Leadership:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(HELD_SECONDS)
+
+    def _keep(self) -> None:
+        from k8sbench.adapters.kubernetes.lease import REQUEST_SECONDS, Lease
+
+        holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
+        while not self._stopped.is_set():
+            with contextlib.suppress(BenchError):  # it was noted
+                try:
+                    api = connections.connect(ClusterAccess())
+                except BenchError as error:
+                    self._say(str(error))
+                    raise
+                with contextlib.closing(api):
+                    api.retry_s = REQUEST_SECONDS
+                    self._renew(Lease(api, self.name, holder))
+            self._stopped.wait(SERVER_SECONDS)
+
+    def _renew(self, lease: Lease) -> None:
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            try:
+                is_ours = lease.attempt()
+            except BenchError as error:
+                self._say(f"warning: {error}")
+            else:
+                self._renewed_at = began if is_ours else None
+                waits = f"{lease.other or 'another one'} holds Lease {self.name}"
+                self._say("" if is_ours else waits)
+            self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
+        if self.is_held:
+            self._renewed_at = None
+            with contextlib.suppress(BenchError):  # it expires
+                lease.release()
+
+    def _say(self, text: str) -> None:
+        if text and text != self.waits_for:
+            self._note(text)
+        self.waits_for = text
+
+
+# -- collector settings ---------------------------------------------------------------------------
+#
+# What a collector is to do: from flags and the environment.
+
+
+class CollectorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a collector is to do."""
+
+    namespaces: tuple[str, ...] = ()
+    """Names of namespaces; empty: the one that it runs in."""
+    store: str | None = None
+    """Folder or URL; None: the default place."""
+    prometheus: str = metric_sources.AUTO
+    """URL, ``auto`` or ``none``."""
+    baseline: str | None = None
+    """Name of the baseline with which the newest sets are compared; None: none is."""
+    keep_logs_for: float | None = None
+    """Seconds after a run's end; None: for ever."""
+
+
+def load(given: Mapping[str, Any]) -> CollectorSettings:
+    """Make settings of what flags and the environment give; raises :class:`UsageError`."""
+    values = {name: value for name, value in given.items() if value}
+    if (length := values.get("keep_logs_for")) is not None:
+        values["keep_logs_for"] = times.seconds(length)
+        if not values["keep_logs_for"]:
+            raise UsageError(
+                f"--keep-logs-for {length!r} is not a length of time.", f"Write {times.EXAMPLES}."
+            )
+    values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
+    values["prometheus"] = metric_sources.checked(values.get("prometheus", metric_sources.AUTO))
+    return CollectorSettings(**values)

@@ -28,7 +28,7 @@ from k8sbench.app import (
 from k8sbench.app.context import new_set_name, run_context
 from k8sbench.app.results import Rows
 from k8sbench.app.targets import RunTarget
-from k8sbench.lifecycle import records, set_claims, submitting
+from k8sbench.lifecycle import records, submitting
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.pool import in_thread
@@ -40,7 +40,6 @@ from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.model.spec import BenchmarkSpec, Framework
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 
 if TYPE_CHECKING:
@@ -76,13 +75,11 @@ def submit(
     request: SubmitRequest,
     reporter: SweepReporter,
     stop: Stop,
-    show: results.Show,
     agree: Agree | None = None,
 ) -> Rows | Detached | DryRun:
     """Run the cases that were asked for; returns the rows, unless detached or a dry run.
 
     ``agree`` asks the user, where somebody can be asked.
-    Rows are shown before that where their GPU metrics are still to come.
     Raises :class:`Interrupted` where it is asked to stop before all runs are closed.
     """
     benchmarks = catalog.named(request.benchmark)
@@ -116,7 +113,7 @@ def submit(
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
         planned = sweeps.that_fit(planned, target.api, reporter.note)
-    return run(planned, request, target, reporter, stop, show)
+    return run(planned, request, target, reporter, stop)
 
 
 def run(
@@ -125,7 +122,6 @@ def run(
     target: RunTarget,
     reporter: SweepReporter,
     stop: Stop,
-    show: results.Show,
 ) -> Rows | Detached:
     """Run cases that are planned, in a set that is new or resumed."""
     if target.api is not None:
@@ -138,7 +134,7 @@ def run(
         stores.to_write(request.store) as store,
         _cluster(target, request, store, reporter) as cluster,
         _sources(request, target, planned, store) as sources,
-        set_claims.held(store.claims, request.joined_set, resumes=request.resume is not None),
+        submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
         place = target.api.place if target.api else None
         context = run_context(
@@ -163,14 +159,10 @@ def run(
         reporter.expect([case.draft for case in cases_to_run], finished, request.parallel)
         gathering = Gathering(context, reporter)
         runs, refusals = _run(cases_to_run, context, store, request, reporter, stop, gathering)
-
-        def rows(runs: Sequence[Run]) -> Rows:
-            shown = results.rows(store, runs, reporter.note, accept=request.accept)
-            return msgspec.structs.replace(shown, refusals=refusals)
-
-        runs = [*finished, *runs]
         with stop:  # What was measured is shown, whenever somebody asks for the end.
-            return results.with_gpu_metrics(rows, runs, gathering, stop, show)
+            runs = results.with_gpu_metrics([*finished, *runs], gathering, stop, reporter.note)
+            rows = results.rows(store, runs, reporter.note, accept=request.accept)
+        return msgspec.structs.replace(rows, refusals=refusals)
 
 
 def _deadline(target: RunTarget, request: SubmitRequest, reporter: Reporter) -> float | None:
@@ -236,7 +228,7 @@ def _create(
     failure: BenchError | None = None
     try:
         with stop:
-            created = submitting.create_all(cases_to_run, context, reporter, stop, request)
+            created = submitting.submit(cases_to_run, context, reporter, stop, request)
             # One by one: before an error, too, the list holds what was created.
             done.extend(created)
     except BenchError as wrong:
@@ -352,43 +344,38 @@ def _check_gpus(planned: Sequence[PlannedCase], target: RunTarget) -> None:
     without = next((case.draft for case in planned if case.draft.device == "cpu"), None)
     if without is None:
         return
-    way = "Choose a --node-pool that has GPUs, or leave out --require-gpu."
-    if target.api is None:
-        way = "Run it on a machine or a cluster that has GPUs, or leave out --require-gpu."
     raise Unreachable(
-        f"--require-gpu: {without.benchmark} would run without a GPU ({target.why}).", way
+        f"--require-gpu: {without.benchmark} would run without a GPU ({target.why}).",
+        "Choose a machine, cluster or --node-pool that has GPUs, or leave out --require-gpu.",
     )
 
 
 def _with_frameworks(
-    found: Sequence[LoadedSpec], planned: Sequence[PlannedCase], reporter: Reporter
+    loaded: Sequence[LoadedSpec], planned: Sequence[PlannedCase], reporter: Reporter
 ) -> tuple[PlannedCase, ...]:
     """Check that the frameworks are installed; of all benchmarks those without are left out."""
     # A program of the user's own brings what it needs.
-    wanted = {case.draft.framework for case in planned if case.draft.impl != "user"}
-    missing = {name for name in wanted if importlib.util.find_spec(INSTALLED_AS[name][0]) is None}
-    if missing and (len(found) == 1 or missing == wanted):
-        _check_frameworks(found[0].spec, missing)
-    left_out = [
-        case for case in planned if case.draft.impl != "user" and case.draft.framework in missing
-    ]
-    for plan in (case.draft for case in left_out):
-        module, _ = INSTALLED_AS[plan.framework]
-        reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
-    return tuple(case for case in planned if case not in left_out)
-
-
-def _check_frameworks(spec: BenchmarkSpec, frameworks: set[Framework]) -> None:
-    for framework in sorted(frameworks):
+    needs = {case.draft.framework for case in planned if case.draft.impl != "user"}
+    missing = {name for name in needs if importlib.util.find_spec(INSTALLED_AS[name][0]) is None}
+    if missing and (len(loaded) == 1 or missing == needs):
+        spec, framework = loaded[0].spec, min(missing)
         module, extra = INSTALLED_AS[framework]
-        if importlib.util.find_spec(module) is None:
-            others = [f for f in spec.frameworks if f not in frameworks]
-            raise UsageError(
-                f"A local run of {spec.name} on {framework} needs {module}, which is not installed"
-                f" beside k8sbench ({sys.executable}).",
-                extras.how_to_install(extra)
-                + (f"; or choose --framework {others[0]}." if others else "."),
-            )
+        others = [name for name in spec.frameworks if name not in missing]
+        raise UsageError(
+            f"A local run of {spec.name} on {framework} needs {module}, which is not installed"
+            f" beside k8sbench ({sys.executable}).",
+            extras.how_to_install(extra)
+            + (f"; or choose --framework {others[0]}." if others else "."),
+        )
+    kept = []
+    for case in planned:
+        plan = case.draft
+        if plan.impl != "user" and plan.framework in missing:
+            module, _ = INSTALLED_AS[plan.framework]
+            reporter.note(f"left out: {plan.benchmark} {plan.case}: {module} is not installed.")
+        else:
+            kept.append(case)
+    return tuple(kept)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,6 @@ ENVIRONMENT = {
     "store": "K8SBENCH_STORE",
     "pools_file": "K8SBENCH_POOLS",
     "kubeconfig": "KUBECONFIG",
-    "color": "NO_COLOR",
 }
 """Parameter → the variable that counts where the option is not given, and that others read."""
 ASKED_EACH_TIME = ("yes",)

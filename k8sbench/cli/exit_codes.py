@@ -3,7 +3,7 @@ errors have theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from k8sbench.model.errors import (
@@ -20,7 +20,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
-    from k8sbench.app.nodes import Checked
     from k8sbench.app.results import Rows
 
 ORDER = (1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE, 0)
@@ -54,9 +53,9 @@ def of_rows(rows: Rows) -> int:
     return worst([of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused])
 
 
-def of_nodes(checked: Checked) -> int:
+def of_nodes(to_cordon: Collection[str], rows: Rows) -> int:
     """The exit code of a check of nodes: a slow or faulty one counts more than a failed run."""
-    return worst([REGRESSION_EXIT_CODE if checked.check.to_cordon else 0, of_rows(checked.rows)])
+    return worst([REGRESSION_EXIT_CODE if to_cordon else 0, of_rows(rows)])
 
 
 def of_failures(errors: Iterable[BenchError]) -> int:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from k8sbench.app.measure import AUTO, PRECISIONS, MeasureOptions
 from k8sbench.cli.options import accept_option, grouped
 from k8sbench.parse.families import NAMES
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,7 +1,7 @@
 """The command line: its commands, loaded only when one is run, and how errors reach the user.
 
 ``k8sbench --help`` imports no command, so that it answers at once: names and help lines stand in
-:data:`COMMANDS`, and a test holds them equal to what the commands say of themselves.
+:data:`GROUPS`, and a test holds them equal to what the commands say of themselves.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from k8sbench import __version__
-from k8sbench.cli.terminal import color
-from k8sbench.cli.terminal.output import ReaderGone, folded
+from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, did_you_mean
 from k8sbench.model.plain_text import clean_lines
 
@@ -31,36 +29,45 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a write to stdout fails that is redirected into a file."""
 COMPLETE = "_K8SBENCH_COMPLETE"
 """In it a shell says what it asks for; the words are in variables of click's."""
-COMMANDS: dict[str, str] = {
-    "benchmarks": "List the catalog, or one benchmark with figures.",
-    "submit": "Plan, run, measure and record a benchmark.",
-    "render": "Print the manifest that submit would create.",
-    "list": "List the recorded runs, or all runs of a namespace.",
-    "status": "Show the state, plan and result of a run.",
-    "watch": "Follow a run to its end and print its row.",
-    "top": "Show the GPU metrics and the throughput of a run, live.",
-    "logs": "Print the logs of a run.",
-    "cancel": "Cancel runs that have not ended.",
-    "delete": "Delete the objects of runs on the cluster.",
-    "collect": "Archive, measure and print runs that have ended.",
-    "measure": "Measure existing logs, from any source.",
-    "import": "Record existing logs as runs, and print their rows.",
-    "images": "List the image of each benchmark, and its GPUs.",
-    "pools": "List the node pools that --node-pool names.",
-    "results": "Print tables of the measured results.",
-    "explain": "Show how a figure was computed, or what a log format matches.",
-    "compare": "Compare two sides: how much they differ, and how surely.",
-    "baseline": "Save, list and remove runs that later ones are compared with.",
-    "history": "Show a benchmark over its sets, and mark its changes.",
-    "nodes": "Run one case on each node of a pool, and name the slow nodes.",
-    "data": "List, prepare, check and draw data sets; convert weights.",
-    "doctor": "Say whether a cluster is ready, and if not, what to do.",
-    "store": "Show or reindex the store; move and remove runs.",
-    "collector": "Collect every run of some namespaces, until SIGTERM.",
-    "completion": "Print the completion script of a shell.",
-    "config": "Show which options files and the environment set.",
+GROUPS: dict[str, dict[str, str]] = {
+    "Run": {
+        "benchmarks": "List the catalog, or one benchmark with figures.",
+        "submit": "Plan, run, measure and record a benchmark.",
+        "render": "Print the manifest that submit would create.",
+        "list": "List the recorded runs, or all runs of a namespace.",
+        "status": "Show the state, plan and result of a run.",
+        "watch": "Follow a run to its end and print its row.",
+        "top": "Show the GPU metrics and the throughput of a run, live.",
+        "logs": "Print the logs of a run.",
+        "cancel": "Cancel runs that have not ended.",
+        "delete": "Delete the objects of runs on the cluster.",
+        "collect": "Archive, measure and print runs that have ended.",
+    },
+    "Results": {
+        "results": "Print tables of the measured results.",
+        "explain": "Show how a figure was computed, or what a log format matches.",
+        "compare": "Compare two sides: how much they differ, and how surely.",
+        "baseline": "Save, list and remove runs that later ones are compared with.",
+        "history": "Show a benchmark over its sets, and mark its changes.",
+        "measure": "Measure existing logs, from any source.",
+        "import": "Record existing logs as runs, and print their rows.",
+    },
+    "Cluster": {
+        "doctor": "Say whether a cluster is ready, and if not, what to do.",
+        "nodes": "Run one case on each node of a pool, and name the slow nodes.",
+        "pools": "List the node pools that --node-pool names.",
+        "images": "List the image of each benchmark, and its GPUs.",
+        "collector": "Collect every run of some namespaces, until SIGTERM.",
+    },
+    "Data, store and settings": {
+        "data": "List, prepare, check and draw data sets; convert weights.",
+        "store": "Show or reindex the store; move and remove runs.",
+        "config": "Show which options files and the environment set.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
-"""Name, also of the module in ``commands/`` that holds ``command`` → its help line."""
+"""Heading in the help → name, also of the module in ``commands/`` that holds ``command`` → help."""
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 PATHS = frozenset(
     {
         *("benchmark", "checkpoints", "config", "data", "file", "kubeconfig", "log", "logs"),
@@ -83,7 +90,6 @@ class Commands(click.Group):
             return None
         command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
-        color.add_option(command)
         _mark_paths(command)
         return command
 
@@ -117,9 +123,10 @@ class Commands(click.Group):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the command list from the table, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """Write the commands by group, without importing any."""
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
 
 def find(name: str) -> click.Command | None:
@@ -242,8 +249,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "Free some space there. What was recorded or created before is not lost.",
                 1,
             )
-        if isinstance(error, FileNotFoundError) and _is_folder_gone():
-            return _tell("The current folder has been deleted.", "Change to another one.", 2)
         return _tell(
             f"Internal error: {type(error).__name__}: {error}",
             "Run it again with --debug for the traceback, and report that.",
@@ -258,14 +263,6 @@ def _reader_gone() -> int:
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
-
-
-def _is_folder_gone() -> bool:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _open_what_is_closed() -> None:
@@ -284,9 +281,9 @@ def _tell_help(error: click.ClickException) -> int:
 
 def _tell(message: str, action: str, code: int) -> int:
     try:
-        print(folded(clean_lines(f"error: {message}")), file=sys.stderr)
+        print(clean_lines(f"error: {message}"), file=sys.stderr)
         if action:
-            print(folded(clean_lines(f"  {action}")), file=sys.stderr)
+            print(clean_lines(f"  {action}"), file=sys.stderr)
         sys.stderr.flush()
     except OSError:
         # Where no message can be written, the exit code says it. Python would try once more at

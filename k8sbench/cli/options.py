@@ -15,12 +15,13 @@ import msgspec
 from click.core import ParameterSource
 
 from k8sbench.app import metric_sources
-from k8sbench.cli.output_format import format_option
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
+from k8sbench.model.filters import GroupFilter
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.model.sources import is_path
+from k8sbench.model.spec import Framework, Precision
 from k8sbench.report import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,6 +30,8 @@ Decorator = Callable[[Any], Any]
 
 LONGEST_SECONDS = 366 * 86400.0
 """Of any length of time that is typed: a year."""
+LONGEST_FORMATS = 50
+"""Letters of the formats that ``--help`` has room for beside ``-o``; more are its text."""
 TYPED = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
@@ -158,6 +161,19 @@ store_option = click.option(
     help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
     "history, baseline list, list, status and logs also take cluster: the collector's store.",
 )
+
+
+def format_option(*offered: str, about: str = "Format.", **more: Any) -> Callable[[F], F]:
+    """Give a command ``-o``, its argument ``output_format``; the first format is the default."""
+    kind = click.Choice(offered)
+    if len("|".join(offered)) > LONGEST_FORMATS:
+        more = {"metavar": "FORMAT", **more}
+        about = f"{about.rstrip('.')}: {', '.join(offered)}."
+    return click.option(
+        "-o", "--output", "output_format", type=kind, default=offered[0], help=about, **more
+    )
+
+
 rows_option = format_option(
     *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
     about="Format of the rows.",
@@ -189,6 +205,30 @@ def grouped(
         wrapped = option(wrapped)
     result: F = wrapped
     return result
+
+
+_FILTERS = {
+    "benchmark": click.option("--benchmark", metavar="NAME", help="Only this benchmark."),
+    "framework": click.option(
+        "--framework", type=click.Choice(get_args(Framework)), help="Only this framework."
+    ),
+    "precision": click.option(
+        "--precision", type=click.Choice(get_args(Precision)), help="Only this precision."
+    ),
+    "case": click.option("--case", metavar="NxG", help="Only this case, as 4x8."),
+}
+
+
+def filter_options(*names: str) -> Callable[[F], F]:
+    """Add options that choose rows; the command receives them as one ``chosen``.
+
+    ``names`` are fields of :class:`GroupFilter`; none: all of them.
+    """
+    names = names or tuple(_FILTERS)
+    options = [_FILTERS[name] for name in names]
+    return functools.partial(
+        grouped, options, "chosen", lambda values: GroupFilter(**values), names
+    )
 
 
 def _access(values: dict[str, Any]) -> ClusterAccess:

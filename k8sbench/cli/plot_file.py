@@ -1,27 +1,41 @@
-"""The file of ``--plot``: checked before anything is computed, written at the end."""
+"""``--plot``: its file is checked before anything is computed, and written at the end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import click
 
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 
+FORMATS = ("svg", "png", "pdf")
 
-def format_of(plot: str) -> str:
-    """Return the format that a file's name asks for."""
-    from k8sbench.report.plot import FORMATS
 
-    picture_format = Path(plot).suffix.removeprefix(".").lower()
-    if picture_format not in FORMATS:
+def _checked(_: click.Context, __: click.Parameter, plot: str | None) -> str | None:
+    if plot is not None and _format(plot) not in FORMATS:
         raise UsageError(
             f"--plot {plot!r} has no known ending.", f"End it in .{', .'.join(FORMATS)}."
         )
-    return picture_format
+    return plot
 
 
-def write(plot: str, data: bytes) -> None:
-    """Write a picture, and say so."""
+def _format(plot: str) -> str:
+    return Path(plot).suffix.removeprefix(".").lower()
+
+
+plot_option = click.option(
+    "--plot",
+    metavar="FILE",
+    callback=_checked,
+    help="Also draw it: .svg, .png or .pdf; needs [report].",
+)
+
+
+def write(plot: str, draw: Callable[[str], bytes]) -> None:
+    """Write what ``draw`` draws in the format that the file's name asks for, and say so."""
+    data = draw(_format(plot))
     try:
         Path(plot).write_bytes(data)
     except OSError as error:

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from k8sbench.cli.terminal import color, output
-from k8sbench.cli.terminal.progress import Progress
-from k8sbench.model import times
-from k8sbench.model.run import Run
+from k8sbench.cli.terminal import output
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
@@ -21,51 +18,17 @@ if TYPE_CHECKING:
     from k8sbench.report.tables import Table
 
 
-class Printed:
-    """The rows of one command: at once, and the GPU metrics after them where they come later.
-
-    A document for programs is printed whole, at the end.
-    """
-
-    def __init__(self, output_format: str, reporter: Progress) -> None:
-        self._output_format, self._reporter = output_format, reporter
-        self._shown = False
-
-    def early(self, rows: Rows, seconds: float | None) -> None:
-        """Print rows whose GPU metrics follow in so many seconds, and say so."""
-        if formats.FORMATS[self._output_format].for_people:
-            self._reporter.close()
-            self._shown = True
-            write(rows, self._output_format)
-        left = f" in {times.duration(seconds)}" if seconds else ""
-        self._reporter.note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
-
-    def at_the_end(self, rows: Rows) -> None:
-        """Print the rows, and below them what was not known when they were printed first.
-
-        Rows that come with their GPU metrics have these below them, too, where their own columns
-        have none.
-        """
-        if not self._shown:
-            write(rows, self._output_format)
-            if formats.FORMATS[self._output_format].shape != "table" or not any(
-                map(_has_gpus, rows.runs)
-            ):
-                return
-        from k8sbench.report import gpu_columns, tables
-
-        made = gpu_columns.tables(rows.runs, rows.rejected)
-        markdown = formats.FORMATS[self._output_format].shape == "markdown"
-        output.write("\n" + (tables.markdown(made) if markdown else text_of(made)))
-
-
-def _has_gpus(run: Run) -> bool:
-    return run.measurement is not None and run.measurement.gpu_metrics is not None
-
-
 def write(rows: Rows, output_format: str) -> None:
-    """Print the rows that some runs belong to, or the runs' names."""
+    """Print the rows that some runs belong to, or the runs' names.
+
+    The GPU metrics of the runs stand below a table, whose rows have no columns for them.
+    """
     write_report(rows.report, output_format, [run.run_id for run in rows.runs])
+    measured = (run.measurement for run in rows.runs if run.measurement is not None)
+    if output_format == "table" and any(one.gpu_metrics is not None for one in measured):
+        from k8sbench.report import gpu_columns
+
+        output.write("\n" + text_of(gpu_columns.tables(rows.runs, rows.rejected)))
 
 
 def write_report(
@@ -97,7 +60,7 @@ def write_report(
     view: formats.View = {
         "report": as_reports,
         "table": lambda: text_of(made("table")),
-        "wide": lambda: tables.text(made("wide"), paint=color.paint()),
+        "wide": lambda: tables.text(made("wide"), paint=output.paint()),
         "markdown": lambda: tables.markdown(made("document")),
         "flat": lambda: document.flat(*parts),
         "document": lambda: document.document(*parts),
@@ -124,7 +87,7 @@ def text_of(shown: Sequence[Table]) -> str:
     """Lay tables out for people: fitted to the terminal, with colour where that is wanted."""
     from k8sbench.report import tables
 
-    return tables.text(shown, width=terminal_width(), paint=color.paint())
+    return tables.text(shown, width=terminal_width(), paint=output.paint())
 
 
 def terminal_width() -> int | None:

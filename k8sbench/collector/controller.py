@@ -16,9 +16,7 @@ import msgspec
 
 from k8sbench.app import reading, removal, serve, stores
 from k8sbench.app.collect import CollectOptions
-from k8sbench.app.collector_settings import CollectorSettings
-from k8sbench.app.leadership import Leadership
-from k8sbench.app.serve import Look
+from k8sbench.app.serve import CollectorSettings, Leadership, Look
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.model import times
 from k8sbench.model.counts import counted

@@ -5,7 +5,6 @@ It is reached within the cluster, and from outside through the API server's serv
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
@@ -37,7 +36,6 @@ HEALTHY_SECONDS = 300.0
 """For which collecting may be busy with one thing, such as a list of a slow API server."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
 """For the server to listen, and to end."""
-_RANGE = re.compile(r"bytes=(\d+)-")
 
 
 def application(state: State, registry: CollectorRegistry) -> Starlette:
@@ -70,7 +68,7 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
         def endpoint(request: Request) -> Response:
             answered = read(request)
             if isinstance(answered, Path):
-                return file(answered, request.headers.get("range"))
+                return file(answered)
             return Response(msgspec.json.encode(answered), media_type="application/json")
 
         return endpoint
@@ -106,26 +104,16 @@ def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
     return JSONResponse({"error": error.message, "action": error.action}, status)
 
 
-def file(path: Path, wanted: str | None) -> Response:
-    """Send a file, or what is wanted of it from a byte on, as it is at this moment.
-
-    One that grows meanwhile is sent up to the size that it had; another range is answered with all.
-    """
-    size, first, status = path.stat().st_size, 0, 200
-    headers = {"Accept-Ranges": "bytes"}
-    if (match := _RANGE.fullmatch(wanted or "")) is not None:
-        first, status = int(match[1]), 206
-        headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"
-        if first >= size:
-            return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
-    headers["Content-Length"] = str(size - first)
+def file(path: Path) -> Response:
+    """Send a file as it is at this moment; one that grows meanwhile up to the size that it had."""
+    size = path.stat().st_size
     kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
-    return StreamingResponse(_pieces(path, first, size), status, headers, kind)
+    return StreamingResponse(_pieces(path, size), 200, {"Content-Length": str(size)}, kind)
 
 
-def _pieces(path: Path, position: int, end: int) -> Iterator[bytes]:
+def _pieces(path: Path, end: int) -> Iterator[bytes]:
+    position = 0
     with path.open("rb") as stream:
-        stream.seek(position)
         while position < end and (piece := stream.read(min(PIECE, end - position))):
             position += len(piece)
             yield piece

@@ -78,10 +78,8 @@ class ActiveRuns:
         self.lacking: dict[str, FollowedRun] = {}
         """Those whose jobs could not be created yet, or may still come."""
         self.to_delete: dict[str, FollowedRun] = {}
-        self.put_off_since = math.inf
-        """Since when the first of them waits, Unix seconds."""
         self.closed: list[Run] = []
-        """Those with which nothing is left to be done."""
+        """Those with which nothing is left to be done, or that were to be created alone."""
         self.refused: list[tuple[Run, BaseException]] = []
         """Those whose jobs were not created, or not for certain, and why."""
         self.left: list[Run] = []

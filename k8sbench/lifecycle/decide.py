@@ -3,11 +3,13 @@
 :func:`advance` says what is to be recorded, :func:`decide` what is to be done. Both are total: each
 combination of a state (:mod:`.states`), of what is wanted and of a view (:mod:`.views`) has an
 answer, and the table of them in ``docs/architecture.md`` is generated from here.
+:func:`admit` gives out what runs share.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
@@ -30,6 +32,8 @@ from k8sbench.lifecycle.views import (
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.phase import Phase, Transition
 
+REQUESTS = 4
+"""Jobs that are created, and jobs that are deleted, at a time."""
 CANCEL_SECONDS = 600.0
 """For a job of a cluster to end after it was cancelled. Its API server may be away; after so long
 the job is left alone, for nothing waits without end."""
@@ -231,3 +235,46 @@ def _too_long(record: Record) -> str:
     if latest.cause_id is not None:
         text += f", {latest.phase} ({latest.cause_id}): {latest.cause.rstrip('.')}"
     return text
+
+
+# -- what runs share: places, requests at a time --------------------------------------------------
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How the runs that one process follows stand; run ids, in the order in which they came."""
+
+    going_on: int
+    """Runs that take a place."""
+    creating: int
+    """Requests for jobs whose answers have not come."""
+    deleting: int
+    """Requests to delete jobs whose answers have not come."""
+    to_create: Sequence[str] = ()
+    """Runs whose jobs are to be asked for now."""
+    to_delete: Sequence[str] = ()
+    """Runs of whose jobs what is left is to be deleted."""
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """Who goes on."""
+
+    create: Sequence[str]
+    """Runs whose jobs are asked for now."""
+    delete: Sequence[str]
+    """Runs whose jobs are deleted now."""
+    has_room: bool
+    """Whether a further run may begin."""
+
+
+def admit(standing: Standing, parallel: float = math.inf) -> Admission:
+    """Say which requests are sent now, and whether another run may begin.
+
+    At most ``parallel`` runs may go on at a time. First come, first served.
+    """
+    create = standing.to_create[: max(0, REQUESTS - standing.creating)]
+    delete = standing.to_delete[: max(0, REQUESTS - standing.deleting)]
+    return Admission(
+        create=create,
+        delete=delete,
+        has_room=standing.going_on < parallel and standing.creating + len(create) < REQUESTS,
+    )

@@ -2,9 +2,9 @@
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
 takes the run up then finds what was intended. Requests are made by a pool of threads, as many at a
-time as :mod:`.admit` gives out, and their answers are taken by this thread. Measuring takes longer
-than recording, so runs that are over are closed one at a time, when nothing has happened. What is
-done at each turn does not grow with the number of runs.
+time as :func:`.decide.admit` gives out, and their answers are taken by this thread. Measuring takes
+longer than recording, so runs that are over are closed one at a time, when nothing has happened.
+What is done at each turn does not grow with the number of runs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from k8sbench.lifecycle import admit, closing, decide, job_events, job_requests, requests
+from k8sbench.lifecycle import decide, job_events, job_requests, requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Rules, Until
-from k8sbench.lifecycle.admit import Limits, Standing
-from k8sbench.lifecycle.artifacts import kept_gaps
 from k8sbench.lifecycle.context import INTERRUPTED, Reporter, RunContext, Stop
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.lifecycle.job_events import kept_gaps
 from k8sbench.lifecycle.states import Over, state_of
 from k8sbench.lifecycle.views import Ended, NotAsked, Unwatched, View
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Manifest
 
@@ -36,8 +34,6 @@ ANSWER_SECONDS = 5.0
 """For the answer to a creation when k8sbench is asked to stop."""
 WISHES_SECONDS = 15.0
 """Between two looks at what other processes of the store wish for the runs that are followed."""
-STARTING = frozenset({Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING})
-"""Phases of a run whose pods are being created and started."""
 
 
 class Executor:
@@ -52,11 +48,8 @@ class Executor:
     ) -> None:
         rules, gathering = rules or Rules(), gathering or Gathering(context, reporter)
         self._active = ActiveRuns(context, reporter, rules, gathering)
-        self._limits = Limits(parallel=rules.parallel)
         self._due: list[tuple[float, str]] = []
         """A heap of the times at which to decide on runs again."""
-        self._starts: FollowedRun | None = None
-        """A run whose pods are being created."""
         self._wishes_at = -math.inf
         """When to look at other processes' wishes, Unix seconds."""
         self.refused = self._active.refused
@@ -176,7 +169,7 @@ class Executor:
         self._active.gathering.step()
         if not events and (followed := self._active.ready()) is not None:
             with self._active.guarded(followed):
-                closing.close(self._active, followed)
+                job_requests.close(self._active, followed)
         return self._hand_over()
 
     def to_the_end(self, stop: Stop, more: Callable[[], bool] = lambda: False) -> Iterator[Run]:
@@ -206,7 +199,7 @@ class Executor:
         self._active.take_answers()
         while (followed := self._active.ready()) is not None:
             with self._active.guarded(followed):
-                closing.close(self._active, followed)
+                job_requests.close(self._active, followed)
         self._send_admitted()
         self._active.join("delete")
         self._active.take_answers()
@@ -225,8 +218,11 @@ class Executor:
             followed.note(wish=Wish(kind="cancel", at=at, cause=cause, cause_id=INTERRUPTED))
             self._work(followed)
 
-    def stop_creating(self) -> None:
-        """Wait a moment for the creations that go on, and leave alone what has no job by then."""
+    def stop_creating(self) -> list[Run]:
+        """Wait a moment for the creations that go on, and leave alone what has no job by then.
+
+        Returns the runs that were closed.
+        """
         self._active.join("create", ANSWER_SECONDS)
         self._active.take_answers()
         why = "k8sbench was asked to stop before that."
@@ -235,6 +231,7 @@ class Executor:
                 is_sent = followed.request is not None
                 error = creation.unknown_error(followed.run_id, why) if is_sent else BenchError(why)
                 job_requests.refuse(self._active, followed, error)
+        return self._hand_over()
 
     def close(self) -> None:
         """Release what is followed still; archives are whole up to here."""
@@ -281,19 +278,16 @@ class Executor:
             case decide.Wait(until=until) if until < math.inf:
                 heapq.heappush(self._due, (until, followed.run_id))
 
-    def _admission(self) -> admit.Admission:
+    def _admission(self) -> decide.Admission:
         kinds = [one.request.kind for one in self._active.asked.values() if one.request is not None]
-        standing = Standing(
+        standing = decide.Standing(
             going_on=self._active.places(),
             creating=kinds.count("create"),
             deleting=kinds.count("delete"),
             to_create=tuple(self._active.to_create),
             to_delete=tuple(self._active.to_delete),
-            are_starting=bool(self._active.to_delete) and self._any_starts(),
-            lack_room=any(one.lacks_room for one in self._active.lacking.values()),
-            put_off_since=self._active.put_off_since,
         )
-        return admit.admit(standing, self._limits, self._active.context.clock())
+        return decide.admit(standing, self._active.rules.parallel)
 
     def _send_admitted(self) -> None:
         """Send the requests that are admitted now."""
@@ -303,7 +297,7 @@ class Executor:
         for run_id in admission.create:
             job_requests.send_creation(self._active, self._active.to_create.pop(run_id))
         for run_id in admission.delete:
-            closing.send_deletion(self._active, self._active.to_delete.pop(run_id))
+            job_requests.send_deletion(self._active, self._active.to_delete.pop(run_id))
 
     def _read_wishes(self) -> None:
         """Take in now and then what other processes of the store wish for the runs."""
@@ -311,15 +305,3 @@ class Executor:
         if now >= self._wishes_at and self._active.runs and self._active.survives:
             self._wishes_at = now + WISHES_SECONDS
             job_events.read_wishes(self._active)
-
-    def _any_starts(self) -> bool:
-        """Whether pods of any run are being created."""
-        first = self._starts
-        if (
-            first is None
-            or first.run_id not in self._active.runs
-            or first.run.phase not in STARTING
-        ):
-            starting = (one for one in self._active.runs.values() if one.run.phase in STARTING)
-            self._starts = next(starting, None)
-        return self._starts is not None

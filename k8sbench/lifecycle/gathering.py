@@ -1,9 +1,9 @@
 """GPU metrics of measured runs: fetched when they are there, beside everything else.
 
-A run's row does not wait for them. What a source takes itself it takes while the run is followed;
-what others keep for it is asked for when the last sample of the run's steady part must have
-arrived. Each run is fetched by a thread of its own, a few at a time; its measurement is completed
-and recorded by the thread that follows the runs.
+What a source takes itself it takes while the run is followed; what others keep for it is asked for
+when the last sample of the run's steady part must have arrived. Each run is fetched by a thread of
+its own, a few at a time; its measurement is completed and recorded by the thread that follows the
+runs.
 """
 
 from __future__ import annotations

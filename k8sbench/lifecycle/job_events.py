@@ -13,7 +13,6 @@ import msgspec
 
 from k8sbench.lifecycle import decide, job_requests
 from k8sbench.lifecycle.active_runs import ActiveRuns, Until
-from k8sbench.lifecycle.artifacts import GAPS
 from k8sbench.lifecycle.followed import FollowedRun
 from k8sbench.lifecycle.states import is_final
 from k8sbench.lifecycle.views import Ended, Gone, Later, Missing, NotAsked, Reported, Unreadable
@@ -21,8 +20,11 @@ from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import RESTARTING, Phase, Transition
-from k8sbench.ports import JobEvent, RunFilter
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import JobEvent, RunFilter, Store
 
+GAPS = "log-gaps.json"
+"""Artifact of a run whose logs the cluster did not have whole."""
 ABSENT_SECONDS = 5.0
 """Until a job is looked for again that may still come."""
 
@@ -181,3 +183,15 @@ def read_wishes(active: ActiveRuns) -> None:
 def _printed_by(event: JobEvent) -> tuple[str, str | None]:
     """Name the run, and the replica if the event is a line of its log."""
     return event.run_id, None if event.line is None else event.line.replica
+
+
+def kept_gaps(store: Store, run_id: str) -> list[LogGap]:
+    """Read which gaps are on record for a run's logs, whoever found them; none where no file is."""
+    content = store.kept(run_id, GAPS)
+    if content is None:
+        return []
+    try:
+        return msgspec.json.decode(content, type=list[LogGap])
+    except msgspec.MsgspecError as error:
+        path = store.folder(run_id) / GAPS
+        raise BenchError(f"{path} cannot be read: {error}.") from error

@@ -1,4 +1,7 @@
-"""What is asked of the cluster for one run, and what is done with the answers."""
+"""What is asked of the cluster for one run, and what is done with the answers.
+
+A run that is over is measured, and what is left of its job is deleted.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import (
     BenchError,
     CreationUnknown,
+    EarlierAttempt,
     NoRoom,
     OwnedElsewhere,
     StoreError,
@@ -66,9 +70,13 @@ def _take_created(active: ActiveRuns, followed: FollowedRun, answer: Future[str 
         refuse(active, followed, requests.unless_on_its_way(followed.run, error, now))
     elif not isinstance(error, BenchError):
         raise error
-    elif requests.was_created(followed.run, error) or isinstance(error, OwnedElsewhere):
+    elif isinstance(error, OwnedElsewhere) or (
+        isinstance(error, CreationUnknown) and creation.is_known_created(followed.run)
+    ):
         followed.see(job=Unwatched())
-    elif requests.may_pass(error):
+    elif isinstance(error, EarlierAttempt) or (
+        isinstance(error, Unreachable) and not is_refused(error)
+    ):
         _create_later(active, followed, attempts.waiting(followed.run, error, now))
         if isinstance(error, CreationUnknown):
             followed.see(job=Unwatched())  # it may be there: it is looked for first
@@ -106,14 +114,14 @@ def follow(active: ActiveRuns, followed: FollowedRun) -> None:
     run, store = followed.run, active.context.store
     if attempts.is_restarting(run):
         try:
-            is_there = requests.exists(run, active.context)
+            job = requests.job_named(run.run_id, active.context)
         except Unreachable:
             if not followed.is_restarted:
                 raise
             _try_later(active, followed)
             active.changed[run.run_id] = None
             return
-        if not is_there:
+        if job is None or job.attempt < run.attempt:
             # Whoever asked for it may have been killed, and a collector have collected it since.
             followed.see(job=Gone(None))
             active.changed[run.run_id] = None
@@ -128,9 +136,16 @@ def follow(active: ActiveRuns, followed: FollowedRun) -> None:
     active.lacking.pop(run.run_id, None)
     active.changed[run.run_id] = None
     if not followed.view.is_read:
-        call = partial(requests.printed, run, active.context)
-        active.ask(followed, "printed", call, _take_printed)
+        active.ask(followed, "printed", partial(_printed, active, run), _take_printed)
     _leave_created(active, followed)
+
+
+def _printed(active: ActiveRuns, run: Run) -> Mapping[str, float]:
+    """Return when each replica of a job has printed its latest line, Unix seconds.
+
+    A server that serves a log may be silent for as long as it likes.
+    """
+    return {line.replica: line.at for line in active.context.cluster.printed(run)}
 
 
 def _take_printed(
@@ -377,4 +392,75 @@ def _leave_created(active: ActiveRuns, followed: FollowedRun) -> None:
     if is_restarted or active.rules.until is Until.CREATED:
         active.context.cluster.release(followed.run_id)
         active.leave(followed)
-        active.left.append(followed.run)
+        (active.left if is_restarted else active.closed).append(followed.run)
+
+
+# -- a run is over --------------------------------------------------------------------------------
+
+
+def close(active: ActiveRuns, followed: FollowedRun) -> None:
+    """Measure a run that is over, and have what is left of its job deleted."""
+    action = decide.decide(followed.record, followed.view, active.context.clock())
+    if isinstance(action, decide.Measure):
+        measured = active.context.measure(followed.run, followed.gaps)
+        measured = active.gathering.promised(followed.run, measured)
+        followed.note(run=active.context.store.measured(followed.run_id, measured))
+    is_deleted_first = followed.view.deletes and followed.view.is_unwanted
+    if not is_deleted_first:
+        if followed.archive is not None or isinstance(action, decide.Measure):
+            active.reporter.ended(followed.run)
+        active.gathering.add(followed.run)
+        _note_kept(active, followed)
+    active.over.remove(followed)
+    if followed.view.deletes:
+        active.to_delete[followed.run_id] = followed
+    else:
+        active.finish(followed)
+
+
+def _note_kept(active: ActiveRuns, followed: FollowedRun) -> None:
+    is_kept = followed.view.has_gaps and followed.run.phase is Phase.SUCCEEDED
+    if is_kept and not (followed.view.is_unwanted or active.rules.keep):
+        run_id = followed.run_id
+        why = f"its logs are not whole. To delete it: k8sbench delete {run_id}"
+        active.reporter.note(f"{run_id} stays on the cluster: {why}")
+
+
+def send_deletion(active: ActiveRuns, followed: FollowedRun) -> None:
+    """Delete what is left of the job of a run that is over."""
+    call = partial(requests.delete, active.context, followed.run_id)
+    active.ask(followed, "delete", call, _take_deleted)
+
+
+def _take_deleted(
+    active: ActiveRuns, followed: FollowedRun, answer: Future[tuple[Run, str | None]]
+) -> None:
+    run_id, error = followed.run_id, answer.exception()
+    followed.see(deletes=False)
+    if isinstance(error, BenchError):
+        active.reporter.note(
+            f"warning: what is left of {run_id} on the cluster stays there: {error}"
+            f" Then: k8sbench delete {run_id}"
+        )
+    elif error is not None:
+        raise error
+    else:
+        run, why = answer.result()
+        followed.note(run=run)
+        if why is not None:
+            active.reporter.note(f"{run_id} stays on the cluster: {why}")
+        _try_creations_now(active)
+    if followed.view.is_unwanted:
+        active.over.append(followed)
+        followed.see(is_unwanted=False)
+    else:
+        active.finish(followed)
+
+
+def _try_creations_now(active: ActiveRuns) -> None:
+    """Try those again for which a quota had no room: there may be some."""
+    for followed in active.lacking.values():
+        if followed.lacks_room:
+            followed.tries = 0
+            followed.see(effect=Idle())
+            active.changed[followed.run_id] = None

@@ -6,13 +6,17 @@ replica. The figures are for display; the measurement is computed afterwards, fr
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from types import FrameType
+
+import msgspec
 
 from k8sbench.diagnose.job import exits
-from k8sbench.lifecycle import line_time
 from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
@@ -23,6 +27,9 @@ from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, LineReader
 from k8sbench.ports import JobEvent, LogLine
 
+LINE_SECONDS = 0.5
+"""For a line that an expression of a user's own format is tried on, of the time that this process
+computes: most take less than a thousandth."""
 LAST_LINES = 15
 """How much of a replica's output is kept."""
 LONGEST_LINE = 500
@@ -41,18 +48,47 @@ _EVALUATES = '"event": "evaluation"'
 _REPLICA = re.compile(r"\b[a-z]+-\d+\b")
 
 
-class Step(NamedTuple):
+class _TooSlowError(Exception):
+    """The limit was reached."""
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Raise :class:`_TooSlowError` in the block when it has computed for too long.
+
+    Python's regular expressions ask for signals now and then, so a timer ends them. Signals are for
+    the main thread alone: in another one no expression of a user's is tried on lines that come.
+    """
+
+    def strike(_signal: int, _frame: FrameType | None) -> None:
+        raise _TooSlowError
+
+    before = signal.signal(signal.SIGVTALRM, strike)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LINE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+class LatestStep(msgspec.Struct, frozen=True, kw_only=True):
     """One training line, as far as it is displayed."""
 
-    at: float
-    """When the line came, Unix seconds."""
     iteration: int
+    """Its number."""
     total: int | None
+    """How many are planned; None where the line does not say."""
     epoch: int | None
-    """Set where iterations are counted within epochs."""
+    """The epoch, where iterations are counted within epochs; None otherwise."""
     rate: float | None
     """Samples per second of the whole job; None where the line has none."""
+    unit: str
+    """Of the rate: ``images/s``, …."""
     loss: float | None
+    """None where the line has none."""
+    at: float
+    """When the line came, Unix seconds."""
 
 
 class Output:
@@ -65,7 +101,7 @@ class Output:
         self._is_too_slow = False
         """Whether an expression of a declared format took too long for a line: none is tried
         again."""
-        self._recent: deque[Step] = deque(maxlen=RECENT_STEPS)
+        self._recent: deque[LatestStep] = deque(maxlen=RECENT_STEPS)
         self._unread: deque[LogLine] = deque(maxlen=UNREAD_LINES)
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
         """The last lines, without the table in which torchrun reports which rank failed."""
@@ -78,7 +114,7 @@ class Output:
         """The GPUs that it names."""
 
     @property
-    def last(self) -> Step | None:
+    def last(self) -> LatestStep | None:
         """The latest step; None before the first."""
         while self._unread:
             self._take(self._unread.popleft())
@@ -122,7 +158,7 @@ class Output:
         pace = (last.at - first.at) / (last.iteration - first.iteration)
         return max(0.0, pace * (last.total - last.iteration) - (now - last.at))
 
-    def _found(self, line: LogLine) -> Step | None:
+    def _found(self, line: LogLine) -> LatestStep | None:
         record = None
         for item in self._items(line):
             record = item if isinstance(item, Record) else record
@@ -130,16 +166,24 @@ class Output:
             return None
         rate = curve.rate(record, self._plan)
         epoch = (record.epoch or 0) if record.shape.numbering == "epoch" else None
-        return Step(line.at, record.iteration, record.total, epoch, rate, record.loss)
+        return LatestStep(
+            iteration=record.iteration,
+            total=record.total,
+            epoch=epoch,
+            rate=rate,
+            unit=rate_unit(self._plan),
+            loss=record.loss,
+            at=line.at,
+        )
 
     def _items(self, line: LogLine) -> Sequence[Item]:
         if not self._is_declared:
             return list(self._searched(line))
-        if not self._is_too_slow and line_time.can_be_limited():
+        if not self._is_too_slow and threading.current_thread() is threading.main_thread():
             try:
-                with line_time.limited():
+                with _limited():
                     return list(self._searched(line))
-            except line_time.TooSlow:
+            except _TooSlowError:
                 self._is_too_slow = True
         return ()
 

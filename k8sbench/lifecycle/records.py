@@ -35,13 +35,44 @@ FEW = 5
 """Names that an error lists before it says how many more there are."""
 
 
-class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in ``list -o json``."""
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """What commands print of any run."""
 
     schema: int = SCHEMA
     """Version of the document."""
     run_id: str
     """What ``status``, ``logs`` and ``--run-id`` take; also the job's name."""
+    phase: Phase
+    """The present state, one of the phases."""
+    cause: str
+    """Why it is in that state, one sentence."""
+    cause_id: str | None
+    """Stable id of the cause (``owner-killed``, ``replica-failed``, ``timeout``, …); None where the
+    state needs no diagnosis."""
+    created_at: float
+    """When it was recorded."""
+    started_at: float | None
+    """When it was first Running; None if it never was."""
+    ended_at: float | None
+    """When it became final; None before that."""
+    restarts: int = 0
+    """How often its job was created again, or is to be."""
+    group: str
+    """Id of the group that the run belongs to, as in ``results -o json``."""
+    artifacts: str | None
+    """Absolute path of the run's folder; None if its files are not on this machine."""
+    artifacts_missing: str | None
+    """Why the folder is not on this machine, and where it was last written if that is known; None
+    if it is here."""
+    recorded: bool = True
+    """False: the store has no record of it, the cluster alone knows it."""
+    source: str = "here"
+    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
+
+
+class ListedRun(RunView, frozen=True, kw_only=True):
+    """One run in ``list -o json``."""
+
     set_name: str
     """The set that the run belongs to."""
     repeat: int | None
@@ -63,21 +94,6 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """``full``; ``smoke`` checks the path, not the speed."""
     backend: str
     """``local`` or ``kubernetes``; ``imported``: k8sbench did not run it."""
-    phase: Phase
-    """The present state, one of the phases."""
-    cause: str
-    """Of the present phase, one sentence."""
-    cause_id: str | None
-    """Stable id of the cause (``owner-killed``, ``replica-failed``, ``timeout``, …); None where the
-    state needs no diagnosis."""
-    created_at: float
-    """When it was recorded."""
-    started_at: float | None
-    """When it was first Running; None if it never was."""
-    ended_at: float | None
-    """When it became final; None before that."""
-    restarts: int = 0
-    """How often its job was created again, or is to be."""
     verdict: str | None
     """``valid`` or ``rejected``, as in its group; None if it is not measured."""
     reasons: tuple[str, ...]
@@ -86,20 +102,9 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The run's figure, by its benchmark's estimator; None unless the verdict is ``valid``."""
     unit: str | None = None
     """Of ``throughput``, such as ``images/s``; None without one."""
-    group: str
-    """Id of the group that the run belongs to, as in ``results -o json``."""
-    artifacts: str | None
-    """Absolute path of the run's folder; None if its files are not on this machine."""
-    artifacts_missing: str | None
-    """Why the folder is not on this machine, and where it was last written if that is known; None
-    if it is here."""
     on_cluster: Phase | None = None
     """The phase of the run's job on its cluster, where no k8sbench follows it; None where the
     cluster was not queried."""
-    recorded: bool = True
-    """False: the store has no record of it, the cluster alone knows it."""
-    source: str = "here"
-    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
 
 
 class ClusterState(Transition, frozen=True, kw_only=True):
@@ -109,32 +114,13 @@ class ClusterState(Transition, frozen=True, kw_only=True):
     """Rank 0's replica first."""
 
 
-class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+class RunStatus(RunView, frozen=True, kw_only=True):
     """One run in ``status -o json``."""
 
-    schema: int = SCHEMA
-    """Version of the document."""
-    run_id: str
-    """The run's id."""
-    phase: Phase
-    """The present state, one of the phases."""
-    cause: str
-    """Why it is in that state, one sentence."""
-    cause_id: str | None
-    """Stable id of the cause (diagnosis.md lists those of a cluster); None where the state needs no
-    diagnosis."""
     action: str | None
     """What to do about it; None where there is nothing to do."""
     unrecoverable: bool
     """The run cannot start unless someone changes the cluster or the job."""
-    created_at: float
-    """When it was recorded."""
-    started_at: float | None
-    """When it was first Running; None if it never was."""
-    ended_at: float | None
-    """When it became final; None before that."""
-    restarts: int = 0
-    """How often its job was created again, or is to be."""
     owner: Owner | None
     """The process that owns a local run; None for a run on a cluster."""
     owner_alive: bool | None
@@ -142,8 +128,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     machine."""
     history: tuple[Transition, ...]
     """Every change of state, oldest first; the first is Created."""
-    group: str
-    """Id of the group that the run belongs to."""
     case_key: str
     """Identifies the case within its set: repeats of one case have the same key, other runs have
     another; see the list of fields."""
@@ -151,11 +135,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The case with all its parameters, fixed before it started."""
     measurement: Measurement | None
     """Its figures and verdict; None if it is not measured."""
-    artifacts: str | None
-    """Absolute path of the run's folder; None if its files are not on this machine."""
-    artifacts_missing: str | None
-    """Why the folder is not on this machine, and where it was last written if that is known; None
-    if it is here."""
     log_files: tuple[str, ...]
     """Paths of the logs, rank 0's replica first; empty if there are none, or they lie on another
     machine."""
@@ -168,10 +147,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     on_cluster: ClusterState | None
     """The present state of the job on its cluster; None for a finished or local run, and where the
     cluster did not answer."""
-    recorded: bool = True
-    """False: the store has no record of it, the cluster alone knows it."""
-    source: str = "here"
-    """Which store has it: ``here``, or ``collector``; ``imported``: here, and never run by it."""
 
 
 def reconcile(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
@@ -333,16 +308,19 @@ def on_cluster(events: Sequence[JobEvent], now: float) -> ClusterState | None:
 
 
 def status(
-    store: Store,
+    store: Store | None,
     run: Run,
     *,
-    alive: Alive,
+    alive: Alive = lambda _: None,
     on_cluster: ClusterState | None = None,
     recorded: bool = True,
 ) -> RunStatus:
-    """Collect everything that is known of a run, and its job's present state if it was read."""
+    """Collect everything that is known of a run, and its job's present state if it was read.
+
+    ``store`` is None for a run that another store has.
+    """
     log_files: tuple[str, ...] = ()
-    if recorded:
+    if store is not None and recorded:
         # They may be on another machine.
         with contextlib.suppress(StoreError):
             log_files = tuple(str(path) for path in store.log_files(run.run_id))
@@ -357,21 +335,6 @@ def status(
         log_files=log_files,
         on_cluster=on_cluster,
         recorded=recorded,
-    )
-
-
-def status_elsewhere(run: Run) -> RunStatus:
-    """Make the status of a run that another store has."""
-    return _built(
-        RunStatus,
-        (run, run.history[-1]),
-        schema=SCHEMA,
-        started_at=started_at(run),
-        owner_alive=None,
-        group=run.group_key.id,
-        source=run.shown_source,
-        log_files=(),
-        on_cluster=None,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.lifecycle import records
-from k8sbench.measure.group import comparison, grouping, history, parity
+from k8sbench.measure.group import compare, grouping, history, parity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.filters import GroupFilter
 from k8sbench.model.group import Changed, Group, Newer, Parity, Result
@@ -27,6 +27,10 @@ Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
 ``created``: the newest first."""
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
+
+
+MOST_MEDIANS = 16
+"""Sets of a row's case, of which it has the medians."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,20 +130,22 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
 def _with_history(
     results: Iterable[Result], runs: Sequence[Run], groups: Sequence[Group]
 ) -> Iterator[Result]:
-    """Add to each result the last change of its case, up to its set."""
+    """Add to each result the medians of its case and their last change, up to its set."""
     results = list(results)
     cases = {result.group.key.only("series") for result in results}
     some = [group for group in groups if group.key.only("series") in cases]
-    by_id: dict[str, Changed] = {}
+    by_id: dict[str, tuple[Changed | None, tuple[float, ...]]] = {}
     for series in history.history(some, history.beginnings(runs)):
-        changed = None
+        changed, medians = None, list[float]()
         for point in series.points:
+            if point.group.spread is not None:
+                medians.append(point.group.spread.median)
             if point.change is not None:
                 changed = Changed(since=point.group.key.set_name, ratio=point.change)
-            if changed is not None:
-                by_id[point.group.key.id] = changed
+            by_id[point.group.key.id] = changed, tuple(medians[-MOST_MEDIANS:])
     for result in results:
-        yield msgspec.structs.replace(result, changed=by_id.get(result.group.key.id))
+        changed, last = by_id.get(result.group.key.id, (None, ()))
+        yield msgspec.structs.replace(result, changed=changed, medians=last)
 
 
 def _report(
@@ -151,7 +157,7 @@ def _report(
     find: Find,
     sort: Sort = "case",
 ) -> Report:
-    results = comparison.results(shown, among=groups, find=find, published=published)
+    results = compare.results(shown, among=groups, find=find, published=published)
     return Report(
         results=tuple(sorted(results, key=_SORTS[sort])),
         parities=tuple(sorted(parity.parities(shown), key=_pair_by_case)),

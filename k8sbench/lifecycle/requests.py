@@ -10,17 +10,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model import creation
 from k8sbench.model.errors import (
     BenchError,
     CreationUnknown,
-    EarlierAttempt,
     StoreError,
-    Unreachable,
-    is_refused,
 )
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.ownership import Collected
@@ -71,12 +68,6 @@ def _identified(
     return [*others, {**job, "metadata": {**metadata, "annotations": annotations}, "spec": spec}]
 
 
-def exists(run: Run, context: RunContext) -> bool:
-    """Whether the job of the attempt that is to be created exists already."""
-    job = job_named(run.run_id, context)
-    return job is not None and job.attempt >= run.attempt
-
-
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:
     """Return the job that has a run's name; None: the cluster has none."""
     # The list may hold jobs of other runs, too.
@@ -94,18 +85,6 @@ def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | Non
     job = job_named(run.run_id, context)
     ask = context.collected_elsewhere
     return ask and ask(run, context.store.folder(run.run_id)), job
-
-
-def may_pass(error: BaseException) -> bool:
-    """Whether to try again to create an attempt: it waits, or the cluster does not answer."""
-    return isinstance(error, EarlierAttempt) or (
-        isinstance(error, Unreachable) and not is_refused(error)
-    )
-
-
-def was_created(run: Run, error: BaseException) -> bool:
-    """Whether the job was seen to run although the answer to its creation was lost."""
-    return isinstance(error, CreationUnknown) and creation.is_known_created(run)
 
 
 def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
@@ -135,18 +114,6 @@ def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> 
     )
 
 
-# -- ending ---------------------------------------------------------------------------------------
-
-
-def printed(run: Run, context: RunContext) -> Mapping[str, float]:
-    """Return when each replica of a job has printed its latest line, Unix seconds.
-
-    Raises :class:`BenchError` where that cannot be read. A server that serves a log may be silent
-    for as long as it likes.
-    """
-    return {line.replica: line.at for line in context.cluster.printed(run)}
-
-
 # -- deleting -------------------------------------------------------------------------------------
 
 
@@ -173,9 +140,10 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
     """
     run = context.store.run(run_id)
     uid, is_there, why = run.job_uid, True, None
-    if uid is None and run.restarts and (job := job_named(run_id, context)) is not None:
-        # The job of an earlier attempt, or one that somebody has created in its place.
-        uid, is_there = job.uid, is_of(job, run)
+    if uid is None and run.restarts:
+        # The job of an earlier attempt, or one that somebody has created in its place, or may now.
+        job = job_named(run_id, context)
+        uid, is_there = (None, False) if job is None else (job.uid, is_of(job, run))
     if is_there:
         why = context.cluster.remove(
             run_id, lambda: _collected(context.store, run), uid=uid, force=is_by_name(run)

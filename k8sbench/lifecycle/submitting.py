@@ -41,12 +41,14 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import JobEvent, Manifest, RunFilter
+from k8sbench.ports import Claims, JobEvent, Manifest, RunFilter
 
 REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
 """Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
+PLACES = 8
+"""Submits that may add to a set at a time."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -71,15 +73,18 @@ def submit(
 ) -> Iterator[Submitted]:
     """Run cases, each to its end; yields the runs as they are closed, measured if they succeeded.
 
+    With ``request.detach`` jobs are created and not followed; runs are yielded as that is known.
     A run whose logs cannot be read is yielded, too, and is not final: it is to be collected later.
     A job that cannot be created does not keep the others from being followed, and later ones from
     being tried, unless they would meet the same. Asked to stop it raises :class:`Interrupted`, when
     local jobs are ended; jobs of a cluster go on.
     """
-    rules = Rules(keep=request.keep, wait=request.wait, parallel=request.parallel)
+    until = Until.CREATED if request.detach else Until.OVER
+    rules = Rules(keep=request.keep, wait=request.wait, parallel=request.parallel, until=until)
     executor = Executor(context, reporter, rules, gathering)
     waiting = deque(cases)
     others: list[Submitted] = []
+    begun: dict[str, Submitted] = {}
     closed: Run | None = None
 
     def take_refused() -> None:
@@ -97,17 +102,24 @@ def submit(
         submitted = _begin(waiting.popleft(), executor, context, reporter, request)
         if submitted.state not in {"created", "joined"}:
             others.append(submitted)
+        elif request.detach:
+            begun[submitted.run.run_id] = submitted
         return True
+
+    def known(run: Run) -> Submitted:
+        return Submitted(run, begun[run.run_id].state if run.run_id in begun else "closed")
 
     try:
         for closed in executor.to_the_end(stop, start_next):
-            yield Submitted(closed, "closed")
-        executor.stop_creating()
+            yield known(closed)
+        for closed in executor.stop_creating():
+            yield known(closed)
         take_refused()
         refused = [submitted.run for submitted in others if submitted.error is not None]
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
         if stop.cause is not None and (waiting or executor.unclosed() or refused or is_cut):
-            left = executor.unclosed() or refused or ([closed] if closed else [])
+            created = [submitted.run for submitted in begun.values()]
+            left = executor.unclosed() or refused or created or ([closed] if closed else [])
             raise _interrupted(stop, context, left, len(waiting), request)
         yield from others
     except BaseException as error:
@@ -128,41 +140,34 @@ def submit(
         executor.close()
 
 
-def create_all(
-    cases: Sequence[PlannedCase],
-    context: RunContext,
-    reporter: Reporter,
-    stop: Stop,
-    request: SubmitRequest,
-) -> Iterator[Submitted]:
-    """Create the jobs of all cases and follow none of them: ``--detach``.
+@contextlib.contextmanager
+def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
+    """Hold a place of a set, or all of them where it is resumed.
 
-    A job that is refused does not keep the next from being tried, unless that would meet the same.
-    Asked to stop before the last one it raises :class:`Interrupted`; what was created goes on.
+    What a set lacks can be told only while nobody else adds to it: a resumption beside a submit, or
+    beside another resumption, would make more runs than were asked for.
+
+    Raises :class:`UsageError` where another process holds what is needed.
     """
-    refused = 0
-    executor = Executor(context, reporter, Rules(until=Until.CREATED))
-    with contextlib.closing(executor):
-        for number, case in enumerate(cases):
-            if stop.cause is not None:
-                raise Interrupted(
-                    f"{stop.cause}: {number - refused} of {len(cases)} jobs were created.",
-                    _resuming(context, request),
-                )
-            submitted = _begin(case, executor, context, reporter, request)
-            for _ in executor.to_the_end(Stop()):
-                pass  # a job that was over before its creation was known
-            if executor.refused:
-                run, error = executor.refused.pop()
-                submitted = _refused(run, error, reporter, several=len(cases) > 1)
-            elif submitted.state == "created":
-                submitted = Submitted(context.store.run(submitted.run.run_id), "created")
-            yield submitted
-            refused += submitted.error is not None
-            if submitted.error is not None and _concerns_all(submitted.error):
-                if left := len(cases) - number - 1:
-                    reporter.note(f"{left} more are not started: {submitted.error}")
-                return
+    places = [f"set {set_name} {number}" for number in range(PLACES)]
+    mine: list[str] = []
+    try:
+        for place in places:
+            if claims.claim(place):
+                mine.append(place)
+                if not resumes:
+                    break
+            elif resumes:
+                break
+        if len(mine) < (PLACES if resumes else 1):
+            raise UsageError(
+                f"Set {set_name} is being submitted by another k8sbench process.",
+                "Wait for its end; 'k8sbench list --set' shows its runs.",
+            )
+        yield
+    finally:
+        for place in mine:
+            claims.release(place)
 
 
 class Repeats(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,14 +6,15 @@ count is kept apart, as unverified, and is never part of another figure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.finding import Finding
+from k8sbench.model.finding import Finding, Severity
 from k8sbench.model.group import Member
 from k8sbench.model.measurement import Measurement, Verdict
+from k8sbench.model.sample import Place
 
 REJECTED = "Rejected; the figures are under unverified."
 """Why a rejected measurement has no throughput."""
@@ -69,3 +70,39 @@ def of_member(member: Member, reasons: Iterable[Finding]) -> Member:
 def _decided(figure: _F | None, *, valid: bool) -> tuple[Verdict, _F | None, _F | None]:
     """The verdict, the figure that counts, and the one that does not."""
     return ("valid", figure, None) if valid else ("rejected", None, figure)
+
+
+# -- rules ----------------------------------------------------------------------------------------
+#
+# What a check may find: the rules are tables, one of runs and one of groups of runs.
+
+EVIDENCE = 3
+"""Lines that a finding quotes."""
+
+
+class IntegrityRule(msgspec.Struct, frozen=True):
+    """What a check may find; the string below each rule is its condition."""
+
+    id: str
+    """Stable: users type it after ``--accept``, and rows keep it."""
+    severity: Severity
+    """That of most of its findings."""
+    action: str
+    """What to do, one sentence or more."""
+
+    def finding(
+        self, sentence: str, evidence: Iterable[Place] = (), severity: Severity | None = None
+    ) -> Finding:
+        """Build a finding; ``severity`` where it is another one than the rule's."""
+        return Finding(
+            id=self.id,
+            severity=severity or self.severity,
+            sentence=sentence,
+            evidence=tuple(evidence)[:EVIDENCE],
+            action=self.action,
+        )
+
+
+def rules_in(module: Mapping[str, object]) -> dict[str, IntegrityRule]:
+    """Return the rules of a module by their ids."""
+    return {rule.id: rule for rule in module.values() if isinstance(rule, IntegrityRule)}

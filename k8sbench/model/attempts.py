@@ -33,22 +33,20 @@ def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:
 
 def waiting(run: Run, error: BenchError, at: float) -> Transition:
     """Build the transition of a run whose next attempt cannot be created yet."""
-    return Transition(
-        phase=Phase.CREATED,
-        at=at,
-        cause=f"{_which(run.plan, run.attempt)} is not created yet: {error.message}",
-        cause_id=creation.RESTART_WAITS,
-        action=error.action or None,
-    )
+    return _not_created(run, Phase.CREATED, "is not created yet", error, at)
 
 
 def refused(run: Run, error: BenchError, at: float) -> Transition:
     """Build the end of a run whose next attempt cannot be created at all."""
+    return _not_created(run, Phase.FAILED, "was not created", error, at)
+
+
+def _not_created(run: Run, phase: Phase, what: str, error: BenchError, at: float) -> Transition:
     return Transition(
-        phase=Phase.FAILED,
+        phase=phase,
         at=at,
-        cause=f"{_which(run.plan, run.attempt)} was not created: {error.message}",
-        cause_id=RESTART_REFUSED,
+        cause=f"{_which(run.plan, run.attempt)} {what}: {error.message}",
+        cause_id=RESTART_REFUSED if phase.final else creation.RESTART_WAITS,
         action=error.action or None,
     )
 

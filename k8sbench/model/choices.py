@@ -13,25 +13,12 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.model import speed_options
-from k8sbench.model.errors import (
-    DoesNotFit,
-    NotFound,
-    UsageError,
-    did_you_mean,
-)
+from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable, built_image, image_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import (
-    AmpDtype,
-    BenchmarkSpec,
-    Framework,
-    Impl,
-    Precision,
-    Preset,
-    Variant,
-)
+from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, Precision, Preset, Variant
 
 STEADY_SECONDS = 180.0
 """A throughput run on GPUs goes on this long after the warm-up: exporters sample every 15–30 s."""
@@ -191,11 +178,8 @@ def preset(case: PlanChoices, notes: list[str]) -> Preset:
     asked = case.request.preset
     ours = case.impl == "k8sbench"
     chosen: Preset = asked or ("smoke" if ours and case.device == "cpu" else "full")
-    if chosen == "smoke" and not ours:
-        raise UsageError(
-            f"--preset smoke is for k8sbench's own trainers; --impl {case.impl} has no small form.",
-            "Leave it out, or leave out --impl.",
-        )
+    if chosen == "smoke":
+        check_ours(case, "--preset smoke")
     if chosen == "smoke" and case.variant.smoke is None:
         raise UsageError(
             f"{case.label} has no smoke preset.",

@@ -79,13 +79,7 @@ def waiting(error: BenchError, at: float) -> Transition:
 
 def refused(run_id: str, error: BenchError, at: float) -> Transition:
     """Build the final transition of a run whose job was certainly not created."""
-    return Transition(
-        phase=Phase.FAILED,
-        at=at,
-        cause=f"Its job was not created: {error.message}",
-        cause_id=NOT_CREATED,
-        action=error.action or AGAIN.format(run_id=run_id),
-    )
+    return _without_job(run_id, f"Its job was not created: {error.message}", error.action, at)
 
 
 def failed(run_id: str, error: BaseException, at: float) -> Transition:
@@ -99,12 +93,17 @@ def failed(run_id: str, error: BaseException, at: float) -> Transition:
 
 def never(run_id: str, at: float) -> Transition:
     """Build the final transition of a run whose job was looked for and does not exist."""
+    cause = "Its job was never created: the cluster has none of its name."
+    return _without_job(run_id, cause, "", at)
+
+
+def _without_job(run_id: str, cause: str, action: str, at: float) -> Transition:
     return Transition(
         phase=Phase.FAILED,
         at=at,
-        cause="Its job was never created: the cluster has none of its name.",
+        cause=cause,
         cause_id=NOT_CREATED,
-        action=AGAIN.format(run_id=run_id),
+        action=action or AGAIN.format(run_id=run_id),
     )
 
 

@@ -9,11 +9,11 @@ import msgspec
 
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Deviation, Member
-from k8sbench.model.measurement import SCHEMA, Measurement, Verdict
+from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.sample import Place
 
 
-class Formula(msgspec.Struct, frozen=True, kw_only=True):
+class Formula(msgspec.Struct, frozen=True):
     """One estimator with its numbers put in."""
 
     estimator: str
@@ -24,7 +24,7 @@ class Formula(msgspec.Struct, frozen=True, kw_only=True):
     """``a ÷ b = c``; where there is no value, why."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True):
     """A way to compute a figure, and what it gives."""
 
     name: str
@@ -44,46 +44,15 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of what differs besides the rule."""
     rules: tuple[Rule, ...]
     """The nearest first, where there are deviations."""
-    reproduced_by: tuple[str, ...]
-    """Names of the rules that give the published figure up to 0.1 %."""
 
 
-class RunExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """``explain RUN``."""
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """``explain RUN`` and ``explain GROUP``."""
 
     schema: int = SCHEMA
     """Version of the document."""
-    run_id: str
-    """The run."""
-    group: str
-    """Id of the group that the run belongs to."""
-    set_name: str
-    """The set that it belongs to."""
-    title: str
-    """What was planned, in one line."""
-    phase: str
-    """The present state, one of the phases."""
-    verdict: Verdict | None
-    """The verdict within its group; None if it is not measured."""
-    throughput: float | None
-    """None where the run does not count."""
-    unverified: float | None
-    """The headline figure of a run that does not count; None for one that does."""
-    formulas: tuple[Formula, ...]
-    """Each estimator with its numbers."""
-    reasons: tuple[Finding, ...]
-    """Reasons against the run and warnings, including those of its group."""
-    published: tuple[Reproduction, ...]
-    """For each source the published figure that is nearest."""
-    measurement: Measurement | None
-    """The figures on record, and the lines that they came from; None if it is not measured."""
-
-
-class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """``explain GROUP``."""
-
-    schema: int = SCHEMA
-    """Version of the document."""
+    run_id: str | None = None
+    """The run; None where a group is explained."""
     group: str
     """Id of the group."""
     set_name: str
@@ -91,25 +60,28 @@ class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """What was planned, in one line."""
     state: str
-    """``valid``, ``running``, ``rejected``, ``cancelled`` or ``failed``."""
+    """Of a group ``valid``, ``running``, ``rejected``, ``cancelled`` or ``failed``; of a run its
+    verdict within its group, or its phase where it is not measured."""
     unit: str
     """``images/s``, …."""
     estimator: str
     """The estimator of each run's figure."""
     throughput: float | None
-    """The median; None if no run counts."""
+    """The run's figure, or the median of the group; None where nothing counts."""
+    unverified: float | None = None
+    """The headline figure of a run that does not count; None for one that does, and of a group."""
     formulas: tuple[Formula, ...]
-    """Median, mean, interval, speedup and efficiency, each with its numbers."""
-    by_estimator: dict[str, float]
-    """Median of the counted runs by each estimator that all of them have."""
+    """Of a run each estimator with its numbers; of a group median, mean, interval, speedup and
+    efficiency."""
     members: tuple[Member, ...]
-    """Its runs."""
+    """The runs of the group; of a run itself."""
     reasons: tuple[Finding, ...]
-    """Of the group as a whole."""
+    """Reasons against the run and warnings, including those of its group; or those of the group."""
     published: tuple[Reproduction, ...]
     """For each source the published figure that is nearest."""
-    missing: dict[str, str]
-    """Name of each figure that is None → why."""
+    measurement: Measurement | None = None
+    """The figures on record of a run, and the lines that they came from; None if it is not
+    measured, and of a group."""
 
 
 class MatchedLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +95,7 @@ class MatchedLine(msgspec.Struct, frozen=True, kw_only=True):
     """Groups whose text is no number, or no precision."""
 
 
-class ExpressionExplained(msgspec.Struct, frozen=True, kw_only=True):
+class ExpressionExplained(msgspec.Struct, kw_only=True):
     """One expression of a declared format on a log."""
 
     variant: str
@@ -132,11 +104,11 @@ class ExpressionExplained(msgspec.Struct, frozen=True, kw_only=True):
     """``record``, ``summary`` or ``facts[0]``."""
     pattern: str
     """The expression."""
-    matched: int
+    matched: int = 0
     """Lines."""
-    lines: tuple[MatchedLine, ...]
-    """The first few of those, and the last."""
-    unread: int
+    lines: list[MatchedLine] = msgspec.field(default_factory=list)
+    """The first few of those."""
+    unread: int = 0
     """Matched lines of which a group is no number."""
 
 

@@ -270,6 +270,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Number of sets with a figure that are equal to this group in all but the set."""
     over_sets: Spread | None = None
     """Spread of the medians of these sets; None for fewer than three."""
+    medians: tuple[float, ...] = ()
+    """Of the sets of its case up to its own that have a figure, oldest first."""
     changed: Changed | None = None
     """None where the history of the case up to this set shows no change."""
     newer: Newer | None = None

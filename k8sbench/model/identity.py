@@ -237,38 +237,8 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("pool.rdma", "case", "It is NCCL's way between nodes.", _rdma),
     _field("pool.annotations", "case", "Some attach a network; only those count.", _networks),
 )
-"""What makes two runs the same case: the one list from which every comparison follows."""
-
-NOT_DECIDING: dict[str, str] = {
-    "schema": "It is the version of the document.",
-    "run_id": "It names one run; host names in a command that begin with it are left out, too.",
-    "repeat": "Repeats are what is taken together.",
-    "spec_digest": "A comment changes it; what the file decides stands in the plan.",
-    "spec_source": "The same file has many paths.",
-    "program_digest": "The command that is made from it decides.",
-    "gpus_per_replica": "It follows from the processes and the device.",
-    "image_reason": "It says why, and the image is what decides.",
-    "trainers_by": "The same sources run either way.",
-    "trainers_digest": "An upgrade changes no case; the group's program tells versions apart.",
-    "timeout_s": "A run that ends in time is not changed by its limit.",
-    "fingerprint": "It describes the model that program and options decide.",
-    "queue": "A job waits there before it starts.",
-    "checkpoints": "It says where they lie.",
-    "max_restarts": "What a restart costs stands in the row of the run that had one.",
-    "seed": "It is a training's, and each repeat has its own.",
-    "gang": "It says how a job starts, not how fast it is.",
-    "secret_env": "Who signs in, and where, is not how fast it runs.",
-    "notes": "They are for the reader.",
-    "window.rule": "It says where the window comes from.",
-    "log.name": "It is what results call the format.",
-    "training.start": "It is what the report starts from; the run's own are weights.",
-    "log.facts": "They say what a log states of its run, which the plan holds already.",
-    "pool.tolerations": "They allow nodes; name and selector choose them.",
-    "pool.priority_class": "It decides when a job runs.",
-    "pool.image_pull_secrets": "They let the image be fetched.",
-    "pool.note": "It is for the reader.",
-}
-"""Fields of a plan, its window, log format and pool that decide nothing of the above, and why."""
+"""What makes two runs the same case: the one list from which every comparison follows. The fields
+of a plan that decide nothing stand in docs/results.md, each with the reason."""
 
 
 def fields_for(use: Use) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Holds no credential, no clock and no secret: it is written into annotations and files. Plans of
     every released version must be readable: a new field needs a default, and a place in
-    :data:`k8sbench.model.identity.CASE_FIELDS` or ``NOT_DECIDING``.
+    :data:`k8sbench.model.identity.CASE_FIELDS`, or in the table of what decides nothing.
     """
 
     schema: int = SCHEMA

@@ -30,11 +30,7 @@ def data(case: PlanChoices) -> str:
     if asked == "synthetic" or (ours and asked in OWN_DATA):
         return asked
     if asked in OWN_DATA:
-        raise UsageError(
-            f"--data {asked} is made by k8sbench's own trainers, and --impl {case.impl} runs"
-            " another program.",
-            "Leave it out, or leave out --impl.",
-        )
+        check_ours(case, f"--data {asked}")
     if not (is_path(asked) or asked.startswith("pvc:")):
         raise UsageError(
             f"--data {asked!r} is not a source of samples.", f"Write {' or '.join(OWN_DATA)}."

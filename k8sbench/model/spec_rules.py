@@ -10,14 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from k8sbench.model.pool import secret_problems
-from k8sbench.model.spec import (
-    PLACEHOLDERS,
-    BenchmarkSpec,
-    Command,
-    LogFormat,
-    Upstream,
-    Variant,
-)
+from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
 
 Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""

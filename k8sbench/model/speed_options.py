@@ -57,28 +57,21 @@ def parse(texts: Iterable[str]) -> dict[str, Option]:
 
 def _value(name: str, text: str | None) -> Option:
     if name in COUNTS:
-        if text is None or not text.isascii() or not text.isdecimal() or int(text) > MOST:
-            raise UsageError(
-                f"--speed-option {name} needs a whole number from 0 to {MOST}"
-                + (f", not {text!r}." if text is not None else "."),
-                f"Write {name}=8.",
-            )
-        return int(text)
-    if name in CHOICES:
-        if text not in CHOICES[name]:
-            raise UsageError(
-                f"--speed-option {name} needs one of {', '.join(CHOICES[name])}"
-                + (f", not {text!r}." if text is not None else "."),
-                f"Write {name}={CHOICES[name][-1]}.",
-            )
-        return text
-    if text is None or text.lower() in _YES:
-        return True
-    if text.lower() in _NO:
-        return False
-    raise UsageError(
-        f"--speed-option {name} is on or off, not {text!r}.", f"Write {name} or {name}=false."
-    )
+        if text is not None and text.isascii() and text.isdecimal() and int(text) <= MOST:
+            return int(text)
+        needed, example = f"a whole number from 0 to {MOST}", "8"
+    elif name in CHOICES:
+        if text in CHOICES[name]:
+            return str(text)
+        needed, example = f"one of {', '.join(CHOICES[name])}", CHOICES[name][-1]
+    else:
+        if text is None or text.lower() in _YES:
+            return True
+        if text.lower() in _NO:
+            return False
+        needed, example = "on or off", "false"
+    given = "" if text is None else f", not {text!r}"
+    raise UsageError(f"--speed-option {name} needs {needed}{given}.", f"Write {name}={example}.")
 
 
 def check(asked: Mapping[str, Option], framework: Framework, trainer: str, label: str) -> None:

@@ -156,11 +156,8 @@ def _catalogs(case: PlanChoices, size: Preset, world_size: int) -> tuple[int, Le
     train, smoke = case.variant.train, case.variant.smoke
     assert train is not None, "checked by training()"
     if size == "full":
-        return (
-            train.length,
-            train.unit,
-            train.evaluate_every["one_gpu" if world_size == 1 else "many_gpus"],
-        )
+        every = train.evaluate_every["one_gpu" if world_size == 1 else "many_gpus"]
+        return train.length, train.unit, every
     if smoke is None or smoke.train is None:
         raise UsageError(
             f"{case.label} has no small training.",

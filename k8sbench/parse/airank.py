@@ -20,7 +20,7 @@ _EVENT = re.compile(
     r"|avg_ips)"
     # Where the checksum is the number of samples and no hash.
     r"(?:, checksum: ?(?P<samples>\d{1,9})(?!\w))?"
-    r"(?:: ?(?P<value>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?(?P<unit>[A-Za-z]*/?s(?:ec)?\b)?)?"
+    r"(?:: ?(?P<value>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?(?:[A-Za-z]*/?s(?:ec)?\b)?)?"
 )
 
 
@@ -30,6 +30,5 @@ def read(line: CleanLine) -> Iterator[Mark]:
         values = {
             "event": match["event"],
             "value": number_in(match["value"] or match["samples"]),
-            "unit": match["unit"] or "",
         }
         yield line.mark("airank", match[0], values, number_in(match["at"]))

@@ -14,8 +14,6 @@ from k8sbench.parse.cleaning import plain
 NumberedLine = tuple[int, str]
 """Number, from 1, and text without the line end."""
 
-FIRST_BLOCKS, SOME_BLOCKS = 16, 8
-"""Where common texts are looked for: in so many blocks, and then in one of so many."""
 _END = re.compile(r"[\r\n]")
 _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
@@ -100,20 +98,15 @@ class UniqueLines:
         self.skip()
         return numbers, lines
 
-    def in_turn(
-        self, texts: Callable[[], Collection[str]], common: Collection[str] = ()
-    ) -> Iterator[NumberedLine]:
+    def in_turn(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
         """The lines from here on that hold one of the texts once they are cleaned.
 
         Others may be given, too. Whoever stops goes on behind the last line. ``texts`` is asked
-        after each line. ``common`` texts, which most blocks hold if any does, are looked for in the
-        first blocks, and in some of the later ones.
+        after each line.
         """
-        blocks = 0
         while self.more():
-            wanted, blocks = texts(), blocks + 1
-            more = common if blocks <= FIRST_BLOCKS or blocks % SOME_BLOCKS == 0 else ()
-            present = self.present((*wanted, *more))
+            wanted = texts()
+            present = self.present(wanted)
             is_plain = plain(self.block) and "\r" not in self.block
             if not present and is_plain:
                 self.skip()

@@ -1,8 +1,7 @@
 """Reading of one log in one pass: its family, and its items one by one.
 
 The first line that a candidate family can read as a record decides. Until then facts are kept for
-each candidate, and records of families that were not asked for are remembered: a log of another
-family is an error that names the family it looks like. Our own start line decides first.
+each candidate. Our own start line decides first.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ class FamilyLog:
     def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
         self.family: Family | None = None
         """Known once the first item came; still None at the end of a foreign log."""
-        self.looks_like: tuple[Family, int, str] | None = None
-        """Family, line number and text of the first record of a family that was not asked for."""
         self._lines = UniqueLines(blocks)
         self._candidates = candidates
 
@@ -42,31 +39,20 @@ class FamilyLog:
 
     def batches(self) -> Iterator[Sequence[Item]]:
         """Yield the items, some hundred at once; nothing for a log of none of the candidates."""
-        ours = [] if OURS in self._candidates else [OURS]
-        heads = {family.name: _Head(family, wanted=True) for family in (*ours, *self._candidates)}
-        for family in FAMILIES.values():
-            heads.setdefault(family.name, _Head(family, wanted=False))
-        wanted = [head for head in heads.values() if head.wanted]
-        others = [head.family for head in heads.values() if not head.wanted]
-        common = [rule.found_by or rule.needle for family in others for rule in family.records]
-        for number, text in self._lines.in_turn(_texts(wanted), common):
+        others = [family for family in self._candidates if family is not OURS]
+        heads = [_Head(family) for family in (OURS, *others)]
+        for number, text in self._lines.in_turn(_texts(heads)):
             # Every piece of the line is read before the family is settled by one of them.
             split = pieces(text)
             for index, (source, piece) in enumerate(split):
-                for head in heads.values():
-                    decides = head.read(number, piece, source)
-                    if not decides:
-                        continue
-                    if not head.wanted:
-                        if self.looks_like is None:
-                            self.looks_like = (head.family, number, piece)
-                        continue
-                    self.family = head.family
-                    yield list(head.items())
-                    for later_source, later in split[index + 1 :]:
-                        yield _read(head.reader, number, later, later_source)
-                    yield from self._rest(head.family, head.reader)
-                    return
+                for head in heads:
+                    if head.read(number, piece, source):
+                        self.family = head.family
+                        yield list(head.items())
+                        for later_source, later in split[index + 1 :]:
+                            yield _read(head.reader, number, later, later_source)
+                        yield from self._rest(head.family, head.reader)
+                        return
 
     @property
     def empty(self) -> bool:
@@ -123,7 +109,7 @@ class FamilyLog:
 
     def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
         """A second header: its facts are read like those of the first, up to the next record."""
-        head = _Head(family, wanted=True)
+        head = _Head(family)
         source, piece = pieces(line[1])[-1]
         yield Mark(line=line[0], text=piece, source=source, kind="header")
         lines = self._lines.in_turn(_texts([head]))
@@ -176,10 +162,9 @@ def _read(reader: LineReader, number: int, text: str, source: str) -> list[Item]
 class _Head:
     """The items of one family in the lines before the first record."""
 
-    def __init__(self, family: Family, *, wanted: bool) -> None:
+    def __init__(self, family: Family) -> None:
         self.family = family
         self.reader = family.reader()
-        self.wanted = wanted
         self._items: list[Item] = []
         self._found: list[Item] = []
 
@@ -188,8 +173,6 @@ class _Head:
         self._found = _read(self.reader, line, text, source)
         if any(_decides(item) for item in self._found):
             return True
-        if not self.wanted:
-            return False
         facts = list(self.reader.head(line, text, source))
         if len(self._items) < HEAD_ITEMS:
             self._items += facts

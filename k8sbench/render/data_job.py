@@ -16,10 +16,8 @@ from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool
 from k8sbench.render import syntax
-from k8sbench.render.claims import Claim
 from k8sbench.render.manifest import read
-from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, no_packages, toleration
-from k8sbench.render.security import USER
+from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, USER, Claim, no_packages, toleration
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 

@@ -15,8 +15,7 @@ from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import syntax
-from k8sbench.render.pod import Pod, fitting, pod
-from k8sbench.render.security import security
+from k8sbench.render.pod import Pod, fitting, pod, security
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 
 SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"

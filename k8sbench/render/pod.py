@@ -8,6 +8,7 @@ mount.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -19,8 +20,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import syntax
-from k8sbench.render.claims import Claim
-from k8sbench.render.security import Security
 from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"
@@ -30,6 +29,33 @@ PACKAGES_MOUNT = "/opt/python-packages"
 
 FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A folder of a persistent volume claim."""
+
+    name: str
+    folder: str | None
+
+    @classmethod
+    def parse(cls, text: str, message: str, also: str = "") -> Claim:
+        """Read ``pvc:NAME[/SUB]``; raises :class:`UsageError`, which says what is ``wrong``.
+
+        ``also`` is what may be given in its place.
+        """
+        source, _, rest = text.partition(":")
+        name, _, folder = rest.partition("/")
+        folder = folder.removesuffix("/")
+        sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
+        if (
+            source != "pvc"
+            or not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name)
+            or (folder and not sound)
+        ):
+            raise UsageError(
+                message, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
+            )
+        return cls(name, folder or None)
 
 
 class ClaimMount(msgspec.Struct, frozen=True, kw_only=True):
@@ -321,3 +347,71 @@ def no_packages(pool: NodePool) -> str:
 def _sorted(mapping: Mapping[str, str]) -> list[tuple[str, str]]:
     # Equal plans may differ in the order of their mappings; their manifests may not.
     return sorted(mapping.items())
+
+
+# -- security -------------------------------------------------------------------------------------
+#
+# How far a pool's pods leave the restricted Pod Security Standard, and what for.
+#
+# By default they keep to it. Each opt-in of a pool is named in the pods' annotations, so that a
+# namespace that refuses them is no riddle.
+
+Level = Literal["restricted", "baseline", "privileged"]
+USER = 1000
+"""Any user but root; no image needs to know it."""
+
+# https://kubernetes.io/docs/concepts/security/pod-security-standards/: what the baseline level
+# lets a container add.
+_BASELINE = frozenset(
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID "  # noqa: SIM905 - a table reads better as words
+    "SETPCAP SETUID SYS_CHROOT".split()
+)
+
+
+class Security(msgspec.Struct, frozen=True, kw_only=True):
+    """The security of one pod."""
+
+    level: Level
+    """The strictest standard that it keeps to."""
+    reasons: tuple[str, ...]
+    """What keeps it from being restricted."""
+    capabilities: tuple[str, ...]
+    user: int
+    non_root: bool
+    group: int | None = None
+    """Of the files on volumes that the pod writes to; None: it writes to none."""
+
+
+def security(pool: NodePool, *, writes: bool = False) -> Security:
+    """Decide on the user, the capabilities and the level of the pods of ``pool``.
+
+    ``writes``: whether they write to a volume, which is a fresh disk's root's before that.
+    """
+    wanted = set(pool.rdma.capabilities if pool.rdma is not None else ())
+    if pool.ipc_lock:
+        wanted.add("IPC_LOCK")
+    if pool.host_network or wanted - _BASELINE:
+        level: Level = "privileged"
+    else:
+        level = "baseline" if wanted else "restricted"
+    return Security(
+        level=level,
+        reasons=tuple(_reasons(pool, wanted)),
+        capabilities=tuple(sorted(wanted)),
+        # The kernel gives an added capability to a process of root alone: for any other user
+        # IPC_LOCK would stand in the manifest and lock nothing.
+        user=0 if wanted else USER,
+        non_root=not wanted,
+        # The same for root, which is without the right to write what is others': a run that is
+        # taken up by another user's pods finds its checkpoints writable.
+        group=USER if writes else None,
+    )
+
+
+def _reasons(pool: NodePool, capabilities: set[str]) -> Iterator[str]:
+    for name in sorted(capabilities):
+        yield f"capability {name}"
+    if capabilities:
+        yield "root user"
+    if pool.host_network:
+        yield "host network"

@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Result, Spread
-from k8sbench.report import gpu_columns, numbers
+from k8sbench.report import formats, gpu_columns
 from k8sbench.report.group_words import few_sets, footnotes, interval, marks, precision
 from k8sbench.report.tables import Cell, absent
 
@@ -23,6 +23,7 @@ Form = Literal["table", "wide", "document"]
 _ALL: tuple[Form, ...] = ("table", "wide", "document")
 _FULL: tuple[Form, ...] = ("wide", "document")
 _WIDE: tuple[Form, ...] = ("wide",)
+BARS = "▁▂▃▄▅▆▇█"
 Shown = Callable[[Sequence[Result], Form], bool]
 
 
@@ -71,7 +72,7 @@ def _figure(name: str, write: Callable[[float], str]) -> Callable[[Result], Cell
     return cell
 
 
-_speedup = _figure("speedup", numbers.ratio)
+_speedup = _figure("speedup", formats.ratio)
 
 
 def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell]:
@@ -107,7 +108,7 @@ def _min_max(result: Result) -> Cell:
         return Cell(ABSENT)
     if spread.cv is None:
         return absent(spread.interval_reason)
-    return Cell(f"{numbers.rate(spread.minimum)}–{numbers.rate(spread.maximum)}")
+    return Cell(f"{formats.rate(spread.minimum)}–{formats.rate(spread.maximum)}")
 
 
 def _cv(spread: Spread) -> str | None:
@@ -118,7 +119,7 @@ def _over_sets(result: Result) -> Cell:
     if result.over_sets is None:
         return absent(few_sets(result))
     ends = interval(result.over_sets) or ABSENT
-    return Cell(f"{numbers.rate(result.over_sets.median)} of {result.sets} sets, {ends}")
+    return Cell(f"{formats.rate(result.over_sets.median)} of {result.sets} sets, {ends}")
 
 
 def _precision(result: Result) -> Cell:
@@ -142,7 +143,7 @@ def _throughput(result: Result) -> Cell:
     group = result.group
     if group.spread is None:
         return Cell(ABSENT, footnotes(group, "reject") or ("no reason known",))
-    return Cell(numbers.rate(group.spread.median))
+    return Cell(formats.rate(group.spread.median))
 
 
 def _verdict(result: Result) -> Cell:
@@ -175,7 +176,7 @@ def _of_sets(result: Result) -> dict[str, str]:
         note = f"newer: set {newer.set_name}, {newer.state}, has no figure"
         words[f"newer {newer.state}"] = note
     if (changed := result.changed) is not None:
-        word = f"◀ {numbers.signed_percent(changed.ratio)} since {changed.since}"
+        word = f"◀ {formats.signed_percent(changed.ratio)} since {changed.since}"
         words[word] = f"{word}; k8sbench history {result.group.key.benchmark} has its sets"
     return words
 
@@ -198,7 +199,7 @@ def _time(result: Result) -> Cell:
     notes = [f"{group.runs_at_target} of {group.counted} runs reached the target{aim}"]
     if training is not None and training.ended_by == "target":
         notes.append("stopped at the target")
-    return Cell(numbers.seconds(group.time_to_train_s), tuple(notes))
+    return Cell(formats.seconds(group.time_to_train_s), tuple(notes))
 
 
 def _accuracy(result: Result) -> Cell:
@@ -210,7 +211,7 @@ def _accuracy(result: Result) -> Cell:
     reached = group.accuracy
     percent = reached.best * (100 if reached.unit == "fraction" else 1)
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    text = f"{numbers.plain(percent, 5)}{unit} ({reached.metric})"
+    text = f"{formats.plain(percent, 5)}{unit} ({reached.metric})"
     return Cell(text, (SCRATCH,) if is_scratch else ())
 
 
@@ -245,7 +246,7 @@ def _published(result: Result) -> Cell:
         return absent(result.deviations_reason or "nothing was published of it")
     if not is_of_case(one, result):
         return absent("the reports have no figure of this case and precision")
-    write = numbers.seconds if one.quantity == "time_to_train" else numbers.rate
+    write = formats.seconds if one.quantity == "time_to_train" else formats.rate
     return Cell(write(one.published), (f"{one.source}: {one.title}",))
 
 
@@ -257,13 +258,21 @@ def _deviation(result: Result) -> Cell:
     if one.ratio is None:
         remarks = (f"≠ {name}: {_UNLIKE[name]}" for name in one.not_comparable if name in _UNLIKE)
         return Cell(f"≠ {', '.join(one.not_comparable)}", tuple(remarks))
-    return Cell(numbers.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
+    return Cell(formats.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
 
 
 _UNLIKE = {
     "estimator": "the report's figure was computed in another way, or it does not say how",
 }
 """Id of what differs from a published figure → its meaning, where the id does not say it."""
+
+
+def _history(result: Result) -> Cell:
+    """Draw the medians of the case's sets as bars; less than a tenth of the largest is no range."""
+    if len(result.medians) < 2:
+        return absent("fewer than two sets of the case have a figure")
+    most, least = max(result.medians), min(*result.medians, 0.9 * max(result.medians))
+    return Cell("".join(BARS[round(7 * (m - least) / (most - least))] for m in result.medians))
 
 
 # Which rows have a column
@@ -296,13 +305,17 @@ def _any_published(results: Sequence[Result], _: Form) -> bool:
     return any(r.deviations is not None or r.deviations_reason for r in results)
 
 
+def _any_history(results: Sequence[Result], _: Form) -> bool:
+    return any(len(result.medians) > 1 for result in results)
+
+
 def _estimator(result: Result) -> Cell:
     return Cell(result.group.estimator)
 
 
 def gmac(value: float) -> str:
     """Write 10⁹ multiply-accumulates."""
-    return numbers.plain(value, 4)
+    return formats.plain(value, 4)
 
 
 def _source(result: Result) -> Cell:
@@ -363,15 +376,16 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("min–max", "最小–最大", _min_max, "table", "wide", optional=5),
     ResultColumn("estimator", "统计方法", _estimator, when=_if_estimators_differ),
     _number("interval", "区间", _of_spread(interval), *_FULL),
-    _number("efficiency", "扩展效率", _figure("efficiency", numbers.percent), *_FULL),
+    _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),
+    _number("history", "历史", _history, "document", when=_any_history, stays=True),
     _number("over sets", "多组", _over_sets, *_WIDE),
-    _number("mean", "平均值", _of_spread(lambda spread: numbers.rate(spread.mean)), *_WIDE),
+    _number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     _number("CV", "变异系数", _of_spread(_cv), *_WIDE),
-    _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", numbers.plain), *_WIDE),
-    _number("of peak", "占峰值", _figure("peak_share", numbers.percent), *_WIDE),
-    _number("GPU-hours", "GPU小时", _optional("gpu_hours", numbers.plain), *_WIDE),
-    _number("data wait", "等待数据", _optional("data_fraction", numbers.percent), *_WIDE),
-    _number("parameters", "参数量", _optional("parameters", numbers.millions), *_WIDE),
+    _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),
+    _number("of peak", "占峰值", _figure("peak_share", formats.percent), *_WIDE),
+    _number("GPU-hours", "GPU小时", _optional("gpu_hours", formats.plain), *_WIDE),
+    _number("data wait", "等待数据", _optional("data_fraction", formats.percent), *_WIDE),
+    _number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
     _number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
     _number("restarts", "重启次数", _restarts, when=_any_trains, optional=4),
     *(_gpu(metric.column) for metric in ROW_FIGURES.values() if metric.column),

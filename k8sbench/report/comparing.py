@@ -13,7 +13,7 @@ from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.report import formats, group_words, numbers
+from k8sbench.report import formats, group_words
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column, Paint, wrapped
@@ -59,7 +59,7 @@ def words(case: Compared, limit: float | None) -> str:
         shown = f"so few can show no change; {_enough()} can"
     else:
         shown = "no change is shown" if case.finding == "no-difference" else case.finding
-    change = numbers.signed_percent(case.ratio - 1)
+    change = formats.signed_percent(case.ratio - 1)
     return f"{change} (p {_p(case.p)}, {_n(case)}): {shown}."
 
 
@@ -71,7 +71,7 @@ def summary(compared: Comparison) -> str:
     for case, name in zip(compared.cases, names, strict=True):
         change = ""
         if case.ratio is not None and case.p is not None:
-            change = f", {numbers.signed_percent(case.ratio - 1)} (p {_p(case.p)})"
+            change = f", {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)})"
         kind = beyond if case.regression else case.finding
         kinds.setdefault("only" if kind == "one-side" else kind, []).append(f"{name}{change}")
     parts = [
@@ -183,7 +183,7 @@ def _row(case: Compared, name: str) -> tuple[Cell, ...]:
     # The verdict says why there is no ratio.
     change = p = ABSENT
     if case.ratio is not None and case.p is not None:
-        change, p = numbers.signed_percent(case.ratio - 1), _p(case.p)
+        change, p = formats.signed_percent(case.ratio - 1), _p(case.p)
     cells = (name, _figure(case.a), _figure(case.b), change, p, _n(case), verdict(case))
     return tuple(map(Cell, cells))
 
@@ -193,8 +193,8 @@ def _figure(side: Figures | None) -> str:
         return ABSENT
     if side.spread is None:
         return side.groups[-1].state
-    spread = ABSENT if side.spread.cv is None else numbers.percent(side.spread.cv)
-    return f"{numbers.rate(side.spread.median)} ± {spread}"
+    spread = ABSENT if side.spread.cv is None else formats.percent(side.spread.cv)
+    return f"{formats.rate(side.spread.median)} ± {spread}"
 
 
 def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
@@ -257,7 +257,7 @@ def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> 
     both = [n for n, case in enumerate(compared.cases) if case.a and case.b]
     its = [names[n] for n in one.cases]
     cases = "all" if list(one.cases) == both else _listed(its, MOST_NAMED)
-    change = "" if one.change is None else f" ({numbers.signed_percent(one.change)})"
+    change = "" if one.change is None else f" ({formats.signed_percent(one.change)})"
     sides = [absent("not known") if text is None else Cell(text) for text in (one.a, one.b)]
     if one.b is not None:
         sides[1] = Cell(f"{one.b}{change}")

@@ -13,7 +13,7 @@ from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import Group, gpu_figure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
-from k8sbench.report import numbers
+from k8sbench.report import formats
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
 
@@ -80,9 +80,9 @@ def _cell(title: str, figures: Mapping[str, float], notes: tuple[str, ...] = ())
 def _text(name: str, value: float) -> str:
     metric = ROW_FIGURES[name]
     if metric.unit == "ratio":
-        return numbers.percent(value)
+        return formats.percent(value)
     # A figure per 1,000 samples may be small.
-    return metric.text(value) if name == metric.id else f"{numbers.plain(value)} {metric.unit}"
+    return metric.text(value) if name == metric.id else f"{formats.plain(value)} {metric.unit}"
 
 
 def _lacking(figures: Container[str], why: Callable[[str], str]) -> tuple[str, ...]:

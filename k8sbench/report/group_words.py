@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Result, Spread
-from k8sbench.report import numbers
+from k8sbench.report import formats
 
 SMOKE_MARK = "checks the path, not the speed"
 
@@ -37,8 +37,8 @@ def interval(spread: Spread) -> str | None:
     """Write the ends of an interval with its coverage; None where there is none."""
     if spread.low is None or spread.high is None or spread.coverage is None:
         return None
-    ends = f"{numbers.rate(spread.low)}–{numbers.rate(spread.high)}"
-    return f"{ends} ({numbers.coverage(spread.coverage)})"
+    ends = f"{formats.rate(spread.low)}–{formats.rate(spread.high)}"
+    return f"{ends} ({formats.coverage(spread.coverage)})"
 
 
 def marks(group: Group) -> tuple[str, ...]:

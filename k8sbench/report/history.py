@@ -8,7 +8,7 @@ from typing import Any
 
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import formats, group_words, numbers
+from k8sbench.report import formats, group_words
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
@@ -50,7 +50,7 @@ def _row(point: Point, series: Series) -> tuple[Cell, ...]:
         figure = Cell(group_words.no_figure(group), group_words.footnotes(group, "reject"))
         interval = absent("no valid figure")
     else:
-        figure = Cell(numbers.rate(spread.median), group_words.marks(group))
+        figure = Cell(formats.rate(spread.median), group_words.marks(group))
         text = group_words.interval(spread)
         interval = absent(spread.interval_reason) if text is None else Cell(text)
     return (
@@ -66,8 +66,8 @@ def _row(point: Point, series: Series) -> tuple[Cell, ...]:
 def change(point: Point, series: Series) -> Cell:
     """Mark a change, or, at the last set, why none can be."""
     if point.change is not None and point.p is not None:
-        p = numbers.plain(point.p, 2)
-        return Cell(f"◀ {numbers.signed_percent(point.change)} from here on (p = {p})")
+        p = formats.plain(point.p, 2)
+        return Cell(f"◀ {formats.signed_percent(point.change)} from here on (p = {p})")
     if series.unmarked is not None and point is series.points[-1]:
         return absent(series.unmarked)
     return Cell("")

@@ -12,7 +12,7 @@ from typing import Any
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Parity, Result
-from k8sbench.report import columns, gpu_columns, numbers
+from k8sbench.report import columns, formats, gpu_columns
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -124,7 +124,7 @@ _PARITY: dict[str, Callable[[Parity], Cell]] = {
     "Paddle": lambda pair: _rate(pair.paddle),
     "PyTorch": lambda pair: _rate(pair.pytorch),
     "estimator": lambda pair: _both(pair.paddle.estimator, pair.pytorch.estimator),
-    "parameters": lambda pair: _both_optional(pair, "parameters", "parameters", numbers.millions),
+    "parameters": lambda pair: _both_optional(pair, "parameters", "parameters", formats.millions),
     "GMAC": lambda pair: _both_optional(pair, "GMAC", "gmac", columns.gmac),
     "in effect": lambda pair: Cell(f"{_effective(pair.paddle)} : {_effective(pair.pytorch)}"),
     "Paddle ÷ PyTorch": lambda pair: Cell(parity_text(pair)),
@@ -135,7 +135,7 @@ def _short_ratio(pair: Parity) -> Cell:
     """Write the ratio; what forbids it, and what else differs, is a note."""
     if pair.ratio is None:
         return absent(parity_text(pair))
-    return Cell(numbers.rate(pair.ratio), pair.notes)
+    return Cell(formats.rate(pair.ratio), pair.notes)
 
 
 _FEW_OF_PARITY = ("benchmark", "case", "precision", "Paddle", "PyTorch", "Paddle ÷ PyTorch")
@@ -177,7 +177,7 @@ def parity_text(pair: Parity) -> str:
     notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
     if pair.ratio is None:
         return f"not comparable: {', '.join(pair.not_comparable)}{notes}"
-    return f"{numbers.rate(pair.ratio)}{notes}"
+    return f"{formats.rate(pair.ratio)}{notes}"
 
 
 def _both(paddle: str, pytorch: str) -> Cell:
@@ -204,4 +204,4 @@ def _rate(group: Group) -> Cell:
 def _number(group: Group) -> Cell:
     if group.spread is None:
         return absent(f"{group.key.framework}: {group.state}")
-    return Cell(numbers.rate(group.spread.median))
+    return Cell(formats.rate(group.spread.median))

@@ -6,41 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from k8sbench.measure.group.node_check import (
-    NodeCheck,
-    NodeGpu,
-    NodeLimits,
-)
+from k8sbench.measure.group.node_check import NodeCheck, NodeLimits, NodeRow
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import numbers
+from k8sbench.report import formats
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
 SLOW_CLOCK = 0.95
 """Of the fastest GPU's clock, below which a GPU of the same node is named."""
-
-
-class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node in ``nodes -o json``."""
-
-    node: str
-    """Its name."""
-    state: str
-    """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
-    throughput: float | None
-    """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
-    reason."""
-    to_pool: float | None
-    """Throughput ÷ the pool's median − 1; None as above, and for smoke runs."""
-    why: tuple[str, ...]
-    """A sentence for each reason of the state."""
-    gpus: tuple[NodeGpu, ...]
-    """Its GPUs, from the latest run that has GPU metrics."""
-    xid: tuple[int, ...] | None
-    """XID codes that appeared; None if no source reports them."""
-    missing: dict[str, str]
-    """GPU metric → why there is no figure of it."""
 
 
 class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,19 +43,7 @@ def document(
     return NodesDocument(
         set_name=set_name,
         unit=unit if "/" in unit else f"{unit}/s",
-        nodes=tuple(
-            NodeRow(
-                node=verdict.measured.node,
-                state=verdict.state,
-                throughput=verdict.measured.throughput,
-                to_pool=verdict.to_pool,
-                why=verdict.why,
-                gpus=verdict.measured.gpus,
-                xid=verdict.measured.xid,
-                missing=verdict.measured.missing,
-            )
-            for verdict in check.nodes
-        ),
+        nodes=check.nodes,
         limits=check.limits,
         to_cordon=check.to_cordon,
         left_out=left_out,
@@ -103,7 +65,7 @@ def _cells(row: NodeRow) -> Iterator[Cell]:
     if row.throughput is None:
         yield absent(" ".join(row.why))
     else:
-        yield Cell(numbers.rate(row.throughput))
+        yield Cell(formats.rate(row.throughput))
     yield _share(row.to_pool)
     yield _range(row, "sm_clock")
     yield _range(row, "power")
@@ -116,7 +78,7 @@ def _cells(row: NodeRow) -> Iterator[Cell]:
 
 
 def _share(value: float | None) -> Cell:
-    return Cell(ABSENT) if value is None else Cell(numbers.signed_percent(value))
+    return Cell(ABSENT) if value is None else Cell(formats.signed_percent(value))
 
 
 def _range(row: NodeRow, metric: str, *, total: bool = False) -> Cell:
@@ -161,7 +123,7 @@ def _slow_gpus(row: NodeRow) -> Iterator[str]:
 
 def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
-    parts = [f"{kind}median {numbers.rate(held.centre)} of {counted(held.nodes, 'node')}"]
+    parts = [f"{kind}median {formats.rate(held.centre)} of {counted(held.nodes, 'node')}"]
     if held.limit is not None and held.noise is not None:
         parts.append(f"noise {held.noise:.1%}, slow is more than {held.limit:.1%} below")
     text = ", ".join(parts) + "."

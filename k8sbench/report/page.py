@@ -1,34 +1,37 @@
 """``results -o html``: one file with tables, charts, environment, verdicts and commands.
 
-It needs nothing from elsewhere and has no script. The template escapes all text; only the charts,
-which escape their own, go in as they are.
+It needs nothing from elsewhere. Its one script filters and sorts rows. The template escapes all
+text; only the charts, which escape their own, go in as they are.
 """
 
 from __future__ import annotations
 
+import base64
+import collections
 import functools
+import hashlib
 import importlib.resources
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import jinja2
 import msgspec
 
-from k8sbench.model import extras
-from k8sbench.model.counts import ABSENT
+from k8sbench.model import extras, speed_options
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
-from k8sbench.report import chinese, command, group_words, layout, numbers, plot
+from k8sbench.report import chinese, columns, formats, group_words, layout, plot
+from k8sbench.report.gpu_columns import CHINESE, of_group, shown
 from k8sbench.report.plot import History, Panel
-from k8sbench.report.tables import Table, numbered, said_once, unique
+from k8sbench.report.tables import Table, captioned, numbered, unique, without
 
-SHORT = 28
-"""Characters of a cell that is not broken."""
-MOST_OPEN = 20
-"""Rows whose details are open; of more each opens at a click, so that the page can be scrolled."""
+MOST_SAID = 8
+"""Parts of the first sentence."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,34 +49,66 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Of k8sbench."""
     lang: str = "en"
     """``en`` or ``zh``."""
+    title: str | None = None
+    """None: that these are results."""
 
 
 def html(page: Page) -> str:
     """Write the page."""
-    tables = layout.tables(page.results, page.parities, "document")
-    tables = chinese.translated(tables) if page.lang == "zh" else tables
-    tables = list(map(said_once, tables))
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
-    notes = numbered(tables)
     names = plot.labels([result.group for result in page.results])
     runs = {history.run_id: history for history in page.histories}
+    sections: dict[str, dict[str, Any]] = {}
+    for benchmark in dict.fromkeys(result.group.key.benchmark for result in page.results):
+        results = [r for r in page.results if r.group.key.benchmark == benchmark]
+        parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
+        tables = [
+            without(table, [n for n, c in enumerate(table.columns) if c.title in CHINESE])
+            for table in layout.tables(results, parities, "document")
+        ]
+        # In the order of the tables: rows that measure throughput, then rows that train.
+        order = [result.group for result in sorted(results, key=columns.trains)]
+        details = iter([_row(group, names[group.key.id], runs, word) for group in order])
+        sections[benchmark] = {
+            "tables": [
+                (table, [next(details, None) for _ in table.rows])
+                for table in (chinese.translated(tables) if page.lang == "zh" else tables)
+            ],
+            "scaling": _drawn(plot.scaling(results)),
+        }
+    notes = numbered([table for its in sections.values() for table, _ in its["tables"]])
+    for its in sections.values():
+        its["tables"] = [_table(table, rows, notes) for table, rows in its["tables"]]
+    script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
+        title=page.title or f"k8sbench: {word('Results')}",
         where=page.where,
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
-        tables=[_cells(table, notes) for table in tables if table.rows],
+        sentence=_sentence(page.results, names),
+        sections=sections,
         notes=[(number, note) for note, number in notes.items()],
-        bars=_drawn(plot.bars(page.results, _bar_words)),
-        scaling=_drawn(plot.scaling(page.results, word)),
         no_charts="" if plot.is_there() else extras.how_to_install("report"),
-        are_open=len(page.results) <= MOST_OPEN,
-        rows=[
-            _row(result.group, names[result.group.key.id], runs, word) for result in page.results
-        ],
+        script=script,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return clean_lines(text)
+
+
+def _sentence(results: Sequence[Result], names: Mapping[str, str]) -> str:
+    """Say how many rows hold, and which have changed."""
+    states = collections.Counter(result.group.state for result in results)
+    counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
+    parts = [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
+    for result in results:
+        if (changed := result.changed) is not None:
+            name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
+            change = formats.signed_percent(changed.ratio)
+            parts.append(f"{name}: {change} since {changed.since}")
+    more = [f"{len(parts) - MOST_SAID} more below"] if len(parts) > MOST_SAID else []
+    return f"{'; '.join([*parts[:MOST_SAID], *more])}."
 
 
 @functools.cache
@@ -85,36 +120,25 @@ def _template() -> jinja2.Template:
     return environment.from_string(text)
 
 
-def _cells(table: Table, notes: dict[str, int]) -> dict[str, Any]:
+def _table(table: Table, details: Sequence[Any], notes: dict[str, int]) -> dict[str, Any]:
+    """Lay out a table: its caption, and its rows with what opens below each."""
+    caption, places = captioned(msgspec.structs.replace(table, captioned=True))
+    cells = [
+        [(row[n].text, [notes[note] for note in unique(row[n].notes)]) for n in places]
+        for row in table.rows
+    ]
     return {
         "title": table.title,
+        "caption": caption,
+        "columns": [table.columns[n] for n in places],
+        "rows": list(zip(cells, details, strict=True)),
         "below": table.notes,
-        "columns": [(column.title, column.right) for column in table.columns],
-        "rows": [
-            [
-                (
-                    text,
-                    "short" if len(text) <= SHORT else "long",
-                    [notes[n] for n in unique(cell.notes)],
-                )
-                for cell in row
-                for text in (cell.text,)
-            ]
-            for row in table.rows
-        ],
     }
 
 
-def _drawn(panels: Sequence[Panel]) -> list[tuple[str, str]]:
+def _drawn(panels: Sequence[Panel]) -> list[str]:
     """Draw charts; none without matplotlib, of which the page says that it is missing."""
-    return [(panel.title, plot.of_page(panel)) for panel in panels] if plot.is_there() else []
-
-
-def _bar_words(group: Group) -> str:
-    if group.spread is None:
-        return group_words.no_figure(group)
-    smoke = "; smoke" if group.smoke else ""
-    return f"{numbers.rate(group.spread.median)} ({group.counted}/{len(group.members)}){smoke}"
+    return list(map(plot.of_page, panels)) if plot.is_there() else []
 
 
 def _row(
@@ -138,20 +162,20 @@ def _row(
             (word(name), value)
             for name, value in _environment(group, None if history is None else history.measured)
         ],
-        "command": command.repeating(group.plan, len(group.members)),
+        "command": repeating(group.plan, len(group.members)),
         "runs": [
             (member.run_id, _rate(member, group.unit), member.verdict or member.phase)
             for member in group.members
         ],
-        "charts": [] if history is None else _drawn(plot.over_time(history, word)),
+        "charts": [] if history is None else _drawn(plot.over_time(history)),
     }
 
 
 def _rate(member: Member, unit: str) -> str:
     if member.rate is not None:
-        return f"{numbers.rate(member.rate)} {unit}"
+        return f"{formats.rate(member.rate)} {unit}"
     if member.unverified is not None:
-        return f"{numbers.rate(member.unverified)} {unit} does not count"
+        return f"{formats.rate(member.unverified)} {unit} does not count"
     return ABSENT
 
 
@@ -173,6 +197,8 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "weights' digest": key.weights_digest,
         "planned window": _window(plan),
         "estimator": group.estimator,
+        # A table with these has no room for what it is about.
+        **{title: of_group(title, group).text for title in shown([group.gpu])},
         **(measured.environment if measured is not None else {}),
     }
     if found.get("gpu_model") == key.gpu_model:
@@ -188,3 +214,80 @@ def _window(plan: RunPlan) -> str:
     if plan.training is not None:
         return f"after {plan.window.warmup} iterations"
     return f"{plan.window.warmup} + {plan.window.iterations} iterations"
+
+
+# -- command --------------------------------------------------------------------------------------
+#
+# The command that repeats a row: every choice of its plan that decides what is measured.
+
+
+def repeating(plan: RunPlan, repeats: int = 1) -> str:
+    """Write the command; it is for a cluster or a machine of the same kind.
+
+    Imported logs are imported again: what they are of did not run here.
+    """
+    if plan.backend == "imported":
+        return shlex.join(_importing(plan))
+    words = ["k8sbench", "submit"]
+    words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
+    words += ["--framework", plan.framework, "--variant", plan.variant]
+    if plan.impl != "k8sbench":
+        words += ["--impl", plan.impl]
+    words += ["--replicas", str(plan.replicas)]
+    words += ["--gpus", str(plan.processes_per_replica)]
+    words += ["--precision", plan.precision]
+    if plan.amp_dtype is not None:
+        words += ["--amp-dtype", plan.amp_dtype]
+    words += ["--batch-size", str(plan.batch_size), "--preset", plan.preset]
+    words += ["--warmup", str(plan.window.warmup)]
+    words += _training(plan) or ["--iterations", str(plan.window.iterations)]
+    if plan.data != "image":
+        words += ["--data", plan.data.removeprefix("path:")]
+    if plan.weights is not None:
+        words += ["--weights", plan.weights.removeprefix("path:")]
+    for name in speed_options.available(plan.framework, plan.trainer or ""):
+        if name in plan.options:
+            words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
+    words += ["--backend", plan.backend]
+    if plan.backend == "kubernetes":
+        words += ["--node-pool", plan.pool.name]
+        if plan.image is not None:
+            words += ["--image", plan.image]
+    if repeats > 1:
+        words += ["--repeats", str(repeats)]
+    return shlex.join(words)
+
+
+def _importing(plan: RunPlan) -> list[str]:
+    words = ["k8sbench", "import", "LOG..."]
+    if plan.spec_source:
+        is_own = plan.spec_source != "built-in"
+        words += ["--benchmark", plan.spec_source if is_own else plan.benchmark]
+        words += ["--framework", plan.framework, "--variant", plan.variant]
+    else:
+        words += ["--format", plan.benchmark]
+    words += ["--case", f"{plan.replicas}x{plan.processes_per_replica}"]
+    words += ["--batch-size", str(plan.batch_size), "--precision", _precision(plan)]
+    words += ["--warmup", str(plan.window.warmup)]
+    if plan.pool.gpu_model is not None:
+        words += ["--gpu-model", plan.pool.gpu_model]
+    return words
+
+
+def _precision(plan: RunPlan) -> str:
+    """AMP by its type, which a benchmark's default need not be."""
+    return plan.amp_dtype if plan.precision == "amp" and plan.amp_dtype else plan.precision
+
+
+def _training(plan: RunPlan) -> list[str]:
+    """The options of a training; none of a throughput run, nor of a program of others' own."""
+    asked = plan.training
+    if asked is None:
+        return ["--mode", plan.mode] if plan.mode != "throughput" else []
+    target = "none" if asked.target is None else f"{asked.target:g}"
+    if plan.impl != "k8sbench":
+        return ["--mode", "train", "--target", target]
+    words = ["--mode", "train", f"--{asked.unit}", str(asked.length)]
+    words += ["--evaluate-every", str(asked.evaluate_every), "--target", target]
+    is_open = asked.target is not None and not asked.stop_at_target
+    return [*words, "--to-the-end"] if is_open else words

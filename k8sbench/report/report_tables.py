@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from k8sbench.model.group import Group, Result
-from k8sbench.report import numbers
+from k8sbench.report import formats
 from k8sbench.report.columns import is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Table
 from k8sbench.report.text_table import Column
@@ -102,14 +102,14 @@ def _throughput(result: Result | None, lang: Lang, decimals: int | None = None) 
     if result is None or result.group.spread is None:
         return NONE
     median = result.group.spread.median
-    text = numbers.seconds(median) if decimals is None else f"{median:.{decimals}f}"
+    text = formats.seconds(median) if decimals is None else f"{median:.{decimals}f}"
     one = nearest(result, "throughput")
     if one is None or not is_of_case(one, result):
         return text
     unlike = ", ".join(one.not_comparable)
-    deviation = f"≠ {unlike}" if one.ratio is None else numbers.signed_percent(one.ratio)
+    deviation = f"≠ {unlike}" if one.ratio is None else formats.signed_percent(one.ratio)
     word = "公布值" if lang == "zh" else "published"
-    return f"{text} ({word} {numbers.seconds(one.published)}, {deviation})"
+    return f"{text} ({word} {formats.seconds(one.published)}, {deviation})"
 
 
 def _speedup(result: Result | None) -> str:
@@ -122,12 +122,12 @@ def _accuracy(result: Result | None) -> str:
     reached = None if result is None else result.group.accuracy
     if reached is None:
         return NONE
-    return numbers.plain(reached.best * (100 if reached.unit == "fraction" else 1), 5)
+    return formats.plain(reached.best * (100 if reached.unit == "fraction" else 1), 5)
 
 
 def _time(result: Result | None) -> str:
     time = None if result is None else result.group.time_to_train_s
-    return NONE if time is None else numbers.seconds(time)
+    return NONE if time is None else formats.seconds(time)
 
 
 def _table(

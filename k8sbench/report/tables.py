@@ -82,7 +82,7 @@ def _text(
     One row needs no caption, unless it ``is_tight``.
     """
     every = list(range(len(table.columns)))
-    caption, places = _captioned(table) if len(table.rows) > 1 or is_tight else ("", every)
+    caption, places = captioned(table) if len(table.rows) > 1 or is_tight else ("", every)
     causes = list(_causes(table).items())
     causes.sort(key=lambda cause: _id_of(cause[1].text) is None)
     if len(causes) > MOST_CAUSES:
@@ -104,7 +104,7 @@ def _text(
     if len(fit.kept) < len(columns):
         gone = [places[n] for n in range(len(columns)) if n not in fit.kept]
         out = tuple(columns[n].title for n in range(len(columns)) if n not in fit.kept)
-        return _text(_without(table, gone), width, paint, out, is_tight=is_tight)
+        return _text(without(table, gone), width, paint, out, is_tight=is_tight)
     below = [
         (f"[{some.index(cause) + 1}] " if cause in some else "") + _said(cause, len(rows))
         for _, cause in causes
@@ -135,7 +135,7 @@ def _marks(numbers: Sequence[int]) -> str:
     return f" [{','.join(words)}]" if parts else ""
 
 
-def _without(table: Table, gone: Sequence[int]) -> Table:
+def without(table: Table, gone: Sequence[int]) -> Table:
     """Leave columns out, and what their notes say."""
     kept = [n for n in range(len(table.columns)) if n not in gone]
     return msgspec.structs.replace(
@@ -145,7 +145,7 @@ def _without(table: Table, gone: Sequence[int]) -> Table:
     )
 
 
-def _captioned(table: Table) -> tuple[str, list[int]]:
+def captioned(table: Table) -> tuple[str, list[int]]:
     """Write what is the same in all rows, and choose the columns that are left."""
     places = range(len(table.columns))
     if not table.captioned:
@@ -264,12 +264,12 @@ def said_once(table: Table) -> Table:
         for column in table.columns
     }
 
-    def without(cell: Cell, column: Column) -> Cell:
+    def kept(cell: Cell, column: Column) -> Cell:
         gone = of_column[column.title]
         return Cell(cell.text, tuple(note for note in unique(cell.notes) if note not in gone))
 
     rows = tuple(
-        tuple(without(cell, column) for cell, column in zip(row, table.columns, strict=True))
+        tuple(kept(cell, column) for cell, column in zip(row, table.columns, strict=True))
         for row in table.rows
     )
     said = [f"{', '.join(its)}: {note}" for note, its in titles.items()]

@@ -12,7 +12,7 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 
-from k8sbench.trainers.parts import ending, machine, paddle_setup, settings
+from k8sbench.trainers.parts import ending, machine, settings
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.session import Session
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure with the options in `argv`."""
     common, own = settings.read("allreduce", str(__doc__), DEFAULTS, _options, argv)
     if own.framework == "paddle":
-        paddle_setup.before_import(common)
+        machine.before_paddle(common)
         from k8sbench.trainers.parts.paddle_session import open_session
     else:
         machine.steer_tf32(common.tf32)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import ending, lines, paddle_setup, schedules, settings
+from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ MARGIN, SCALE = 0.5, 64.0
 def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train with the options in `argv`."""
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
-    paddle_setup.before_import(common)
+    machine.before_paddle(common)
 
     from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import arithmetic, ending, lines, paddle_setup, segmentation, settings
+from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
@@ -36,7 +36,7 @@ DEFAULTS = settings.Defaults(
     log_interval=10,
     workers=8,
     recipe_workers={"matched": (2, 4)},
-    speed_options=paddle_setup.SPEED_OPTIONS,
+    speed_options=settings.PADDLE_SPEED_OPTIONS,
     flat_sum_amp=("matched",),
     channels_last_amp=("paddleseg",),  # script/run_fp16.sh; run_fp32.sh says NCHW
 )
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
-    paddle_setup.before_import(common)
+    machine.before_paddle(common)
 
     import paddle
 

@@ -11,6 +11,7 @@ it, and the time that it took.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def measure(kind: str, megabytes: int) -> tuple[float, float, str]:
     words = ["measure", "-", "--format", KINDS[kind][1], "--gpus", "1", "--batch-size", "128"]
     feeder = threading.Thread(target=feed, args=(kind, megabytes, write))
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, *words, "--warmup", "100", "-o", "csv"],
+        [sys.executable, "-c", CHILD, *words, "--warmup", "100", "-o", "json"],
         stdin=read,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -144,11 +145,10 @@ def main() -> int:
     over = False
     for kind, limit in LIMITS.items():
         memory, seconds, printed = measure(kind, megabytes)
-        rows = [line.split(",") for line in printed.splitlines()]
-        records = dict(zip(*rows, strict=True)).get("records", "?") if len(rows) == 2 else "?"
+        (found,) = json.loads(printed)
         over |= memory > limit
         print(
-            f"{kind}: {megabytes} MB, {records} records: {memory:.0f} MB of memory "
+            f"{kind}: {megabytes} MB, {found['records']} records: {memory:.0f} MB of memory "
             f"(limit {limit}), {seconds:.1f} s of processor, {megabytes / seconds:.0f} MB/s"
         )
     return int(over)

@@ -53,12 +53,6 @@ def claim(objects: Objects) -> dict[str, Any]:
     return find(objects, "PersistentVolumeClaim")
 
 
-def config(objects: Objects) -> dict[str, Any]:
-    found = yaml.safe_load(find(objects, "ConfigMap", "dlperf-config")["data"]["config.yaml"])
-    assert isinstance(found, dict)
-    return found
-
-
 def published_pools(objects: Objects) -> dict[str, Any]:
     found = yaml.safe_load(find(objects, "ConfigMap", "dlperf-pools")["data"]["pools.yaml"])
     assert isinstance(found, dict)
@@ -126,12 +120,12 @@ CASES: dict[str, Case] = {
     "namespaces": Case(
         ["team-b", "team-c"],
         lambda objects: (
-            config(objects)["namespaces"],
+            env(objects, "K8SBENCH_NAMESPACES")["value"],
             [each["metadata"]["namespace"] for each in named(objects, "Role", USER)],
             [each["metadata"]["namespace"] for each in named(objects, "RoleBinding", COLLECTOR)],
             find(objects, "Role", f"{COLLECTOR}-lease")["metadata"]["namespace"],
         ),
-        (["team-b", "team-c"], ["team-b", "team-c"], ["team-b", "team-c"], NAMESPACE),
+        ("team-b,team-c", ["team-b", "team-c"], ["team-b", "team-c"], NAMESPACE),
     ),
     "listNodes": Case(
         True,
@@ -171,7 +165,7 @@ CASES: dict[str, Case] = {
         "https://prometheus.example",
         lambda objects: (
             find(objects, "ConfigMap", "dlperf-prometheus")["data"]["url"],
-            config(objects)["prometheus"],
+            env(objects, "K8SBENCH_PROMETHEUS")["value"],
         ),
         ("https://prometheus.example", "https://prometheus.example"),
     ),
@@ -182,7 +176,9 @@ CASES: dict[str, Case] = {
     "collector.imagePullSecrets": Case(
         ["registry"], lambda objects: pod(objects)["imagePullSecrets"], [{"name": "registry"}]
     ),
-    "collector.keepLogsFor": Case("90d", lambda objects: config(objects)["keepLogsFor"]),
+    "collector.keepLogsFor": Case(
+        "90d", lambda objects: env(objects, "K8SBENCH_KEEP_LOGS_FOR")["value"]
+    ),
     "collector.postgresql.secretName": Case(
         "store",
         lambda objects: env(objects, "K8SBENCH_STORE")["valueFrom"]["secretKeyRef"],
@@ -327,7 +323,7 @@ CASES: dict[str, Case] = {
     "baseline.name": Case(
         "release",
         lambda objects: (
-            config(objects)["baseline"],
+            env(objects, "K8SBENCH_BASELINE")["value"],
             night_pod(objects)["containers"][-1]["args"],
             "K8sbenchRegression" in {each["alert"] for each in alerts(objects)},
         ),

@@ -76,11 +76,11 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
     assert everything > users
     # Another configuration is another pod.
     release.run("upgrade", *PATIENCE, values=merged(values, nested("collector.keepLogsFor", "90d")))
-    assert 'keepLogsFor: "90d"' in release.configuration()
+    assert release.configuration()["K8SBENCH_KEEP_LOGS_FOR"] == "90d"
     assert release.pod()["metadata"]["uid"] != first["metadata"]["uid"]
     # A rollback is the one before.
     release.run("rollback", *PATIENCE)
-    assert "keepLogsFor" not in release.configuration()
+    assert "K8SBENCH_KEEP_LOGS_FOR" not in release.configuration()
     assert release.objects() == everything
     # What is uninstalled is gone, but for the results; who installs again has them.
     release.run("uninstall", *PATIENCE)

@@ -155,28 +155,6 @@ def test_the_end_of_a_job_is_reported_after_its_last_line(
         assert len(other.lines(plan)) == len(port.lines(plan)) == 2
 
 
-def test_a_job_that_was_changed_after_its_end_is_deleted_by_one_request(
-    port: Port, namespace: Namespace
-) -> None:
-    """The operator goes on changing it: what the watch sees of that needs no request."""
-    plan, other = (port.submit(following.plan("1x1"), run) for run in ("0s", None))
-    port.end_of(plan)
-    namespace.kubectl("annotate", "pytorchjob", plan.run_id, "example.com/changed=yes")
-    version = namespace.get("pytorchjob", plan.run_id)["metadata"]["resourceVersion"]
-
-    def versions() -> dict[str, str]:
-        last = port.cluster._last.items()
-        return {run_id: seen.job["metadata"]["resourceVersion"] for run_id, seen in last}
-
-    # Where another job is followed, too, the watch goes on.
-    port.until(lambda _: versions()[plan.run_id] == version)
-    asked = port.cluster.api.sender.requests
-    before = asked["get pytorchjobs"]
-    port.cluster.remove(plan.run_id)
-    assert (asked["delete pytorchjobs"], asked["get pytorchjobs"] - before) == (1, 0)
-    assert [job["metadata"]["name"] for job in namespace.get("pytorchjobs")] == [other.run_id]
-
-
 def test_a_job_that_is_cancelled_is_deleted_and_all_who_follow_it_read_why(
     port: Port, user: Path, namespace: Namespace
 ) -> None:

@@ -34,9 +34,7 @@ def is_collected(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
 def test_a_run_is_collected_though_its_submitter_never_comes_back(
     own_shell: Shell, collector: Collector, tmp_path: Path
 ) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("prometheus: none\n")
-    with collector.collecting(f"--config={config}") as running:
+    with collector.collecting("--prometheus=none") as running:
         first = own_shell.printing("first")
         running.until("step ")
         first.end()
@@ -50,6 +48,7 @@ def test_a_run_is_collected_though_its_submitter_never_comes_back(
     assert "warning: collecting has ended" not in running.err
 
 
+@pytest.mark.soak
 def test_killed_at_any_moment_it_goes_on_where_it_was(
     own_shell: Shell, collector: Collector
 ) -> None:
@@ -89,6 +88,7 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
                 collectors.end(third)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_an_api_server_that_is_away_is_waited_for(
     own_cluster: OwnCluster, own_shell: Shell, collector: Collector

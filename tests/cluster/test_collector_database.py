@@ -24,7 +24,7 @@ from tests.unit.store.examples import NOW, plan, step
 
 BEFORE = ("seg-1", "seg-2")
 """Runs of a store of before."""
-IMPATIENT = {"adapters__store__outages__OUTAGE_SECONDS": 1.0}
+IMPATIENT = {"adapters__store__database__OUTAGE_SECONDS": 1.0}
 """A collector that waits a second for a database which is away, instead of two minutes."""
 
 
@@ -70,7 +70,7 @@ def is_collected_once(collector: Collector, run_id: str, logs: TrainerLogs) -> N
         assert collector.archived(run_id, replica) == lines
 
 
-@pytest.mark.parametrize("patience", ["long", "short"])
+@pytest.mark.parametrize("patience", ["long", pytest.param("short", marks=pytest.mark.soak)])
 def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     own_shell: Shell, postgres_server: postgres.Server, tmp_path: Path, patience: str
 ) -> None:
@@ -90,6 +90,7 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
         is_collected_once(collector, "ends", runs["ends"])
         until(lambda: collector.archived("new"), "lines of the new run")
         collectors.end(running)
+        assert postgres.PASSWORD not in running.out + running.err
     # One that begins while it is away waits, too.
     with contextlib.ExitStack() as stack:
         with away(postgres_server):

@@ -125,7 +125,7 @@ def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_na
     shell.printing("old")
     job = shell.namespace.get("pytorchjob", "old")
     shell.limits = {
-        "adapters__kubernetes__cluster__END_SECONDS": 1.0,
+        "adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0,
         "adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0,
     }
     with proxy.freeze("/pytorchjobs"):

@@ -112,6 +112,7 @@ def test_a_submit_that_is_killed_before_its_job_is_created_is_done_again(
     assert own_shell.on_cluster() == []
 
 
+@pytest.mark.soak
 def test_a_creation_that_hangs_is_reported_and_ctrl_c_leaves_it_open(
     own_shell: Shell, proxied: FaultProxy
 ) -> None:

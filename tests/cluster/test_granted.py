@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes.trainer_pruning import LAST_USED
+from k8sbench.adapters.kubernetes.trainer_sources import LAST_USED
 from k8sbench.render.trainer_sources import SELECTOR, TrainerSources, config_map
 from tests import tiers
 from tests.chart import examples
@@ -170,7 +170,9 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")
         # There are none here: what it may not read is part of the reason.
-        shell.run("top", "whole", "--once", code=6)
+        with shell.started("top", "whole") as top:
+            top.until("No GPU metrics: ")
+            top.interrupt().ends(130)
         logs.end()
         shell.finish("whole")
         submit.ends()
@@ -209,14 +211,16 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
     account = Account(namespace, COLLECTOR, f"{COLLECTOR}-lease")
     collector = Collector(namespace, account.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "c")
     del collector.environment["K8SBENCH_POOLS"]
-    config = tmp_path / "config.yaml"
-    config.write_text(namespace.get("configmap", "dlperf-config")["data"]["config.yaml"])
+    (container,) = namespace.get("deployment", COLLECTOR)["spec"]["template"]["spec"]["containers"]
+    collector.environment |= {
+        one["name"]: one["value"] for one in container["env"] if one["name"].startswith("K8SBENCH_")
+    }
     submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
     # Of other versions' trainers one was used long ago, and of one that is not known.
     known, unknown = (config_map(TrainerSources.of({f"k8sbench/{n}.py": ""})) for n in "ab")
     known["metadata"]["annotations"] = {LAST_USED: "2020-01-01T00:00:00Z"}
     namespace.create(known, unknown)
-    collecting = collector.collecting(f"--config={config}", f"--lease={COLLECTOR}")
+    collecting = collector.collecting(f"--lease={COLLECTOR}")
     with claimed_all(namespace, "data", "checkpoints"), collecting as running:
         # One run of each kind from its submit until its job is deleted.
         logs = submitter.printing("whole")

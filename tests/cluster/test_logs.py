@@ -21,7 +21,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import log, reading
+from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
@@ -154,7 +154,7 @@ class Breaking:
 
 class _Breaking:
     def __init__(
-        self, owner: Breaking, stream: log.Served, limit: int | None, follows: bool
+        self, owner: Breaking, stream: reading.Served, limit: int | None, follows: bool
     ) -> None:
         self._owner, self._stream, self._limit = owner, stream, limit
         self._follows = follows

@@ -222,7 +222,7 @@ def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None
 
 def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(shell: Shell) -> None:
     shell.printing("anew")
-    shell.limits = {"adapters__kubernetes__cluster__END_SECONDS": 1.0}
+    shell.limits = {"adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0}
     job = shell.namespace.get("pytorchjob", "anew")
     shell.namespace.kubectl("delete", "pytorchjob", "anew")
     metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}

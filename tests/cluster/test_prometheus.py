@@ -12,8 +12,8 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.metrics import prometheus
-from k8sbench.adapters.metrics.discovery import CONFIG_MAP, KEY
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
+from k8sbench.adapters.metrics.prometheus_api import CONFIG_MAP, KEY
 from k8sbench.model.gpu_metrics import SeriesQuery
 from tests.harness.cluster import following, page_roles
 from tests.harness.cluster.namespace import Namespace

@@ -247,6 +247,7 @@ def test_a_cancel_between_two_attempts_ends_the_run(
     until(lambda: "cancelled" not in shell.on_cluster(), "the end of the job")
 
 
+@pytest.mark.soak
 def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
     shell: Shell, proxy: FaultProxy
 ) -> None:
@@ -264,6 +265,7 @@ def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
     until(lambda: "unwanted" not in shell.on_cluster(), "the end of the job")
 
 
+@pytest.mark.soak
 def test_an_api_server_that_is_away_while_a_run_restarts_loses_nothing(
     shell: Shell, proxy: FaultProxy
 ) -> None:
@@ -288,8 +290,8 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
 ) -> None:
     """The master's node is lost: the API server has no word of its end."""
     shell.limits = {
-        "adapters__kubernetes__attempts__CLEAR_SECONDS": 1.0,
-        "adapters__kubernetes__cluster__END_SECONDS": 5.0,
+        "adapters__kubernetes__ending__CLEAR_SECONDS": 1.0,
+        "adapters__kubernetes__watching__job_reader__END_SECONDS": 5.0,
     }
     training = Training(shell, "stays")
     held = proxy.hold(f"{JOBS}/stays", method="DELETE")
@@ -339,6 +341,7 @@ def test_a_colleague_who_watches_sees_the_attempts_that_the_submit_makes(
     assert colleague.archived("shared") == ["one", "two"]
 
 
+@pytest.mark.soak
 def test_a_store_that_detached_learns_of_the_attempt_that_the_collector_has_begun(
     shell: Shell, tmp_path: Path
 ) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from tests.bench.sides import many_jobs
 from tests.bench.sides.many_jobs import REPLICAS, Kept
-from tests.harness.cluster import bringup, nodes
+from tests.harness.cluster import bringup, etcd, nodes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import wait_for_nodes
+from tests.harness.cluster.shell import ENDLESS, Shell
 from tests.tiers import ROOT
 
 JOBS = 20
@@ -27,6 +28,8 @@ REQUESTS_PER_LOG = 3
 """Followed or fetched, and asked once more when its container has ended; one more if it broke."""
 REQUESTS_PER_JOB = 4
 """Created, looked for, deleted; and the lists and watches of all, which go on and are few."""
+BYTES_PER_JOB = 30_000
+"""In etcd, without the pods that the operator makes; the trainers travel once for all jobs."""
 PRINTED = ["a fake pod; tests/harness/cluster/nodes.py can give it a log"]
 """What the pods of the test cluster print."""
 
@@ -61,3 +64,16 @@ def test_many_jobs_need_as_many_watches_as_one_and_few_requests_each(
     assert JOBS * REPLICAS <= logs <= JOBS * REPLICAS * REQUESTS_PER_LOG
     assert asked.requests.total() <= JOBS * REQUESTS_PER_JOB
     assert not namespace.get("pytorchjobs")
+
+
+def test_a_job_costs_etcd_no_more_than_itself(own_cluster: OwnCluster, own_shell: Shell) -> None:
+    for run_id in ("first", "second"):
+        own_shell.submit(run_id, ENDLESS, "--detach")
+        own_shell.namespace.wait("condition=Running", f"pytorchjob/{run_id}")
+    stored = etcd.sizes(own_cluster, own_shell.namespace.name)
+    jobs = [size for key, size in stored.items() if "/pytorchjobs/" in key]
+    assert len(jobs) == 2
+    assert max(jobs) <= BYTES_PER_JOB
+    assert sum("/k8sbench-trainers-" in key for key in stored) == 1
+    largest = max(size for key, size in stored.items() if "/k8sbench-trainers-" not in key)
+    assert largest == max(jobs), "nothing else that grows comes with a job"

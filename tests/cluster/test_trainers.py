@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.trainer_pruning import LAST_USED, prune
+from k8sbench.adapters.kubernetes.trainer_sources import LAST_USED, prune
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import failures
+from k8sbench.adapters.kubernetes.watching import watches
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import fault_proxy, following, users, wire
+from tests.harness.cluster import etcd, fault_proxy, following, users, wire
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -120,7 +119,7 @@ def test_what_happened_before_history_was_forgotten_is_reported(
         namespace.wait("condition=Succeeded", f"pytorchjob/{plan.run_id}")
         namespace.kubectl("delete", f"pytorchjob/{gone.run_id}")
         # The API server remembers what it has served itself; etcd what was not compacted.
-        compact(own_cluster)
+        etcd.compact(own_cluster)
         with own_cluster.without("kube-apiserver"):
             pass
     listed = port.cluster.api.sender.requests["list pods"]
@@ -130,20 +129,7 @@ def test_what_happened_before_history_was_forgotten_is_reported(
     assert port.cluster.api.sender.requests["list pods"] > listed
 
 
-def compact(cluster: OwnCluster) -> None:
-    """Have etcd forget all but the present state."""
-
-    def ask(path: str, **body: str) -> Any:
-        url = cluster.layout.url("etcd", path, "http")
-        text = json.dumps(body).encode()
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(urllib.request.Request(url, text), timeout=5) as answer:
-            return json.load(answer)
-
-    now = ask("/v3/kv/range", key="AA==")["header"]["revision"]
-    ask("/v3/kv/compaction", revision=now)
-
-
+@pytest.mark.soak
 def test_the_operator_is_killed_and_comes_back(
     own_cluster: OwnCluster, namespace: Namespace, user: Path
 ) -> None:
@@ -190,7 +176,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
 def test_who_may_not_see_events_reads_of_that_alone(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(watches, "NOTE_SECONDS", 0.0)
     (role,) = namespace.get("roles")
     rules = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
     patch = f"--patch={json.dumps({'rules': rules})}"

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+import pytest
+
 from k8sbench.diagnose.job import exits
 from tests.trainers.killed_ranks import ENDLESS, JOBS
 from tests.trainers.torch_checks import SIZES
@@ -70,6 +72,7 @@ def test_a_trainer_ends_without_memory_with_code_1_and_says_how_much_was_missing
     assert "GPU 0 has a total capacity of 256.00 MiB" in sentence
 
 
+@pytest.mark.soak
 def test_a_rank_that_fails_ends_its_job_and_its_error_is_the_one_that_is_told() -> None:
     """Under the launcher of its container, over gloo; its peer loses the connection."""
     arguments, variables, _ = JOBS["pytorch"]

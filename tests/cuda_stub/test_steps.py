@@ -80,7 +80,9 @@ def seen_of(case: Case, world_size: int) -> list[dict[str, Any]]:
 
 
 every_case = pytest.mark.parametrize(("trainer", "amp"), CASES)
-on_one_and_two_ranks = pytest.mark.parametrize("world_size", STEPS)
+on_one_and_two_ranks = pytest.mark.parametrize(
+    "world_size", [1, pytest.param(2, marks=pytest.mark.soak)]
+)
 
 
 @every_case
@@ -129,6 +131,7 @@ def test_a_run_at_full_size_fits_a_card_of_32_gb(trainer: str, amp: str) -> None
     assert seen["reserved"] < CARD - LEFT
 
 
+@pytest.mark.soak
 def test_two_ranks_share_the_gpu_over_gloo_and_synchronise_batch_norm_where_upstream_does() -> None:
     for (trainer, _), (first, second) in events_of(2).items():
         assert (first[0]["world_size"], second[0]["rank"]) == (2, 1)

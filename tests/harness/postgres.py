@@ -14,6 +14,8 @@ import tempfile
 import time
 import uuid
 
+PASSWORD = "seldom"
+"""Of the URLs: the server asks for none, and nobody may print it."""
 PATIENCE = 100.0
 """Seconds until the start or end of a server has failed."""
 
@@ -72,12 +74,12 @@ class Server:
         """Make an empty schema, which serves as a database of its own; returns its URL."""
         name = self._make("SCHEMA")
         place = f"host={self._folder}&options=-csearch_path%3D{name}"
-        return f"postgresql://k8sbench:seldom@/postgres?{place}"
+        return f"postgresql://k8sbench:{PASSWORD}@/postgres?{place}"
 
     def database_of_bytes(self) -> str:
         """Make a database that knows no encoding, as a machine without a locale makes them."""
         name = self._make("DATABASE", "ENCODING SQL_ASCII TEMPLATE template0")
-        return f"postgresql://k8sbench:seldom@/{name}?host={self._folder}"
+        return f"postgresql://k8sbench:{PASSWORD}@/{name}?host={self._folder}"
 
     def stop(self) -> None:
         """End the server and remove its folder."""

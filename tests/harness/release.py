@@ -38,10 +38,12 @@ class Release:
         """Return what of it is in the namespace, as kind and name."""
         return set(self.namespace.kubectl("get", _KINDS, _OURS, "--output=name").split())
 
-    def configuration(self) -> str:
-        """Return what the collector reads."""
-        text: str = self.namespace.get("configmap", "dlperf-config")["data"]["config.yaml"]
-        return text
+    def configuration(self) -> dict[str, str]:
+        """Return the environment of the collector, without what comes from Secrets."""
+        (container,) = self.namespace.get("deployment", COLLECTOR)["spec"]["template"]["spec"][
+            "containers"
+        ]
+        return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 
     def pod(self) -> dict[str, Any]:
         """Return the pod of the collector, when its Deployment has it ready."""

@@ -16,7 +16,7 @@ from unittest import mock
 import psutil
 import pytest
 
-from k8sbench.adapters.local import launch, loopback
+from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -115,17 +115,6 @@ def test_a_replica_inherits_nothing_but_its_three_streams(machine: Machine) -> N
         )
     # The fourth is the listing's own.
     assert seen.lines("master-0") == ["['0', '1', '2', '3']"]
-
-
-def test_a_replicas_signals_are_in_their_first_state(machine: Machine) -> None:
-    trainer = """
-import signal
-ignored = [n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN]
-print(ignored, list(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
-"""
-    seen = machine.run(trainer, replicas=1)
-    # Python itself ignores these two when it starts.
-    assert seen.lines("master-0") == ["[<Signals.SIGPIPE: 13>, <Signals.SIGXFSZ: 25>] []"]
 
 
 def test_a_replicas_temporary_folder_is_private_and_gone_with_it(machine: Machine) -> None:
@@ -487,7 +476,7 @@ def test_gpus_are_free_again_when_a_job_cannot_be_started(
     }
     no_room = OSError("No space left on device")
     with (
-        mock.patch.object(loopback, "held_port", side_effect=no_room),
+        mock.patch.object(cluster, "held_port", side_effect=no_room),
         pytest.raises(JobFailed, match="No space left"),
     ):
         machine.start(VISIBLE, **wanted)

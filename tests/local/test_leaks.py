@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from k8sbench.adapters.local import loopback, manifest
+from k8sbench.adapters.local import cluster, manifest
 from tests.local.jobs import Machine
 
 
@@ -46,7 +46,7 @@ def test_a_job_that_nobody_watches_leaves_nothing_open_either(tmp_path: Path) ->
 
 
 def test_a_held_port_is_given_to_nobody_and_can_be_listened_on() -> None:
-    with loopback.held_port() as port:
+    with cluster.held_port() as port:
         address = (manifest.LOOPBACK, port)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(address)

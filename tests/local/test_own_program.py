@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from k8sbench.cli.main import main
 from tests.harness import benchmark_files
 
 PROGRAM = """
-import json, os, sys
+import json, os, pathlib, sys, time
 names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "SECRET", "MINE")
 print(json.dumps({name: os.environ.get(name) for name in names} | {"words": sys.argv[1:]}))
+while pathlib.Path(__file__).with_name("wait").exists():
+    time.sleep(0.01)
 for step in range(1, 21):
     print(f"step {step} 8.0 samples/s", flush=True)
 """
@@ -36,6 +39,8 @@ SPEC = benchmark_files.benchmark(
         window={"warmup": 4, "iterations": 16, "rule": "ours"},
     )
 )
+LOOKS = 100
+"""How often k8sbench asks for the time before the program goes on."""
 
 
 @pytest.fixture
@@ -76,6 +81,30 @@ def test_it_runs_with_the_operator_s_variables_and_is_measured(
         "--hosts=127.0.0.1,127.0.0.1",
         f"--master=127.0.0.1:{port}",
     ]
+
+
+def test_a_clock_that_is_set_an_hour_on_ends_no_run_and_no_wait(
+    mine: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = tmp_path / "store" / "runs" / "mine-1" / "logs" / "master-0.log"
+    (wait := mine.with_name("wait")).touch()
+    right, monotonic, looks = time.time, time.monotonic, iter(range(LOOKS))
+
+    def look() -> float:
+        if log.exists() and log.read_text() and next(looks, None) is None:
+            wait.unlink(missing_ok=True)
+        return monotonic()
+
+    monkeypatch.setattr(time, "time", lambda: right() + 3600 * log.exists())
+    monkeypatch.setattr(time, "monotonic", look)
+    assert main(words(mine, "--yes", "--timeout=10m")) == 0
+    assert time.time() > right() + 3000, "the clock was set while the run went on"
+    capsys.readouterr()
+    assert main(["status", "mine-1", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["phase"] == "Succeeded"
 
 
 def test_without_a_terminal_and_without_yes_nothing_runs(

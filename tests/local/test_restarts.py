@@ -24,6 +24,7 @@ from tests.unit.local import examples
 from tests.unit.model.specs import a_request
 
 STEPS = 4
+SOAK = pytest.mark.soak
 TRAINER = f"""
 import os, pathlib, signal, subprocess, sys
 place = pathlib.Path(sys.argv[1], os.environ["RANK"])
@@ -119,10 +120,12 @@ def test_a_program_that_refuses_its_words_is_not_started_again(
 @pytest.mark.parametrize(
     ("said", "code", "cause_id", "restarts", "replicas"),
     [
-        ("k8sbench: error: no such data", 2, "usage-error", 0, 1),
+        pytest.param("k8sbench: error: no such data", 2, "usage-error", 0, 1, marks=SOAK),
         ("k8sbench: error: no such data", 2, "usage-error", 0, 2),
         ("k8sbench: failed: the disk is full", 1, "replica-failed", 1, 2),
-        ("k8sbench: error: quoted from elsewhere", 1, "replica-failed", 1, 1),
+        pytest.param(
+            *("k8sbench: error: quoted from elsewhere", 1, "replica-failed", 1, 1), marks=SOAK
+        ),
     ],
 )
 def test_what_a_rank_has_refused_under_torchrun_is_not_started_again(

@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.adapters.local.replica import Replica
-from tests.local.jobs import processes_of, wait_for
+from tests.local.jobs import processes_of
 
 RUN_ID = f"subreaper-{os.getpid()}"
 Make = Callable[..., Replica]
@@ -67,21 +67,6 @@ def test_a_program_starts_with_its_signals_as_the_kernel_has_them(make: Make) ->
     assert int(state["SigIgn"], 16) & ours == 0
     assert int(state["SigBlk"], 16) == 0
     assert replica.code == 0
-
-
-def test_closing_a_replica_ends_it(make: Make) -> None:
-    replica = make("/bin/sleep", "600")
-    wait_for(lambda: len(processes_of(RUN_ID)) == 2, "the replica to start")
-    replica.close()
-    assert not processes_of(RUN_ID)
-
-
-def test_an_end_may_be_asked_for_at_once(make: Make) -> None:
-    replica = make("/bin/sleep", "600")
-    replica.end()
-    assert output_of(replica) == []
-    assert replica.code == 143
-    assert replica.was_asked
 
 
 def test_a_missing_program_and_a_missing_folder_are_named(make: Make) -> None:

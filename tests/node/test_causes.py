@@ -127,6 +127,7 @@ def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, R
     submits["pull"].ends(3)
 
 
+@pytest.mark.soak
 def test_a_node_is_lost(
     programs: Programs,
     submits: dict[str, Running],

@@ -109,6 +109,7 @@ def on_the_node(folder: Path) -> tuple[str, ...]:
     return (f"--pools={pools}", "--node-pool=data", f"--image={image.PYTHON}")
 
 
+@pytest.mark.soak
 def test_a_set_is_fetched_onto_a_claim_though_its_pod_is_killed(
     restricted: Namespace, folder: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from tests.harness.node import image
 from tests.harness.node.cluster import NodeCluster
 
 
+@pytest.mark.soak
 def test_the_bandwidth_between_two_nodes_is_measured_and_nothing_is_left(
     node_cluster: NodeCluster,
     trained_in: Namespace,

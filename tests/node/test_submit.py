@@ -51,7 +51,7 @@ signal.pause()
 @pytest.mark.parametrize(
     ("benchmark", "framework", "replicas"),
     [
-        ("resnet50", "pytorch", ("master-0", "worker-0")),
+        pytest.param(*("resnet50", "pytorch", ("master-0", "worker-0")), marks=pytest.mark.soak),
         ("deeplabv3p", "paddle", ("worker-0", "worker-1")),
     ],
 )

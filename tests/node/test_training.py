@@ -38,6 +38,7 @@ def events(lines: list[str], name: str) -> list[dict[str, Any]]:
     return [event for event in found if event["event"] == name]
 
 
+@pytest.mark.soak
 def test_a_training_goes_on_from_its_checkpoint_when_a_pod_is_killed(
     node_cluster: NodeCluster, trained_in: Namespace, folder: Path, tmp_path: Path
 ) -> None:

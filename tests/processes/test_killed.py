@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import reindexing
+from k8sbench.adapters.store import sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.lifecycle import records
 from k8sbench.model.phase import Phase
@@ -94,7 +94,7 @@ def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
             if run.phase is Phase.LOST:
                 assert f"pid {process.pid}" in run.history[-1].cause
         assert differences(store) == []
-        reindexing.reindex(store)
+        sql_store.reindex(store)
     with open_store(str(root)) as store:
         look(store)
         assert runs == {run_id: run for run_id, run in _by_id(store).items() if run_id in runs}

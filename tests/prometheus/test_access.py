@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.metrics import http_config, prometheus, prometheus_api
+from k8sbench.adapters.metrics import prometheus, prometheus_api
 from k8sbench.model.gpu_metrics import Fetched
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
@@ -39,7 +39,7 @@ def configure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         file = tmp_path / "client" / "http.yml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(yaml.safe_dump(config))
-        monkeypatch.setenv(http_config.VARIABLE, str(file))
+        monkeypatch.setenv(prometheus_api.VARIABLE, str(file))
         return file.parent
 
     return write
@@ -67,7 +67,7 @@ def test_a_name_and_a_password(
     configure(basic_auth={"username": "ada", "password": PASSWORD}, tls_config=trust)
     assert len(fetch(server.url).series) == 1
     configure(basic_auth={"username": "ada", "password": "no"}, tls_config=trust)
-    assert f"answers 401: Unauthorized; {http_config.VARIABLE} names" in why(fetch(server.url))
+    assert f"answers 401: Unauthorized; {prometheus_api.VARIABLE} names" in why(fetch(server.url))
     assert PASSWORD not in caplog.text
 
 
@@ -120,7 +120,7 @@ def test_a_token_which_is_read_again_each_time(
         (f"authorization: {{token: {TOKEN}}}", "contains unknown field"),
         (f"authorization: {{credentials: [{TOKEN}]}}", "Expected `str"),
         (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold the token"),
-        (f"password: '{TOKEN}\nb: c: d", "is not YAML, line 2."),
+        (f"password: '{TOKEN}\nb: c: d", "is not YAML."),
         ("basic_auth: {username: ada, password_file: gone}", "gone cannot be read: no such file"),
     ],
 )

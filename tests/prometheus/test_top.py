@@ -7,7 +7,6 @@ import time
 import msgspec
 
 from k8sbench.lifecycle.live_metrics import LiveMetrics
-from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from tests.harness.prometheus import wait
@@ -33,13 +32,10 @@ def test_the_latest_scrape_is_what_the_gpus_do_now(start: Start, expose: Expose)
     def now() -> list[tuple[str | None, str | None, float]]:
         metrics = LiveMetrics(run, [source], time.time)
         metrics.take(events, lambda _: None)
-        try:
-            metrics.once(time.sleep)
-        except Unreachable:  # nothing was scraped yet
-            return []
+        metrics.read()
         return [
             (one.gpu.pod, one.gpu.index, one.metrics["gpu_utilization"].value)
-            for one in metrics.view().gpus
+            for one in metrics.gpus()[0]
         ]
 
     try:

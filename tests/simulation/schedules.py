@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 
 from k8sbench.app import sweeps
-from k8sbench.lifecycle import adopting, collecting, decide, set_claims, submitting
-from k8sbench.lifecycle.artifacts import GAPS
+from k8sbench.lifecycle import adopting, collecting, decide, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.job_events import GAPS
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.states import state_of
 from k8sbench.lifecycle.views import Record, View
@@ -189,12 +189,12 @@ class Schedule:
         request = SubmitRequest(
             benchmark="seg", set_name=SET, parallel=dice.choice([1, 2, 3]), wait=True
         )
-        submit = submitting.create_all if dice.random() < 0.3 else submitting.submit
-        with set_claims.held(context.store.claims, SET, resumes=resumes):
+        request = msgspec.structs.replace(request, detach=dice.random() < 0.3)
+        with submitting.held_set(context.store.claims, SET, resumes=resumes):
             if resumes:
                 wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
                 _, cases = sweeps.resumed([wanted], context, SET, Quiet())
-            list(submit(cases, context, Quiet(), Stop(), request))
+            list(submitting.submit(cases, context, Quiet(), Stop(), request))
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import closing, job_events, requests, set_claims
+from k8sbench.lifecycle import job_events, job_requests, requests, submitting
 from k8sbench.lifecycle.active_runs import ActiveRuns
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.followed import FollowedRun
@@ -96,7 +96,7 @@ def follow_what_another_process_follows(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_a_wish_in_an_outage(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(requests, "is_refused", lambda _: True)
+    patch.setattr(job_requests, "is_refused", lambda _: True)
 
 
 def close_before_the_last_line(patch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def create_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
 
 
 def resume_what_is_being_submitted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(set_claims, "held", lambda *_, **__: contextlib.nullcontext())
+    patch.setattr(submitting, "held_set", lambda *_, **__: contextlib.nullcontext())
 
 
 def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def forget_what_is_left(patch: pytest.MonkeyPatch) -> None:
     def forgets(context: RunContext, run_id: str) -> Run:
         return context.store.fulfilled(run_id, "delete")
 
-    patch.setattr(closing, "_take_deleted", broken)
+    patch.setattr(job_requests, "_take_deleted", broken)
     patch.setattr(requests, "delete", forgets)
 
 

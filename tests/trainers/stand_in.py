@@ -17,7 +17,7 @@ NAME = "libnvidia-ml.so.1"
 ADDRESS, UUID = "00000000:3b:00.0", "8c6f"
 """Of the GPU that it knows."""
 PREAMBLE = f"""
-from k8sbench.trainers.parts import gpu_samples, session
+from k8sbench.trainers.parts import nvml, session
 plain = session.Session.environment
 session.Session.gpu_names = lambda _: ({ADDRESS!r}, {UUID!r})
 session.Session.environment = lambda here: {{

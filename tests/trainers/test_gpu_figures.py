@@ -159,6 +159,7 @@ def modules_that_a_gpu_machine_lacks() -> set[str]:
     return {name for name, found in known if packages & set(map(wheels.canonical, found))}
 
 
+@pytest.mark.soak
 @pytest.mark.tier("frameworks")
 @pytest.mark.timeout(600)  # the program's own limit is 520 s
 def test_a_rehearsal_prints_and_writes_all_parts_and_ends_with_their_combined_code(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from k8sbench.trainers.parts import gpu_samples, nvml, settings
+from k8sbench.trainers.parts import nvml, settings
 from k8sbench.trainers.parts.events import Journal, Place
 from tests.trainers import paddle_runs, stand_in, torch_runs
 from tests.trainers.torch_runs import Event, events, only, together
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 GPU = (stand_in.ADDRESS, None)
-LISTS = {*gpu_samples.METRICS, gpu_samples.PROCESSES}
+LISTS = {*nvml.METRICS, nvml.PROCESSES}
 
 
 class Written(list[Event]):
@@ -37,10 +37,10 @@ class Written(list[Event]):
             assert self.came.wait_for(lambda: len(self) >= count, timeout=30)
 
 
-def sampler(written: Written) -> gpu_samples.Sampler:
+def sampler(written: Written) -> nvml.Sampler:
     common, _ = settings.read("b", "", DEFAULTS, None, ())
     place = Place(rank=3, local_rank=1, world_size=8)
-    return gpu_samples.Sampler(Journal(common, place, unit="samples", write=written.write))
+    return nvml.Sampler(Journal(common, place, unit="samples", write=written.write))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def driver(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., ctypes.CDLL]]:
     """Put the library where trainers find it; samples come a hundred times as fast."""
-    monkeypatch.setattr(gpu_samples, "EVERY", 0.01)
+    monkeypatch.setattr(nvml, "EVERY", 0.01)
     libraries: list[ctypes.CDLL] = []
 
     def put(**given: object) -> ctypes.CDLL:
@@ -113,7 +113,7 @@ def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
             set(),
         ),
         ({"SM_CLOCK": 1380, "REASONS": "no_such_call"}, {"throttled"}),
-        ({"SM_CLOCK": 1380, "DIVIDED": 1}, LISTS - set(gpu_samples.OF_EACH_PART)),
+        ({"SM_CLOCK": 1380, "DIVIDED": 1}, LISTS - set(nvml.OF_EACH_PART)),
     ],
     ids=["all", "refused", "not-supported", "old-driver", "no-such-call", "divided"],
 )
@@ -135,7 +135,7 @@ def test_an_older_driver_counts_what_it_reserves_for_itself_as_used(
 def test_a_driver_that_does_not_answer_keeps_no_trainer_from_its_end(
     driver: Callable[..., ctypes.CDLL], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_samples, "LAST_SECONDS", 0.3)
+    monkeypatch.setattr(nvml, "LAST_SECONDS", 0.3)
     library = driver(SM_CLOCK=1380, HANGS=1)
     written = Written()
     one = sampler(written)
@@ -189,8 +189,8 @@ def test_the_metrics_are_those_that_the_table_has_of_nvml() -> None:
     from k8sbench.model.gpu_metrics import METRICS
 
     table = {metric.id for metric in METRICS if metric.nvml}
-    assert {*gpu_samples.METRICS, gpu_samples.PROCESSES} == table
-    assert set(gpu_samples.OF_EACH_PART) < gpu_samples.METRICS.keys()
+    assert {*nvml.METRICS, nvml.PROCESSES} == table
+    assert set(nvml.OF_EACH_PART) < nvml.METRICS.keys()
 
 
 RUNS = {
@@ -216,7 +216,7 @@ def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(
     job, program = RUNS[framework]
     length = "--warmup 2 --iterations 30 --log-interval 1 --batch-size 2 --min-steady-seconds 2"
     words = f"{job} --device cpu {length}"
-    program = stand_in.PREAMBLE + "gpu_samples.EVERY = 0.05\n" + program
+    program = stand_in.PREAMBLE + "nvml.EVERY = 0.05\n" + program
     (text,) = together(["-c", program, words], [{"LD_LIBRARY_PATH": str(tmp_path)}])
     found = events(text)
     assert [found[0]["event"], found[-1]["event"]] == ["start", "summary"]

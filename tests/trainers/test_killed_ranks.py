@@ -9,11 +9,18 @@ import signal
 
 import pytest
 
-from tests.trainers.killed_ranks import TOLD, a_killed_rank_ends_its_job
+from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
 
 pytestmark = pytest.mark.tier("frameworks")
 
 
-@pytest.mark.parametrize(("framework", "number"), TOLD)
+@pytest.mark.parametrize(
+    ("framework", "number"),
+    [
+        ("pytorch", signal.SIGKILL),
+        pytest.param("pytorch", signal.SIGTERM, marks=pytest.mark.soak),
+        ("paddle", signal.SIGKILL),
+    ],
+)
 def test_a_killed_rank_ends_the_job_and_is_named(framework: str, number: signal.Signals) -> None:
     a_killed_rank_ends_its_job(framework, "--device", "cpu", "--threads", "1", number=number)

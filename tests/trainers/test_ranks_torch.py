@@ -23,7 +23,6 @@ from tests.trainers.torch_checks import (
 from tests.trainers.torch_runs import (
     Event,
     environment,
-    events,
     free_port,
     losses,
     only,
@@ -206,49 +205,6 @@ def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(settings, "refuse", refuse)
     with pytest.raises(SystemExit, match="start at least two"):
         allreduce.main(["--device", "cpu"])
-
-
-def test_two_nodes_start_by_the_training_operators_variables() -> None:
-    port = str(free_port())
-    options = (
-        *("--device", "cpu", "--threads", "1", "--batch-size", "2", "--warmup", "1"),
-        *("--iterations", "2", "--input-size", "32", "--classes", "10", "--run-id", "r7"),
-    )
-    started = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "torch.distributed.run"),
-                *("-m", "k8sbench.trainers.resnet50", *options),
-            ],
-            env=environment(
-                PET_NNODES="2",
-                PET_NODE_RANK=str(node),
-                PET_MASTER_ADDR="127.0.0.1",
-                PET_MASTER_PORT=port,
-                PET_NPROC_PER_NODE="1",
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=port,
-                RANK=str(node),
-                WORLD_SIZE="2",
-            ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for node in (0, 1)
-    ]
-    try:
-        outputs = [process.communicate(timeout=100) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], outputs
-    told = [events(out) for out, _ in outputs]
-    starts = [only(found, "start")[0] for found in told]
-    assert [(start["rank"], start["local_rank"]) for start in starts] == [(0, 0), (1, 0)]
-    assert {start["run_id"] for start in starts} == {"r7"}
-    assert len(only(told[0], "step")) == 3
-    assert not only(told[1], "step")
 
 
 def test_a_rank_whose_peer_is_killed_ends_at_once_with_its_traceback() -> None:

@@ -1,8 +1,8 @@
 """Each trainer, killed by SIGKILL in the middle of its training and started again with the same
 options, trains to the same bits as one that nobody disturbed (on a CPU: no tolerance).
 
-Generated pictures and networks of a sixteenth of the width. `soak_resume.py` kills at more moments
-and with several ranks of each framework; `make soak` runs it.
+Generated pictures and networks of a sixteenth of the width. `test_soak_resume.py` kills at more
+moments and with several ranks of each framework; `make soak` runs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pathlib
 
 import pytest
 
-from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, start_weights, trained, words
+from tests.trainers.resumed import LENGTH, goes_on, killed, start_weights, trained, words
 from tests.trainers.torch_runs import Captured, Event, losses, only, refusal, run
 
 pytestmark = pytest.mark.tier("frameworks")
@@ -30,7 +30,14 @@ CASES: dict[str, tuple[tuple[str, ...], int, str, int]] = {
 }
 
 
-@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize(
+    "trainer",
+    # The others share the loops of these.
+    [
+        *("deeplabv3p_pytorch", "deeplabv3p_paddle", "arcface"),
+        *(pytest.param(trainer, marks=pytest.mark.soak) for trainer in ("resnet50", "tsm")),
+    ],
+)
 def test_a_killed_run_goes_on_to_the_same_bits(
     trainer: str, tmp_path: pathlib.Path, capfd: Captured
 ) -> None:

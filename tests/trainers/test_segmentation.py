@@ -116,7 +116,9 @@ LEARNING = {
 }
 
 
-@pytest.mark.parametrize("recipe", LEARNING)
+@pytest.mark.parametrize(
+    "recipe", [*("mmseg", "paddleseg"), pytest.param("matched", marks=pytest.mark.soak)]
+)
 def test_a_small_network_learns_generated_street_scenes_to_a_stated_level(
     recipe: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,10 +136,10 @@ def test_a_gpu_metric_is_one_entry(tree: pathlib.Path) -> None:
     assert "MADE UP" in wide
     assert "42 W" in wide
     script = """
-from k8sbench.adapters.metrics import promql
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.cli.commands import top
 from k8sbench.measure.group.node_check import OF_GPUS
-assert "DCGM_FI_DEV_MADE_UP" in promql.fields()
+assert "DCGM_FI_DEV_MADE_UP" in prometheus_api.fields()
 assert "MADE" in [column.title for column, _ in top.COLUMNS]
 assert "made_up" in OF_GPUS
 """
@@ -185,19 +185,15 @@ print(*(finding.sentence for finding in clusters.findings() if finding.id == "ma
 
 
 @pytest.mark.parametrize(
-    ("words", "columns"),
+    ("command", "columns"),
     [
-        (("results",), "group+set+created_at+"),
-        (("list",), "schema+run_id+"),
-        (("measure", "{log}", "--format", "mmseg", "--gpus", "1"), "files+format+"),
+        ("results", "group+set+created_at+"),
+        ("list", "schema+run_id+"),
     ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_an_output_format_is_one_entry(
-    tree: pathlib.Path, tmp_path: pathlib.Path, words: tuple[str, ...], columns: str
+    tree: pathlib.Path, tmp_path: pathlib.Path, command: str, columns: str
 ) -> None:
-    log = ROOT / "tests" / "fixtures" / "logs" / "mmseg_evaluation.log"
-    where = () if words[0] == "measure" else ("--store", str(tmp_path))
-    done = k8sbench(tree, *(word.format(log=log) for word in words), *where, "-o", "made-up")
-    assert done.returncode in (0, 5), done.stderr
+    done = k8sbench(tree, command, "--store", str(tmp_path), "-o", "made-up")
+    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(columns)

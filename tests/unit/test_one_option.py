@@ -24,8 +24,6 @@ RECIPE: Recipe = {
     "k8sbench/model/planning.py": (
         ("        gang=request.gang,\n", "        patience=request.patience,\n"),
     ),
-    # Whether it makes another case.
-    "k8sbench/model/identity.py": (('    "gang": "', '    "patience": "It is one of a test.",\n'),),
     # Where it stands in the manifest.
     "manifests/job.yaml.j2": (
         (

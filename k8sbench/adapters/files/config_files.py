@@ -17,8 +17,6 @@ from k8sbench.model.errors import InputError
 NAME = "k8sbench.toml"
 OFF = "K8SBENCH_NO_CONFIG"
 """The variable with which no configuration file is read."""
-LARGEST = 1 << 20
-"""Bytes; a larger file is something else."""
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +46,7 @@ def paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Find the files: the project's in the working folder or the nearest above, and the user's."""
     if environ.get(OFF):
         return ()
-    paths = [path for path in (_project(), _user(environ)) if path is not None]
+    paths = [path for path in (_project(), of_user(environ)) if path is not None]
     return tuple(dict.fromkeys(paths))
 
 
@@ -61,32 +59,22 @@ def _project() -> Path | None:
     return next(filter(os.path.lexists, above), None)  # an unreadable one is an error
 
 
-def _user(environ: Mapping[str, str]) -> Path | None:
+def of_user(environ: Mapping[str, str], name: str = NAME) -> Path | None:
+    """Find a file of the user's configuration folder; None: there is none."""
     # The XDG specification says to ignore a path that is not absolute.
     folder = Path(environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():
         folder = Path(environ.get("HOME", ""), ".config")
-    path = folder / "k8sbench" / NAME
+    path = folder / "k8sbench" / name
     return path if path.is_absolute() and os.path.lexists(path) else None
 
 
 def _read(path: Path) -> ConfigFile:
     import tomllib
 
-    file = str(path)
+    from k8sbench.adapters.files import strict_yaml
+
     try:
-        with path.open("rb") as opened:
-            data = opened.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise InputError("It is larger than 1 MiB.", "Is it a configuration file?", file=file)
-        return ConfigFile(path=file, values=tomllib.loads(data.decode()))
-    except OSError as error:
-        raise InputError(
-            f"The configuration file cannot be read: {str(error.strerror).lower()}.",
-            f"Make it readable, or set {OFF}=1.",
-            file=file,
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError("It is not UTF-8.", "Save it as UTF-8.", file=file) from error
+        return ConfigFile(path=str(path), values=tomllib.loads(strict_yaml.read_text(str(path))))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"It is not TOML: {error}.", "Correct it.", file=file) from error
+        raise InputError(f"It is not TOML: {error}.", "Correct it.", file=str(path)) from error

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.files import strict_yaml
+from k8sbench.adapters.files import config_files, strict_yaml
 from k8sbench.model.errors import InputError, NotFound, UsageError, did_you_mean
 from k8sbench.model.pool import NodePool, PoolsFile, document_problems
 
@@ -77,12 +76,7 @@ def load(
             return _read(named)
         except InputError as error:
             raise InputError(error.message, f"{VARIABLE} names it. {error.action}") from error
-    # The XDG specification says to ignore a path that is not absolute.
-    config = Path(env.get("XDG_CONFIG_HOME", ""))
-    if not config.is_absolute():
-        config = Path(env.get("HOME", ""), ".config")
-    own = config / "k8sbench" / "pools.yaml"
-    if config.is_absolute() and os.path.lexists(own):
+    if own := config_files.of_user(env, "pools.yaml"):
         return _read(str(own))
     pools_file = published() if published else None
     if pools_file is not None:

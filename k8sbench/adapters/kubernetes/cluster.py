@@ -23,30 +23,22 @@ from typing import Any
 
 from k8sbench.adapters.kubernetes import (
     asking,
-    attempts,
     creating,
     ending,
     listing,
     looking,
     ownership,
 )
-from k8sbench.adapters.kubernetes.cancelling import Cancelling
+from k8sbench.adapters.kubernetes.asking import Stamps
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.streams import LIMIT, LogStreams
-from k8sbench.adapters.kubernetes.stamps import Stamps
+from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.job_reader import (
-    END_SECONDS,
-    LOGS_SECONDS,
-    JobReader,
-)
+from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
 from k8sbench.adapters.kubernetes.watching.reflector import (
-    LONGEST_PAUSE,
-    WATCH_SECONDS,
     Changed,
     Deleted,
     Failed,
@@ -57,7 +49,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
-from k8sbench.model.ownership import STAMP_SECONDS, Collected, Ownership
+from k8sbench.model.ownership import Collected, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
@@ -69,7 +61,7 @@ LINES_WAITING = 5000
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
 MOST_LAST = 10_000
-"""Jobs that were followed and whose uid is known still."""
+"""Jobs that were followed and are known still."""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -86,12 +78,6 @@ class KubernetesCluster:
         *,
         clock: Clock = time.time,
         keep: bool = False,
-        watch_s: float = WATCH_SECONDS,
-        longest_pause: float = LONGEST_PAUSE,
-        end_s: float = END_SECONDS,
-        logs_s: float = LOGS_SECONDS,
-        streams: int = LIMIT,
-        stamp_s: float = STAMP_SECONDS,
         user: ownership.User | None = None,
         waits: bool = False,
         verified: Path | None = None,
@@ -113,9 +99,9 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
-        self._last: dict[str, ending.LastSeen] = {}
-        """The jobs that were followed, by run, as they are now: until they are deleted the operator
-        goes on changing them. A newer job may have the name by now."""
+        self._last: dict[str, tuple[str, KubeObject]] = {}
+        """By run, the kind and the metadata of the jobs that were followed, as they were then. A
+        newer job may have the name by now."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
         self._look_at = math.inf
@@ -129,38 +115,28 @@ class KubernetesCluster:
         self._free_lines = threading.Semaphore(LINES_WAITING)
         self._taken_lines = 0
         self._is_closed = False
-        self._watches = Watches(
-            api,
-            self._runs,
-            self._last,
-            self._queue.put,
-            watch_s=watch_s,
-            longest_pause=longest_pause,
-        )
+        self._watches = Watches(api, self._runs, self._queue.put)
         self._logs = LogStreams(
             api,
             self._namespace,
             self._put_log,
-            limit=streams,
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
             is_away=lambda: bool(self._watches.failures),
         )
         self._extra = ExtraQueries(api, self._query, self._reread)
-        self._cancelling = Cancelling(api, self._queue.put, user, keep=keep)
+        self._keep = keep
         self._trainers = Trainers(api, verified)
         self._awaited = Awaited(self._trainers, self._start)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
         self._stamps = Stamps(
-            api, user, self._start, lambda ids: self._queue.put(partial(self._reread, ids)), stamp_s
+            api, user, self._start, lambda ids: self._queue.put(partial(self._reread, ids))
         )
         self._reader = JobReader(
             *(api, self._watches, self._logs, self._extra, self._awaited, self._stamps),
             *(self._queue.put, self._reread),
             clock=clock,
             user=user,
-            end_s=end_s,
-            logs_s=logs_s,
         )
 
     # -- the port -------------------------------------------------------------------------------
@@ -213,7 +189,7 @@ class KubernetesCluster:
 
     def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
-        waits = attempts.clear(
+        waits = ending.clear(
             *(self.api, run_id, attempt), self._user, lambda: self._is_closed, uid=uid
         )
         if waits:
@@ -278,13 +254,20 @@ class KubernetesCluster:
             is_failure = reported.unrecoverable and reported.cause_id == cause_id
             reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         if followed is None or followed.ended_at is None:
+            found = (followed and followed.found) or listing.find(self.api, run_id)
             try:
-                self._cancelling.cancel(run_id, followed, reason)
+                if found is not None:
+                    ending.cancel(
+                        *(self.api, found, self._user, reason, self._put_cancelled), keep=self._keep
+                    )
             except ApiFault as fault:
                 raise self.api.explained(fault, f"job {run_id} be cancelled") from fault
         if followed is not None:
             followed.is_unwanted = True
             self._queue.put(partial(self._reread, {run_id}))
+
+    def _put_cancelled(self, kind: str, job: KubeObject) -> None:
+        self._queue.put(Changed(kind, trimming.job(job)))
 
     def release(self, run_id: str) -> None:
         """Stop following a job; it goes on."""
@@ -311,8 +294,8 @@ class KubernetesCluster:
 
     def ask(self, run_id: str, wish: Wish) -> None:
         """Write onto a job what its owner is asked to do."""
-        changed = partial(asking.asked, wish=wish)
-        asking.change(self.api, run_id, changed, f"the owner of {run_id} be asked")
+        asked = ownership.annotated(wish=ownership.encoded(wish))
+        asking.change(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
 
     def answer(self, run_id: str) -> None:
         """Take from a job of this store what another one has asked."""
@@ -409,10 +392,6 @@ class KubernetesCluster:
             self._changed.add(followed.plan.run_id)
             if change.kind == followed.kind:
                 self._extra.take_operator_change(followed.operator_seen_at())
-        elif run_id in self._last and isinstance(change, Changed):
-            last = self._last[run_id].job["metadata"]
-            if change.object["metadata"]["uid"] == last["uid"]:
-                self._last[run_id] = ending.LastSeen.of(change.kind, change.object)
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)
@@ -457,7 +436,8 @@ class KubernetesCluster:
         if followed is None:
             return
         if followed.found is not None:
-            self._last[run_id] = ending.LastSeen.of(*followed.found)
+            kind, job = followed.found
+            self._last[run_id] = kind, {"metadata": job["metadata"]}
             if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
                 self._last.pop(next(iter(self._last)))
         self._runs.discard(run_id)

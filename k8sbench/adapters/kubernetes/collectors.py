@@ -47,9 +47,9 @@ class CollectorProxy:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
         yield from self._api.stream(self._at(path), silence_s=self._api.retry_s, **query).chunks()
 
-    def rest(self, path: str, begin: int) -> Iterator[bytes]:
-        """Yield a file as it arrives, from byte ``begin`` on; raises :class:`ApiFault`."""
-        yield from self._api.rest(self._at(path), begin, silence_s=self._api.retry_s).chunks()
+    def file(self, path: str) -> Iterator[bytes]:
+        """Yield a file as it arrives; raises :class:`ApiFault`."""
+        yield from self._api.file(self._at(path), silence_s=self._api.retry_s).chunks()
 
     def _at(self, path: str) -> str:
         assert self._base is not None

@@ -41,30 +41,21 @@ def start(api: Api, job: Mapping[str, Any]) -> tuple[KubeObject, bool]:
 
     Raises :class:`UsageError` where an object of the name is not ours.
     """
+    name, namespace = name_of(job), api.place.namespace
     try:
         if (trainers := mounted_by(job)) is not None:
             Trainers(api).provide(trainers)
-        return _created(api, job)
+        try:
+            return api.create(kinds.path("Job", namespace), job), True
+        except ApiFault as fault:
+            if fault.reason != "AlreadyExists":
+                raise
+        standing = api.get(kinds.path("Job", namespace, name))
     except ApiFault as fault:
-        raise api.explained(fault, f"Job {name_of(job)} be created") from fault
-
-
-def _path(api: Api, named: Mapping[str, Any]) -> str:
-    return kinds.path(named["kind"], api.place.namespace, name_of(named))
-
-
-def _created(api: Api, manifest: Mapping[str, Any]) -> tuple[KubeObject, bool]:
-    """Create an object, or return the one of its name, if it is ours; and whether it is new."""
-    kind, name, namespace = manifest["kind"], name_of(manifest), api.place.namespace
-    try:
-        return api.create(kinds.path(kind, namespace), manifest), True
-    except ApiFault as fault:
-        if fault.reason != "AlreadyExists":
-            raise
-    standing = api.get(_path(api, manifest))
+        raise api.explained(fault, f"Job {name} be created") from fault
     if labels_of(standing).get(LABEL) != name:
         raise UsageError(
-            f"There is a {kind} {name} in {namespace} that is not k8sbench's.",
+            f"There is a Job {name} in {namespace} that is not k8sbench's.",
             "Use another namespace or another folder.",
         )
     return standing, False
@@ -81,7 +72,8 @@ def follow(api: Api, job: KubeObject, tell: Tell) -> int:
 
     Raises :class:`JobFailed` and :class:`TimedOut` where the program did not come to its end.
     """
-    path, told = _path(api, job), Counter[str]()
+    path = kinds.path("Job", api.place.namespace, name_of(job))
+    told = Counter[str]()
     said: str | None = None
     code: int | None = None
     try:

@@ -1,34 +1,86 @@
-"""Deletes the job of a run that is over: one that bears the run's label and is this store's."""
+"""Ends a run's job: cancels it, deletes it at its end, clears it away before the next attempt.
+
+A job is cancelled by an annotation with why it ends, and its deletion, or suspension instead.
+Before the next attempt it is deleted in the foreground: two attempts that run at once would write
+the same checkpoints, so it stays until its pods are gone, and its name is free no earlier.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import listing, ownership
+from k8sbench.adapters.kubernetes import kinds, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
-from k8sbench.diagnose.job.state import kept_by
+from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import times
-from k8sbench.model.errors import OwnedElsewhere
-from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of
+from k8sbench.model.errors import BenchError, EarlierAttempt, OwnedElsewhere
+from k8sbench.model.kube import (
+    RUN_LABEL,
+    KubeObject,
+    annotations_of,
+    attempt_of,
+    labels_of,
+    name_of,
+)
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 
+REQUEST_SECONDS = 5.0
+"""For one request of a cancellation; who asked tries again."""
+CLEAR_SECONDS = 15.0
+"""For the objects of an attempt to go until what is left of them is reported."""
+FOREGROUND = "foregroundDeletion"
+"""The finalizer of a job that stays until its pods are gone."""
+LOOK_SECONDS = 1.0
+"""Between two looks at them."""
 
-class LastSeen(NamedTuple):
-    """A job as the process that followed it saw it last."""
 
-    kind: str
-    job: KubeObject
-    """Its metadata alone."""
+def cancel(
+    api: Api,
+    found: tuple[str, KubeObject],
+    user: User | None,
+    reason: Mapping[str, Any],
+    put: Callable[[str, KubeObject], None],
+    *,
+    keep: bool,
+) -> None:
+    """Cancel a job of a kind, or suspend it (``keep``); does nothing where it is gone.
 
-    @classmethod
-    def of(cls, kind: str, job: KubeObject) -> LastSeen:
-        """Keep that of a job."""
-        return cls(kind, {"metadata": job["metadata"]})
+    ``reason`` is the value of its annotation, and ``put`` is given the job as it is then. Raises
+    :class:`ApiFault`, and :class:`OwnedElsewhere`; a job that may not be deleted loses the
+    annotation.
+    """
+    kind, job = found
+
+    def annotate(job: KubeObject, text: str | None, **more: KubeObject) -> KubeObject:
+        def ours(now: KubeObject) -> Change:
+            ownership.check_ours(now, user)
+            return {"metadata": {"annotations": {CANCEL_ANNOTATION: text}}, **more}
+
+        job = ownership.change(api, kind, job, ours, retry_s=REQUEST_SECONDS)
+        # The watch may see the deletion before the annotation.
+        put(kind, job)
+        return job
+
+    text = msgspec.json.encode(reason).decode()
+    with contextlib.suppress(ownership.VanishedError):
+        if keep:
+            annotate(job, text, spec={"runPolicy": {"suspend": True}})
+            return
+        job = annotate(job, text)
+        try:
+            ownership.delete(api, kind, job, user)
+        except ApiFault as fault:
+            if not fault.passes:
+                with contextlib.suppress(ApiFault):
+                    annotate(job, None)
+            raise
 
 
 def remove(
@@ -36,7 +88,7 @@ def remove(
     run_id: str,
     *,
     user: User | None = None,
-    last: LastSeen | None = None,
+    last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
     collected: Callable[[], Collected] | None = None,
     force: bool = False,
@@ -49,7 +101,7 @@ def remove(
     find a receipt of what another store has ``collected``.
     """
     try:
-        is_seen = last is not None and labels_of(last.job).get(RUN_LABEL) == run_id
+        is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
         found, unlabelled = (last, None) if is_seen else listing.look_for(api, run_id)
         if found is None:
             return unlabelled
@@ -99,3 +151,90 @@ def _collected(
 def _receipt(user: User, collected: Collected, at: float) -> Receipt:
     known = msgspec.structs.asdict(collected)
     return Receipt(store=user.store, host=user.host, at=at, **known)
+
+
+def clear(
+    api: Api,
+    run_id: str,
+    attempt: int,
+    user: User | None,
+    is_over: Callable[[], bool],
+    *,
+    uid: str | None = None,
+) -> bool:
+    """Delete the job of an attempt before this one; return when nothing of it is there any more.
+
+    Also where the job of this one exists already. ``uid`` is that of the job before, where it is
+    known. Returns whether the earlier job was to wait even where its cause cannot recover. Raises
+    :class:`EarlierAttempt` where something is still there, and another :class:`BenchError` where
+    the run is not to go on.
+    """
+    until, waits = time.monotonic() + CLEAR_SECONDS, False
+    try:
+        while True:
+            found, unlabelled = listing.look_for(api, run_id)
+            if unlabelled is not None:
+                raise BenchError(f"{unlabelled[0].upper()}{unlabelled[1:]}")
+            if found is not None:
+                kind, job = found
+                if attempt_of(job) >= attempt:
+                    return waits
+                if uid not in {None, job["metadata"]["uid"]}:
+                    raise _other_job(kind, job)
+                waits = waits or ownership.waits(job)
+                _delete_earlier(api, kind, job, user)
+            pods = _pods(api, run_id)
+            if found is None and not pods:
+                return waits
+            if time.monotonic() >= until or is_over():
+                _raise_left(found and found[1], pods, api.place.namespace, run_id)
+            api.pause(LOOK_SECONDS)
+    except ApiFault as fault:
+        raise api.explained(fault, f"the attempt before of {run_id} be deleted") from fault
+
+
+def _other_job(kind: str, job: KubeObject) -> BenchError:
+    return BenchError(
+        f"The {kind} {name_of(job)} on the cluster (uid {job['metadata']['uid']}) is not the job of"
+        " the attempt before: somebody has created it anew. It is left alone, and keeps the next"
+        " attempt from being created.",
+        "Delete it if nobody needs it, and submit the run again.",
+    )
+
+
+def _delete_earlier(api: Api, kind: str, job: KubeObject, user: User | None) -> None:
+    if "deletionTimestamp" in job["metadata"]:
+        return
+    if CANCEL_ANNOTATION in annotations_of(job):
+        raise BenchError("someone has cancelled its job meanwhile.")
+    with contextlib.suppress(ownership.VanishedError):
+        ownership.delete(api, kind, job, user, foreground=True)
+
+
+def _pods(api: Api, run_id: str) -> list[KubeObject]:
+    path = kinds.path("Pod", api.place.namespace)
+    return api.list(path, labels=f"{RUN_LABEL}={run_id}")[0]
+
+
+def _raise_left(
+    job: KubeObject | None, pods: list[KubeObject], namespace: str, run_id: str
+) -> NoReturn:
+    if not pods:
+        finalizers = [] if job is None else job["metadata"].get("finalizers") or []
+        others = [one for one in finalizers if one != FOREGROUND]
+        why = f": it has the finalizer {', '.join(others)}" if others else ""
+        raise EarlierAttempt(
+            f"the job of the attempt before is not gone{why}.", "The run continues when it is gone."
+        )
+    first, *more = sorted(pods, key=name_of)
+    node = (first.get("spec") or {}).get("nodeName")
+    what = f"pod {name_of(first)}" + (f" on node {node}" if node else "")
+    what += f" and {len(more)} more" if more else ""
+    ways = f"'kubectl -n {namespace} delete pods -l {RUN_LABEL}={run_id} --force'"
+    if node:
+        ways = f"'kubectl delete node {node}', if it is lost for good, or {ways}"
+    raise EarlierAttempt(
+        f"{what} of the attempt before is not gone.",
+        f"The run continues when it is gone. {ways} removes it from the cluster; do that only "
+        f"if it certainly does not run any more: two attempts would write the same checkpoints.",
+    )

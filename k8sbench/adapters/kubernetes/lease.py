@@ -53,8 +53,14 @@ class Lease:
     def _attempt(self) -> bool:
         found = self._find()
         now = self._stamp()
+        mine = {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": SECONDS,
+            "acquireTime": now,
+            "renewTime": now,
+        }
         if found is None:
-            return self._create(now)
+            return self._create(mine)
         spec = _spec(found)
         other = str(spec.get("holderIdentity") or "")
         if other == self._holder:
@@ -66,14 +72,8 @@ class Lease:
         self.other = other
         if other and self._clock() < expires_at:
             return False
-        return self._write(
-            found,
-            holderIdentity=self._holder,
-            leaseDurationSeconds=SECONDS,
-            acquireTime=now,
-            renewTime=now,
-            leaseTransitions=int(spec.get("leaseTransitions") or 0) + 1,
-        )
+        transitions = int(spec.get("leaseTransitions") or 0) + 1
+        return self._write(found, **mine, leaseTransitions=transitions)
 
     def _path(self, name: str = "") -> str:
         return kinds.path("Lease", self._api.place.namespace, name)
@@ -86,13 +86,7 @@ class Lease:
                 return None
             raise
 
-    def _create(self, now: str) -> bool:
-        spec = {
-            "holderIdentity": self._holder,
-            "leaseDurationSeconds": SECONDS,
-            "acquireTime": now,
-            "renewTime": now,
-        }
+    def _create(self, spec: Mapping[str, object]) -> bool:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",

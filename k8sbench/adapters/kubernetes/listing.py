@@ -11,12 +11,12 @@ from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import (
+    MANAGED,
     RUN_LABEL,
     KubeObject,
     annotations_of,
@@ -79,7 +79,7 @@ def jobs(
     """
     if run_ids is not None and not run_ids:
         return []
-    labels = Scope().labels
+    labels = MANAGED
     if run_ids is not None and len(run_ids) <= MOST_RUNS:
         labels = f"{RUN_LABEL} in ({','.join(sorted(run_ids))})"
     found: list[FoundJob] = []

@@ -14,10 +14,9 @@ from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.adapters.kubernetes.ownership import User, is_of
-from k8sbench.adapters.kubernetes.watching import extra_queries, scope, trimming
+from k8sbench.adapters.kubernetes.watching import extra_queries, reflector, trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
-from k8sbench.adapters.kubernetes.watching.scope import Scope
 from k8sbench.model.kube import RUN_LABEL, labels_of
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent, LogLine
@@ -53,25 +52,19 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
         _take_all(api, followed, "Pod")
         _, replicas = followed.read(api.time())
         for one in replicas:
-            if one.pod is not None and one.started:
-                where = {"replica": one.name, "pod": one.pod_name, "container": one.container}
-                yield from log(api, namespace, **where)
+            if one.pod is None or not one.started:
+                continue
+            text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
+            path = kinds.path("Pod", namespace, one.pod_name, "log")
+            query = {"container": one.container, "timestamps": "true"}
+            log = api.stream(path, silence_s=reading.SILENT_SECONDS, **query)
+            with contextlib.closing(log) as served:
+                for chunk in itertools.chain(served.chunks(), [None]):
+                    for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
+                        assert at is not None
+                        yield LogLine(replica=one.name, at=at / 1_000_000, text=line)
     except ApiFault as fault:
         raise api.explained(fault, f"the logs of {run.run_id} be read") from fault
-
-
-def log(
-    api: reading.Api, namespace: str, *, replica: str, pod: str, container: str
-) -> Iterator[LogLine]:
-    """Read a replica's log as it is now; raises :class:`ApiFault`."""
-    text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
-    path = kinds.path("Pod", namespace, pod, "log")
-    query = {"container": container, "timestamps": "true"}
-    with contextlib.closing(api.stream(path, silence_s=reading.SILENT_SECONDS, **query)) as served:
-        for chunk in itertools.chain(served.chunks(), [None]):
-            for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
-                assert at is not None
-                yield LogLine(replica=replica, at=at / 1_000_000, text=line)
 
 
 def _followed(run: Run) -> Followed:
@@ -81,7 +74,7 @@ def _followed(run: Run) -> Followed:
 def _take_all(api: Api, followed: Followed, kind: str) -> None:
     """Take in all objects of a kind that belong to a run."""
     run_id = followed.plan.run_id
-    source = Scope(run=run_id).source(kind, api.place.namespace)
-    keep = scope.keeper(kind, {run_id})
+    source = reflector.source(kind, api.place.namespace, f"{RUN_LABEL}={run_id}")
+    keep = trimming.keeper(kind, {run_id})
     for item in api.list(source.path, labels=source.labels, fields=source.fields, keep=keep)[0]:
         followed.take(Changed(kind, item))

@@ -41,6 +41,8 @@ USED_BY_0_2 = f"{LABEL_DOMAIN}/used-by-"
 """Begins the annotation by which version 0.2.0 names the stores that use a job."""
 CHANGE_SECONDS = 30.0
 """For a change that others come before again and again: the operator changes a job's status."""
+_CHANGED = frozenset({404, 409})
+"""HTTP status where the job has changed since it was read, or is gone."""
 
 Change = Mapping[str, Any]
 """What a merge patch changes of a job, beside its identity."""
@@ -189,8 +191,11 @@ def change(
         known = current["metadata"]
         identity = {"uid": known["uid"], "resourceVersion": known["resourceVersion"]}
         body = {**wanted, "metadata": {**wanted.get("metadata", {}), **identity}}
-        with contextlib.suppress(_ConflictError), _conflicts():
+        try:
             return api.patch(_path(api, kind, job), body, retry_s=retry_s)
+        except ApiFault as fault:
+            if fault.status not in _CHANGED:
+                raise
     raise AssertionError
 
 
@@ -205,23 +210,12 @@ def delete(
         check_ours(current, user)
         known = current["metadata"]
         identity = {"uid": known["uid"], "version": known["resourceVersion"]}
-        with contextlib.suppress(_ConflictError), _conflicts():
+        try:
             return api.delete(_path(api, kind, job), **identity, foreground=foreground)
+        except ApiFault as fault:
+            if fault.status not in _CHANGED:
+                raise
     raise AssertionError
-
-
-class _ConflictError(Exception):
-    """The job has changed since it was read."""
-
-
-@contextlib.contextmanager
-def _conflicts() -> Iterator[None]:
-    try:
-        yield
-    except ApiFault as fault:
-        if fault.status in {404, 409}:
-            raise _ConflictError from fault
-        raise
 
 
 def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:

@@ -1,16 +1,19 @@
 """The ConfigMaps with the trainers' sources: one for each version in a namespace, for all runs.
 
 Whoever creates a job sees to it that its ConfigMap exists. Nobody changes one, and no run deletes
-it: the collector does, when nothing has referred to it for long.
+it: the collector does, when nothing has referred to it for a month. What a version of k8sbench last
+ran is on no other record of the cluster: so a ConfigMap has an annotation with the time at which a
+job or a pod was last seen to refer to it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +26,28 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.store import disk
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import MANAGED, KubeObject, annotations_of, moment, name_of
 from k8sbench.ports import Manifest
-from k8sbench.render.trainer_sources import CONFIG_MAP, config_map, difference
+from k8sbench.render.trainer_sources import (
+    CONFIG_MAP,
+    SELECTOR,
+    config_map,
+    difference,
+    mounted_by,
+)
 
 MOUNT_SECONDS = 150.0
 """For a pod to mount a ConfigMap that was created again: its kubelet tries every two minutes."""
 AGAIN_SECONDS = 10.0
 """After which it is asked for again."""
+LAST_USED = f"{LABEL_DOMAIN}/last-used"
+"""Annotation: when something was last seen to refer to the ConfigMap, to the day."""
+NOTED_SECONDS = 86400.0
+"""After which that is noted again."""
+KEPT_SECONDS = 30 * 86400.0
+"""For which a ConfigMap stays that nothing refers to."""
 _NAME = re.compile(re.escape(CONFIG_MAP) + "[0-9a-f]{64}")
 
 
@@ -135,3 +153,57 @@ class Awaited:
     def _provide(self, name: str) -> None:
         with contextlib.suppress(ApiFault, BenchError):  # it is asked for again
             self._trainers.provide(name)
+
+
+# -- pruning, the task of a collector -------------------------------------------------------------
+
+
+def prune(api: Api) -> list[str]:
+    """Delete the ConfigMaps of a namespace that are no longer used; returns their names.
+
+    Raises :class:`ApiFault`. One that is deleted and needed after all is created again by whoever
+    follows its run.
+    """
+    path = kinds.path("ConfigMap", api.place.namespace)
+    shared, _ = api.list(path, labels=SELECTOR, keep=_metadata)
+    if not shared:
+        return []
+    used, now, pruned = set(_used(api)), api.time(), []
+    for found in shared:
+        name = name_of(found)
+        last = _last_used(found)
+        if not name.startswith(CONFIG_MAP):
+            continue  # somebody else's, with our label
+        if last is None or (name in used and now - last >= NOTED_SECONDS):
+            at = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="seconds")
+            api.patch(f"{path}/{name}", {"metadata": {"annotations": {LAST_USED: at}}})
+        elif now - last >= KEPT_SECONDS + NOTED_SECONDS:
+            version = found["metadata"]["resourceVersion"]
+            api.delete(f"{path}/{name}", version=version)
+            pruned.append(name)
+    return pruned
+
+
+def _metadata(found: KubeObject) -> KubeObject:
+    return {"metadata": found["metadata"]}
+
+
+def _last_used(found: KubeObject) -> float | None:
+    """Return when something was last seen to refer to it; None: that is not noted yet."""
+    try:
+        return moment(annotations_of(found).get(LAST_USED))
+    except ValueError:  # somebody has changed it
+        return None
+
+
+def _used(api: Api) -> Iterator[str]:
+    """Yield the names of the ConfigMaps that jobs, and pods beside them, refer to."""
+    for kind in (*KINDS, "Pod"):
+        try:
+            path = kinds.path(kind, api.place.namespace)
+            listed, _ = api.list(path, labels=MANAGED, keep=_metadata)
+        except ApiFault as fault:
+            if fault.status != 404:  # a kind that is not installed has no jobs
+                raise
+            continue
+        yield from filter(None, map(mounted_by, listed))

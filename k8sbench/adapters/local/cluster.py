@@ -11,14 +11,18 @@ import contextlib
 import json
 import os
 import platform
+import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 import k8sbench
-from k8sbench.adapters.local import gpus, loopback, manifest, programs, record
+from k8sbench.adapters.local import gpus, manifest
 from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
@@ -29,6 +33,8 @@ from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 
 MOUNTS = "mounts"
+RECORD = "local.json"
+"""In a run's folder: what was started."""
 GRACE = 5.0
 """Between SIGTERM and SIGKILL, seconds. A trainer has nothing to save, and ends at once."""
 FINISH_GRACE = 60.0
@@ -179,13 +185,12 @@ class LocalCluster:
                     library=Path(k8sbench.__file__).parent.parent,
                     environ=self._environ,
                     cores=usable_cores(),
-                    first_ephemeral_port=loopback.first_ephemeral_port(),
-                    port=held.enter_context(loopback.held_port()),
+                    port=held.enter_context(held_port()),
                     # An empty list hides them all: a replica planned without GPUs gets none.
                     gpus=None
                     if assigned is None
                     else [gpus.listed(of_replica) for of_replica in assigned],
-                    home=programs.home(plan),
+                    home=manifest.home(plan),
                 )
                 # Not in the run's folder: sockets have room for 107 bytes of path, and trainers
                 # open some in TMPDIR. The subreaper removes them too, in case we are killed.
@@ -196,9 +201,9 @@ class LocalCluster:
                     for _ in job.replicas
                 ]
                 launches = launching.launches(job, machine, mounts, scratches)
-                started = record.describe(job, launches, machine, assigned)
+                started = _described(job, launches, machine, assigned)
                 text = json.dumps(started, indent=1, ensure_ascii=False)
-                with disk.create(folder / record.RECORD) as file:
+                with disk.create(folder / RECORD) as file:
                     file.write(text.encode() + b"\n")
                 replicas = [
                     held.enter_context(contextlib.closing(Replica(launch, self._grace)))
@@ -229,12 +234,12 @@ class LocalCluster:
             )
         job = manifest.read(manifests, node=platform.node())
         for replica in job.replicas:
-            if not (self._own_programs and programs.is_own(plan)):
-                programs.check(plan, replica.command)
-                programs.check_variables(dict(replica.env))
-        if plan.run_id not in self._jobs and (folder / record.RECORD).exists():
+            if not (self._own_programs and manifest.is_own(plan)):
+                manifest.check(plan, replica.command)
+                manifest.check_variables(dict(replica.env))
+        if plan.run_id not in self._jobs and (folder / RECORD).exists():
             raise UsageError(
-                f"Run {plan.run_id} has been started before: {folder / record.RECORD} exists.",
+                f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
                 "A local job cannot be resumed; submit a new run.",
             )
         return job
@@ -256,3 +261,47 @@ def usable_cores() -> int:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max": no limit
     return cores
+
+
+@contextlib.contextmanager
+def held_port() -> Iterator[int]:
+    """Give a free port of the loopback address, held from the choice to the job's end.
+
+    A port that is only looked up may be taken before the job binds it seconds later. So a socket of
+    ours stays bound to it and never listens. The kernel gives a port that is held so to nobody who
+    asks for any free one, in this process or another; and it lets the job bind and listen on it,
+    because both sides set SO_REUSEADDR (torch's TCPStore and Python's HTTP server, which Paddle's
+    launcher uses, do). OSError if none is free.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((manifest.LOOPBACK, 0))
+        yield holder.getsockname()[1]
+
+
+def _described(
+    job: manifest.ManifestJob,
+    launches: Sequence[launching.Launch],
+    machine: launching.Machine,
+    assigned: Sequence[Sequence[gpus.GPU]] | None,
+) -> dict[str, Any]:
+    """Say what was started."""
+    return {
+        "schema": 1,
+        "job": f"{job.kind}/{job.name}",
+        "host": platform.node(),
+        "python": machine.python,
+        "cores": machine.cores,
+        "meeting_point": f"{manifest.LOOPBACK}:{machine.port}",
+        "replicas": [
+            {
+                "name": launch.replica,
+                "command": launch.command,
+                "cwd": launch.cwd,
+                "injected": launch.injected,
+                "local": launch.local,
+                "gpus": [msgspec.to_builtins(gpu) for gpu in assigned[number]] if assigned else [],
+            }
+            for number, launch in enumerate(launches)
+        ],
+    }

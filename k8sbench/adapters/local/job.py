@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from k8sbench.adapters import clock
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.diagnose.job import exits
+from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.ports import JobEvent, LogLine
 
@@ -67,7 +68,7 @@ class LocalJob:
         self._kill_by: float | None = None
         """When all must be over that were asked to end (monotonic)."""
         self._pipes = selectors.DefaultSelector()
-        self._move(Phase.STARTING, f"{_replicas(len(self.replicas))} on this machine.")
+        self._move(Phase.STARTING, f"{counted(len(self.replicas), 'replica')} on this machine.")
         for replica in self.replicas:
             assert replica.output is not None
             self._pipes.register(
@@ -203,7 +204,10 @@ class LocalJob:
         elif self._failure is not None:
             phase, cause, cause_id = Phase.FAILED, self._failure.sentence, self._failure.id
         else:
-            phase, cause = Phase.SUCCEEDED, f"{_replicas(len(self.replicas))} ended with code 0."
+            phase, cause = (
+                Phase.SUCCEEDED,
+                f"{counted(len(self.replicas), 'replica')} ended with code 0.",
+            )
             if asked:
                 cause = (
                     f"{self.replicas[0].name} ended with code 0; {', '.join(asked)} ran on for"
@@ -249,7 +253,3 @@ class LocalJob:
         transition = Transition(phase=phase, at=clock.steady(), cause=cause, cause_id=cause_id)
         self._events.append(JobEvent(run_id=self.name, transition=transition))
         return transition
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"

@@ -8,15 +8,14 @@ machine, and ``$(NAME)`` is filled in as the kubelet does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from k8sbench.adapters.local import environment
 from k8sbench.adapters.local.manifest import LOOPBACK, ManifestJob, ManifestPod
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import filled
+from k8sbench.model.kinds.kind import Variables, filled
 from k8sbench.model.planning import TRAINERS_MOUNT
 
 PYTHONS = ("python3", "python")
@@ -35,7 +34,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     """The user's environment."""
     cores: int
-    first_ephemeral_port: int
     port: int
     """Where the job's processes meet, held for it."""
     gpus: Sequence[str] | None
@@ -92,15 +90,13 @@ def _launch(
     folders = (temporary, *own)
     # An image that brings the trainers along has them where a ConfigMap would put them.
     places.setdefault(TRAINERS_MOUNT, str(machine.library))
-    operator = environment.injected(job, replica, LOOPBACK, machine.port, pod_ip=LOOPBACK)
+    operator = injected(job, replica, LOOPBACK, machine.port, pod_ip=LOOPBACK)
     given = [
-        (name, placed(value, places))
-        for name, value in replica.env
-        if name not in environment.OF_THE_IMAGE
+        (name, placed(value, places)) for name, value in replica.env if name not in OF_THE_IMAGE
     ]
-    container = environment.resolved([*given, *operator])
+    container = resolved([*given, *operator])
     local = {"TMPDIR": temporary} | _local(job, replica, number, machine, container)
-    kept = environment.users_own(machine.environ)
+    kept = users_own(machine.environ)
     search = [values["PYTHONPATH"] for values in (container, kept) if values.get("PYTHONPATH")]
     environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch} | kept | container | local
     environ[MARK] = f"{job.name}/{replica.name}"
@@ -109,7 +105,7 @@ def _launch(
         environ["PATH"] = f"{Path(machine.python).parent}:{environ['PATH']}"
     if search:
         environ["PYTHONPATH"] = ":".join(search)
-    words = [placed(environment.expanded(word, container), places) for word in replica.command]
+    words = [placed(expanded(word, container), places) for word in replica.command]
     cwd = placed(replica.workdir, places) if replica.workdir else machine.home or scratch
     if cwd == replica.workdir:  # a folder of the image
         cwd = scratch
@@ -140,8 +136,7 @@ def _local(
     if "OMP_NUM_THREADS" not in container:
         processes = replicas * processes_per_replica(job, replica)
         variables["OMP_NUM_THREADS"] = str(max(1, machine.cores // processes))
-    ports = environment.port_range(number, replicas, machine.first_ephemeral_port)
-    values = {"pod_ip": LOOPBACK, "rank": number, "port_range": ports}
+    values = {"pod_ip": LOOPBACK, "rank": number}
     variables |= filled(KINDS[job.kind].local, values)
     if machine.gpus is not None:
         # NVML and nvidia-smi count so; CUDA alone would count the fastest first.
@@ -170,3 +165,67 @@ def placed(text: str, places: Mapping[str, str]) -> str:
     return re.sub(
         rf"(?:(?<=^)|(?<=[=:,]))({known})(?=[/:,]|$)", lambda match: places[match[1]], text
     )
+
+
+# --- the environment: what the operator would put into it, and what of the user's stays ----------
+
+
+def injected(
+    job: ManifestJob, replica: ManifestPod, address: str, port: int, *, pod_ip: str
+) -> Variables:
+    """Return the variables that the operator appends to the container of ``replica``.
+
+    The job's processes meet at ``address``, the name of the leading replica's service or a loopback
+    address, and ``port``.
+    """
+    kind = KINDS[job.kind]
+    values = {
+        "job": job.name,
+        "rank": [other.name for other in job.replicas].index(replica.name),
+        "replicas": len(job.replicas),
+        "processes": job.processes,
+        "address": address,
+        "port": port,
+        "pod_ip": pod_ip,
+    }
+    return kind.injected(values, has_lead=kind.types[0] in job.counts)
+
+
+def resolved(variables: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Resolve a container's variables as the kubelet does: in order, ``$(EARLIER)`` filled in."""
+    values: dict[str, str] = {}
+    for name, value in variables:
+        values[name] = expanded(value, values)
+    return values
+
+
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """Fill in ``$(NAME)``; what is not known stays as it is, and ``$$(NAME)`` means ``$(NAME)``."""
+
+    def fill(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        return variables.get(match[1], match[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", fill, text)
+
+
+KEPT = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ"),
+        *("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
+        *("PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH", "XDG_CACHE_HOME"),
+        *("CUDA_HOME", "CUDA_PATH", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+    }
+)
+"""What a replica keeps of the user's environment, beside ``LC_*``: what Python and its packages
+need to be found. All else stays out: a RANK, PET_*, PADDLE_* or NCCL_* left from other work would
+change the job, and a proxy would stand between replicas that talk HTTP to each other."""
+
+OF_THE_IMAGE = frozenset({"HOME", "USER", "LOGNAME", "PATH", "LD_LIBRARY_PATH"})
+"""Variables of the manifest that describe the image's file system and user, not this machine's."""
+
+
+def users_own(environ: Mapping[str, str]) -> dict[str, str]:
+    """Keep of the user's environment what a replica may see."""
+    return {name: environ[name] for name in environ if name in KEPT or name.startswith("LC_")}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABELS
+from k8sbench.adapters.metrics.prometheus_api import HOST_LABELS, POD_LABELS, UUID_LABELS
 from k8sbench.model.gpu_metrics import (
     BY_ID,
     METRICS,

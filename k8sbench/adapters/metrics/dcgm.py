@@ -1,4 +1,4 @@
-"""The port ``MetricSource`` over DCGM exporters themselves.
+"""The port ``MetricSource`` over DCGM exporters themselves, whose pods are read by the pod proxy.
 
 Exporters keep nothing: those of the nodes that hold pods of a run are read while it is followed,
 each once in :data:`INTERVAL_SECONDS`, however many runs are there. Each node has a thread, so that
@@ -14,15 +14,17 @@ import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault, KubeObject
-from k8sbench.adapters.metrics import attribution, exporters
+from k8sbench.adapters.metrics import attribution, prometheus_api
 from k8sbench.adapters.metrics.attribution import Labelled
-from k8sbench.adapters.metrics.exporters import ExporterFault, ExposedValue
-from k8sbench.adapters.metrics.promql import HOST_LABELS, POD_LABELS, UUID_LABELS
+from k8sbench.adapters.metrics.prometheus_api import FIELDS, HOST_LABELS, POD_LABELS, UUID_LABELS
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
+from k8sbench.model.kube import name_of
 from k8sbench.model.run import Run
 from k8sbench.ports import MetricSource
 
@@ -45,6 +47,45 @@ _LABELS = frozenset(
     | {label for style in POD_LABELS for label in style}
 )
 """Labels that attribution reads. Others may change from pod to pod, and are not kept."""
+SELECTORS = (
+    "app.kubernetes.io/name in (dcgm-exporter,nvidia-dcgm-exporter,gke-managed-dcgm-exporter)",
+    "app in (nvidia-dcgm-exporter,dcgm-exporter)",
+)
+"""Labels of their pods: the exporter's own chart and Google's, then the GPU operator's."""
+NAMESPACES = (
+    *("gpu-operator", "nvidia-gpu-operator", "gke-managed-system"),
+    *("dcgm-exporter", "monitoring", "kube-system"),
+)
+"""Where they usually are, for users who may not list the pods of all namespaces."""
+PORT = 9400
+_PORT_NAMES = ("metrics", "https-metrics", "dcgm-metrics")
+RUNNING = "status.phase=Running"
+
+
+class ExposedValue(NamedTuple):
+    """One value of an exposition."""
+
+    labels: Mapping[str, str]
+    """With ``__name__``."""
+    value: float
+
+
+class VisibleExporters(msgspec.Struct, frozen=True, kw_only=True):
+    """The exporters that the user may see."""
+
+    pods: tuple[KubeObject, ...] = ()
+    why: str = ""
+    """Where there are none: one sentence."""
+    is_refused: bool = False
+    """Whether the user may not look everywhere, and none is seen."""
+
+
+class ExporterFault(Exception):
+    """An exporter could not be read: why, without a full stop."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class NodeReadings:
@@ -114,7 +155,7 @@ class DcgmSource(MetricSource):
         self._interval = interval
         self._lock = threading.Lock()
         self._finding = threading.Lock()
-        self._found: exporters.VisibleExporters | None = None
+        self._found: VisibleExporters | None = None
         self._found_at = 0.0
         self._nodes: dict[str, NodeReadings] = {}
         self._closed = threading.Event()
@@ -197,24 +238,24 @@ class DcgmSource(MetricSource):
                 self._read(node, pod)
 
     def _read(self, node: NodeReadings, pod: KubeObject) -> None:
-        at, called = self._clock(), exporters.called(pod)
+        at, name = self._clock(), called(pod)
         try:
-            samples = exporters.scrape(self._api, pod, ANSWER_SECONDS)
+            samples = scrape(self._api, pod, ANSWER_SECONDS)
         except ExporterFault as fault:
             with self._lock:
-                node.faults[called] = at, str(fault)
+                node.faults[name] = at, str(fault)
                 if fault.status == 404:
                     self._found = None  # it may have been replaced by another, of another name
             return
         with self._lock:
-            node.take(at, called, samples)
+            node.take(at, name, samples)
 
     def _beside(self, name: str) -> tuple[Sequence[KubeObject], str]:
         """Return the exporters of a node, or why there are none; looks once for all nodes."""
         with self._finding:
             listed = self._found
             if listed is None or time.monotonic() > self._found_at + FIND_SECONDS:
-                listed = self._found = exporters.find(self._api)
+                listed = self._found = find(self._api)
                 self._found_at = time.monotonic()
         there = [pod for pod in listed.pods if pod["spec"]["nodeName"] == name]
         return there, "" if there else listed.why or f"There is no DCGM exporter on {name}."
@@ -227,3 +268,100 @@ def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[s
         for exporter, (at, why) in sorted(node.faults.items()):
             if at >= wanted.start:
                 yield f"The DCGM exporter {exporter} could not be read: {why}."
+
+
+# --- exporters ---------------------------------------------------------------------------------
+
+
+def find(api: Api) -> VisibleExporters:
+    """Find those of the cluster; raises :class:`ApiFault`.
+
+    Requests are sent once, so that a refusal is known at once.
+    """
+    for namespace in dict.fromkeys((None, api.place.namespace, *NAMESPACES)):
+        try:
+            pods = _listed(api, namespace)
+        except ApiFault as fault:
+            if fault.status != 403:
+                raise
+            continue
+        if pods or namespace is None:
+            return VisibleExporters(
+                pods=pods, why="" if pods else "The cluster has no DCGM exporter."
+            )
+    return VisibleExporters(
+        why="You may not list the pods of all namespaces to find DCGM exporters, and there is none"
+        " in the usual ones that you may look into.",
+        is_refused=True,
+    )
+
+
+def called(pod: KubeObject) -> str:
+    """Return its namespace and name."""
+    return f"{pod['metadata']['namespace']}/{name_of(pod)}"
+
+
+def scrape(api: Api, pod: KubeObject, seconds: float) -> list[ExposedValue]:
+    """Return the values of the fields that count; raises :class:`ExporterFault`.
+
+    Ends within the time given, whatever is at the other end.
+    """
+    scheme, port = _port(pod)
+    about = pod["metadata"]
+    path = kinds.path("Pod", about["namespace"], f"{scheme}{about['name']}:{port}", "proxy/metrics")
+    try:
+        answer = api.read(path, seconds, retry_s=0.0)
+    except ApiFault as fault:
+        status = f" ({fault.status})" if fault.status is not None else ""
+        message = prometheus_api.shortened(fault.message).rstrip(".")
+        raise ExporterFault(f"{message}{status}", fault.status) from fault
+    return list(read(answer.decode(errors="replace")))
+
+
+def read(text: str) -> Iterator[ExposedValue]:
+    """Read an exposition; raises :class:`ExporterFault` where it is none, such as a page."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    if text.lstrip().startswith("<"):
+        raise ExporterFault("it answers with a page of HTML")
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                # The parser gives counters OpenMetrics' suffix.
+                name = sample.name.removesuffix("_total")
+                if name in FIELDS:
+                    yield ExposedValue({"__name__": name, **sample.labels}, sample.value)
+    except (ValueError, KeyError, IndexError) as error:
+        raise ExporterFault("its answer is not a metrics page") from error
+
+
+def _listed(api: Api, namespace: str | None) -> tuple[KubeObject, ...]:
+    path, pods = kinds.path("Pod", namespace), dict[str, KubeObject]()
+    for selector in SELECTORS:
+        listed, _ = api.list(path, labels=selector, fields=RUNNING, keep=_kept, retry_s=0)
+        pods |= {called(pod): pod for pod in listed}
+    return tuple(pods.values())
+
+
+def _kept(pod: KubeObject) -> KubeObject:
+    about, spec = pod["metadata"], pod["spec"]
+    keys = ("name", "env", "args", "command", "ports")
+    return {
+        "metadata": {key: about[key] for key in ("namespace", "name")},
+        "spec": {
+            "nodeName": spec.get("nodeName"),
+            "containers": [
+                {key: container[key] for key in keys if key in container}
+                for container in spec["containers"]
+            ],
+        },
+    }
+
+
+def _port(pod: KubeObject) -> tuple[str, int]:
+    """Return the scheme that the proxy is to use, and the port by its number."""
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if (name := port.get("name")) in _PORT_NAMES:
+                return "https:" if name.startswith("https") else "", port["containerPort"]
+    return "", PORT

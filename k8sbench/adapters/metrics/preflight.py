@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.metrics import discovery, exporters, prometheus_api, promql
-from k8sbench.adapters.metrics.exporters import ExporterFault
+from k8sbench.adapters.metrics import prometheus_api
+from k8sbench.adapters.metrics.dcgm import ExporterFault, called, find, scrape
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 
@@ -18,10 +18,10 @@ def prometheus(place: str, api: Api | None) -> MetricsEndpoint:
     """Ask the Prometheus of ``--prometheus``, or the likeliest that answers."""
     try:
         if place == "auto" and api is not None:
-            ways = discovery.in_cluster(api)
+            ways = prometheus_api.in_cluster(api)
         else:
-            ways = discovery.named(place, api)
-        return discovery.first(ways, _asked, lambda endpoint: endpoint.fields != ())
+            ways = prometheus_api.named(place, api)
+        return prometheus_api.first(ways, _asked, lambda endpoint: endpoint.fields != ())
     except PrometheusFault as fault:
         return MetricsEndpoint(name="Prometheus", fault=str(fault).rstrip("."))
 
@@ -29,7 +29,7 @@ def prometheus(place: str, api: Api | None) -> MetricsEndpoint:
 def dcgm(api: Api) -> MetricsEndpoint | None:
     """Find the DCGM exporters, and read one of them; None: there is none."""
     try:
-        listed = exporters.find(api)
+        listed = find(api)
     except ApiFault as fault:
         why = f"DCGM exporters cannot be looked for: {fault.message.rstrip('.')}"
         return MetricsEndpoint(name="DCGM exporters", fault=why)
@@ -38,16 +38,16 @@ def dcgm(api: Api) -> MetricsEndpoint | None:
     if not listed.pods:
         return None
     pod, *_ = listed.pods
-    name = f"DCGM exporter {exporters.called(pod)} (of {len(listed.pods)})"
+    name = f"DCGM exporter {called(pod)} (of {len(listed.pods)})"
     try:
-        samples = exporters.scrape(api, pod, ANSWER_SECONDS)
+        samples = scrape(api, pod, ANSWER_SECONDS)
     except ExporterFault as fault:
         return MetricsEndpoint(name=name, fault=f"{name} cannot be read: {fault}")
     return MetricsEndpoint(name=name, fields=_sorted(sample.labels for sample in samples))
 
 
 def _asked(way: Way) -> MetricsEndpoint:
-    rows, *_ = prometheus_api.ask(way, promql.fields(), ANSWER_SECONDS)
+    rows, *_ = prometheus_api.ask(way, prometheus_api.fields(), ANSWER_SECONDS)
     return MetricsEndpoint(name=way.name, fields=_sorted(row.metric for row in rows))
 
 

@@ -17,10 +17,13 @@ from itertools import zip_longest
 import msgspec
 
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.metrics import attribution, discovery, prometheus_api, promql
+from k8sbench.adapters.metrics import attribution, prometheus_api
 from k8sbench.adapters.metrics.attribution import Labelled
-from k8sbench.adapters.metrics.discovery import PrometheusCandidates
-from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
+from k8sbench.adapters.metrics.prometheus_api import (
+    PrometheusFault,
+    Row,
+    Way,
+)
 from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, SourceName
 from k8sbench.ports import MetricSource
 
@@ -61,10 +64,10 @@ class PrometheusSource(MetricSource):
 
     name: SourceName = "prometheus"
 
-    def __init__(self, find: Callable[[], PrometheusCandidates]) -> None:
+    def __init__(self, find: Callable[[], tuple[Way, ...]]) -> None:
         self._find = find
         self._finding = threading.Lock()
-        self._found: PrometheusCandidates | None = None
+        self._found: tuple[Way, ...] = ()
         self._found_at = -math.inf
         self._reached: _Reached | str = ""
         """Or why there is none."""
@@ -88,7 +91,7 @@ class PrometheusSource(MetricSource):
 
     def close(self) -> None:
         """Close connections; the cluster's API is its owner's."""
-        for way in self._found.ways if self._found is not None else ():
+        for way in self._found:
             if way.service is None:
                 way.api.close()
 
@@ -122,22 +125,24 @@ class PrometheusSource(MetricSource):
             return self._reached
 
     def _reach(self, deadline: float) -> _Reached:
-        if self._found is None or time.monotonic() >= self._found_at + FIND_SECONDS:
+        if time.monotonic() >= self._found_at + FIND_SECONDS:
             self.close()
             self._found, self._found_at = self._find(), time.monotonic()
-        seconds = FIRST_SECONDS if len(self._found.ways) == 1 else TRIED_SECONDS
-        return discovery.first(
+        seconds = FIRST_SECONDS if len(self._found) == 1 else TRIED_SECONDS
+        return prometheus_api.first(
             self._found,
             lambda way: self._opened(way, min(seconds, _left(deadline))),
             lambda reached: reached.has_gpus,
         )
 
     def _opened(self, way: Way, seconds: float) -> _Reached:
-        rows, _ = prometheus_api.ask(way, promql.known_nodes(NODES_SECONDS), seconds)
+        rows, _ = prometheus_api.ask(way, prometheus_api.known_nodes(NODES_SECONDS), seconds)
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
-            has_gpus=any(row.metric.get(label) for row in rows for label in promql.HOST_LABELS),
+            has_gpus=any(
+                row.metric.get(label) for row in rows for label in prometheus_api.HOST_LABELS
+            ),
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
@@ -148,12 +153,12 @@ class PrometheusSource(MetricSource):
         reached = self._known(deadline)
         window = _Window(way=reached.way, wanted=wanted)
         seconds = min(window.seconds, LOOK_BACK_SECONDS)
-        every = promql.batches(wanted.nodes if wanted.namespace is not None else ())
-        named = promql.batches(wanted.uuids)
+        every = prometheus_api.batches(wanted.nodes if wanted.namespace is not None else ())
+        named = prometheus_api.batches(wanted.uuids)
         for pods, uuids in zip_longest(every, named, fillvalue=()):
-            query = promql.owned(wanted.namespace, pods, uuids, seconds)
+            query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds)
             for row in self._ask(window, query, window.wanted.end, deadline):
-                for label in promql.UUID_LABELS:
+                for label in prometheus_api.UUID_LABELS:
                     if row.metric.get(label):
                         window.uuids.setdefault(label, set()).add(row.metric[label])
         return window
@@ -161,12 +166,12 @@ class PrometheusSource(MetricSource):
     def _samples(self, window: _Window, deadline: float) -> list[Labelled]:
         samples: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
         for label, known in window.uuids.items():
-            for uuids in promql.batches(known):
+            for uuids in prometheus_api.batches(known):
                 at, seconds = window.wanted.start, PIECE_SECONDS
                 while at < window.wanted.end:
                     end = min(at + seconds, window.wanted.end)
                     # From Prometheus 3 on a range does not include its beginning.
-                    query = promql.samples(label, uuids, end - at + 0.001)
+                    query = prometheus_api.samples(label, uuids, end - at + 0.001)
                     rows = self._ask(window, query, end, deadline)
                     for row in rows:
                         stamps, values = samples.setdefault(frozenset(row.metric.items()), ([], []))
@@ -221,14 +226,12 @@ def source(place: str, api: Api | None) -> PrometheusSource:
     The API client stays its owner's to close.
     """
 
-    def find() -> PrometheusCandidates:
+    def find() -> tuple[Way, ...]:
         if place != "auto":
-            return discovery.named(place, api)
+            return prometheus_api.named(place, api)
         if api is None:
-            return PrometheusCandidates(
-                why="There is no cluster in which a Prometheus could be looked for."
-            )
-        return discovery.in_cluster(api)
+            raise PrometheusFault("There is no cluster in which a Prometheus could be looked for.")
+        return prometheus_api.in_cluster(api)
 
     return PrometheusSource(find)
 

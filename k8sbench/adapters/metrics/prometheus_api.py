@@ -1,4 +1,4 @@
-"""Queries to one Prometheus, sent to its address or through the API server's service proxy.
+"""Finds a cluster's Prometheus, and sends queries to it or through the API server's service proxy.
 
 Whatever is at the other end, an answer has come within the time that it was given, or there is a
 reason in one sentence. Only GET is used, so that ``get`` on ``services/proxy`` is enough.
@@ -6,28 +6,48 @@ reason in one sentence. Only GET is used, so that ``get`` on ``services/proxy`` 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
-from k8sbench.adapters.kubernetes.client.credentials import Credentials
+from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
 from k8sbench.adapters.kubernetes.client.transport import Transport
-from k8sbench.adapters.metrics import http_config
+from k8sbench.model.errors import InputError
+from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.run import Location
 
 T = TypeVar("T")
+VARIABLE = "K8SBENCH_PROMETHEUS_CONFIG"
+"""The environment variable that names the file."""
 AGAIN_SECONDS = 4.0
 """For which a server that starts or is busy is asked again."""
 _SHOWN = 200
 """Letters of a server's own message that a reason repeats."""
+CONFIG_MAP, KEY = "dlperf-prometheus", "url"
+"""The ConfigMap of the run's namespace in which the chart publishes an address."""
+WELL_KNOWN = (
+    ("monitoring", "kube-prometheus-stack-prometheus:9090"),
+    ("monitoring", "prometheus-k8s:9090"),
+    ("monitoring", "prometheus-operated:9090"),
+    ("monitoring", "prometheus-server:80"),
+    ("monitoring", "prometheus:9090"),
+    ("prometheus", "prometheus-operated:9090"),
+    ("prometheus", "prometheus-server:80"),
+)
+"""Namespace and service of the Prometheus operator and of the usual charts, the likeliest first."""
+_IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]+)?")
 
 
 class Way(NamedTuple):
@@ -81,7 +101,7 @@ _ROWS = msgspec.json.Decoder(_Rows)
 
 def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
     """Reach it by its own address; raises :class:`.ConfigFault`."""
-    config, _ = http_config.read(environ)
+    config, _ = read_config(environ)
     tls = config.tls_config
     reached = Transport(
         server=url.rstrip("/"),
@@ -89,7 +109,7 @@ def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
         server_name=tls.server_name,
         proxy=config.proxy_url or proxy_for(url, environ),
     )
-    signed = Credentials(lambda: http_config.ConfiguredUser(environ))
+    signed = Credentials(lambda: ConfiguredUser(environ))
     place = Location(server=reached.server, namespace="")
     api = Api(place, "--prometheus", reached, signed, is_cluster=False)
     return Way(api, "/api/v1/query", f"Prometheus at {reached.server}")
@@ -144,7 +164,7 @@ def _explained(way: Way, fault: ApiFault) -> str:
         return f"{way.name} cannot be reached: {said}."
     said = f"{way.name} answers {fault.status}{': ' if said else ''}{said}"
     if fault.status in {301, 302, 303, 307, 308, 401, 403} and way.service is None:
-        said += f"; {http_config.VARIABLE} names a file with credentials"
+        said += f"; {VARIABLE} names a file with credentials"
     return f"{said}."
 
 
@@ -176,5 +196,278 @@ def wrong_address(url: str) -> str | None:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return "it has to begin with http:// or https://, and a host"
     if parts.username is not None or parts.password is not None:
-        return f"it holds a password, which belongs in the file that {http_config.VARIABLE} names"
+        return f"it holds a password, which belongs in the file that {VARIABLE} names"
     return None
+
+
+# --- where it is -------------------------------------------------------------------------------
+
+
+def named(url: str, api: Api | None) -> tuple[Way, ...]:
+    """Reach an address; one that is known only in the cluster through its API server.
+
+    Raises :class:`PrometheusFault` for one that cannot be used.
+    """
+    refusal = wrong_address(url)
+    if refusal is not None:
+        # Not shown: it may hold what nobody is to see.
+        raise PrometheusFault(f"The address of Prometheus cannot be used: {refusal}.")
+    parts = urlsplit(url)
+    inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
+    if api is None or inside is None or api.place.context is None:
+        try:
+            return (direct(url),)
+        except ConfigFault as fault:
+            raise PrometheusFault(str(fault)) from fault
+    scheme = "https:" if parts.scheme == "https" else ""
+    port = parts.port or (443 if scheme else 80)
+    service = f"{scheme}{inside['name']}:{port}"
+    return (proxied(api, inside["namespace"], service, parts.path),)
+
+
+def in_cluster(api: Api) -> tuple[Way, ...]:
+    """Name the cluster's, the likeliest first: what the chart publishes, or the usual ones."""
+    try:
+        kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
+        published = str((kept.get("data") or {}).get(KEY, "")).strip()
+    except ApiFault as fault:
+        if fault.status not in {403, 404}:
+            why = f"No Prometheus can be looked for: {fault.message.rstrip('.')}."
+            raise PrometheusFault(why) from fault
+        published = ""
+    if published:
+        return named(published, api)
+    return tuple(proxied(api, *place) for place in WELL_KNOWN)
+
+
+def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
+    """Return the answer of the first that has GPU metrics, else of the first that answers.
+
+    Raises :class:`PrometheusFault`; of several that of a refusal, which says more than that there
+    is no such service.
+    """
+    answers: list[T] = []
+    faults: list[PrometheusFault] = []
+    for way in ways:
+        try:
+            answers.append(ask(way))
+        except PrometheusFault as fault:
+            faults.append(fault)
+        else:
+            if has(answers[-1]):
+                return answers[-1]
+    if answers:
+        return answers[0]
+    if all(fault.status == 404 for fault in faults) and len(faults) > 1:
+        raise PrometheusFault(
+            "The cluster has none of the usual services of a Prometheus; name it with --prometheus."
+        )
+    raise min(faults, key=lambda fault: (fault.status != 403, fault.status == 404))
+
+
+# --- how it is signed in to ----------------------------------------------------------------------
+
+
+class ConfigFault(InputError):
+    """The file cannot be used: one sentence that shows nothing of what stands in it."""
+
+
+class BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A name and a password."""
+
+    username: str
+    password: str | None = None
+    password_file: str | None = None
+
+
+class Authorization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token."""
+
+    type: str = "Bearer"
+    credentials: str | None = None
+    credentials_file: str | None = None
+
+
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom to trust, and with which certificate to sign in."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+    insecure_skip_verify: bool = False
+
+
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file may hold."""
+
+    basic_auth: BasicAuth | None = None
+    authorization: Authorization | None = None
+    tls_config: Tls = Tls()
+    proxy_url: str | None = None
+
+    def secrets(self, folder: Path) -> Secrets:
+        """Read the files that are named, relative to the folder of this one."""
+        tls, certificate = self.tls_config, None
+        if tls.cert_file is not None:
+            certificate = _read(folder, tls.cert_file) + b"\n"
+            certificate += _read(folder, tls.key_file or tls.cert_file)
+        return Secrets(
+            authorization=self._authorization(folder),
+            certificate=certificate,
+            authority=None if tls.ca_file is None else _read(folder, tls.ca_file),
+        )
+
+    def _authorization(self, folder: Path) -> str | None:
+        if (basic := self.basic_auth) is not None:
+            password = _secret(folder, basic.password, basic.password_file)
+            pair = base64.b64encode(f"{basic.username}:{password}".encode()).decode()
+            return f"Basic {pair}"
+        if (given := self.authorization) is not None:
+            token = _secret(folder, given.credentials, given.credentials_file)
+            if not (token.isascii() and token.isprintable() and token):
+                raise ConfigFault(f"No header can hold the token that {VARIABLE} gives.")
+            return f"{given.type} {token}"
+        return None
+
+
+class ConfiguredUser:
+    """Who signs in: a source of secrets for :class:`~.credentials.Credentials`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def secrets(self) -> Secrets:
+        """Read the file and what it names; raises :class:`ConfigFault`."""
+        config, folder = read_config(self._environ)
+        return config.secrets(folder)
+
+    def end(self) -> None:
+        """Do nothing: there is nothing to wait for."""
+
+
+def read_config(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
+    """Read the file, and say in which folder it lies; raises :class:`ConfigFault`.
+
+    It is in the format of Prometheus' own HTTP client; ``promtool --http.config.file`` takes the
+    same. It is read for each use, since tokens and certificates in the files that it names are
+    renewed.
+    """
+    path = environ.get(VARIABLE)
+    if not path:
+        return HttpConfig(), Path()
+    folder = Path(path).expanduser().absolute().parent
+    try:
+        config = msgspec.yaml.decode(_read(Path(), path), type=HttpConfig | None) or HttpConfig()
+    except msgspec.ValidationError as error:
+        raise ConfigFault(f"{path} ({VARIABLE}) is not an HTTP configuration: {error}.") from None
+    except msgspec.DecodeError:  # not shown: parsers quote what they stumble over, as a password
+        raise ConfigFault(f"{path} ({VARIABLE}) is not YAML.") from None
+    return config, folder
+
+
+def _secret(folder: Path, given: str | None, file: str | None) -> str:
+    if file is not None:
+        return _read(folder, file).decode(errors="replace").strip()
+    return given or ""
+
+
+def _read(folder: Path, file: str) -> bytes:
+    path = folder / Path(file).expanduser()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigFault(f"{path} cannot be read: {why}; {VARIABLE} names it.") from error
+
+
+# -- promql ---------------------------------------------------------------------------------------
+#
+# The text of every query that Prometheus is sent.
+#
+# Samples are read with range selectors in instant queries, which return them as they were stored,
+# with their own stamps: no step is chosen that could repeat or skip one, what went stale has no
+# samples, and a counter's resets are seen. All such functions are known to every server that speaks
+# Prometheus' API.
+
+FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
+"""DCGM's fields, as exporters name their metrics."""
+ANY_FIELD = "DCGM_FI_.+"
+COMMON = "DCGM_FI_DEV_POWER_USAGE"
+"""A field that nearly all exporters give."""
+BATCH = 64
+"""GPUs or pods that one query names, so that its URL stays below 8 KiB."""
+POD_LABELS = (
+    ("exported_namespace", "exported_pod"),
+    ("pod_namespace", "pod_name"),
+    ("namespace", "pod"),
+)
+"""Labels of the workload's namespace and pod, in the order in which they count. A Prometheus
+without ``honor_labels`` puts ``exported_`` before those that the exporter gives, and sets its own
+of the exporter's pod; the second are old exporters'."""
+UUID_LABELS = ("UUID", "uuid")
+HOST_LABELS = ("hostname", "Hostname")
+
+
+def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
+    """Which GPUs pods had, by any style of labels, or which of these GPUs are known."""
+    selectors = []
+    if namespace is not None and pods:
+        for space, pod in POD_LABELS:
+            selectors.append(_named(ANY_FIELD, {space: [namespace], pod: pods}))
+    if uuids:
+        selectors += [_named(ANY_FIELD, {label: uuids}) for label in UUID_LABELS]
+    span = _span(seconds)
+    latest = " or ".join(f"last_over_time({selector}{span})" for selector in selectors)
+    return f"group by ({', '.join(UUID_LABELS)}) ({latest})"
+
+
+def samples(label: str, uuids: Sequence[str], seconds: float) -> str:
+    """The samples of GPUs, whoever has them and whichever exporter gives them."""
+    return _named("|".join(FIELDS), {label: uuids}) + _span(seconds)
+
+
+def known_nodes(seconds: float) -> str:
+    """Of which nodes there are GPU metrics, and how often their GPUs were scraped.
+
+    0 where a common field does not show it.
+    """
+    labels = ", ".join(HOST_LABELS)
+    scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
+    latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
+    return f"max by ({labels}) ({scraped}) or 0 * count by ({labels}) ({latest})"
+
+
+def fields() -> str:
+    """Which of the fields that count there are now."""
+    return f"count by (__name__) ({_named('|'.join(FIELDS), {})})"
+
+
+def batches(names: Iterable[str]) -> list[Sequence[str]]:
+    """Names in an order of their own, so that one run's queries are the same each time."""
+    every = sorted(names)
+    return [every[start : start + BATCH] for start in range(0, len(every), BATCH)]
+
+
+def _named(fields: str, wanted: Mapping[str, Sequence[str]]) -> str:
+    return _selector("", [f"__name__=~{_text(fields)}"], wanted)
+
+
+def _selector(name: str, matchers: Sequence[str], wanted: Mapping[str, Sequence[str]]) -> str:
+    others = []
+    for label, values in wanted.items():
+        if len(values) == 1:
+            others.append(f"{label}={_text(values[0])}")
+        else:
+            any_of = "|".join(re.escape(value).replace(r"\-", "-") for value in values)
+            others.append(f"{label}=~{_text(any_of)}")
+    return f"{name}{{{','.join([*matchers, *others])}}}"
+
+
+def _text(value: str) -> str:
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{quoted}"'
+
+
+def _span(seconds: float) -> str:
+    return f"[{max(1, round(seconds * 1000))}ms]"

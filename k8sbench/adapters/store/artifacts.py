@@ -128,7 +128,7 @@ class RunFolder:
         if (left := pertinent(new.wishes, new.phase)) != new.wishes:
             self.keep_wishes(left)
         if new.measurement is not None and new.measurement is not run.measurement:
-            self.keep_measurement(new.measurement)
+            self.keep(MEASUREMENT, new.measurement)
 
     def _keep_record(self, run: Run) -> None:
         names = RunRecord.__struct_fields__[1:]
@@ -197,10 +197,6 @@ class RunFolder:
         with disk.translated(f"write {path}"), disk.open_to_append(path) as file:
             disk.write_all(file, msgspec.json.encode(transition) + b"\n")
             os.fsync(file.fileno())
-
-    def keep_measurement(self, measurement: Measurement) -> None:
-        """Write ``measurement.json``, replacing an earlier one."""
-        self.keep(MEASUREMENT, measurement)
 
     def keep_wishes(self, wishes: tuple[Wish, ...]) -> None:
         """Write what the run's cluster is still to be asked for; without any there is no file."""

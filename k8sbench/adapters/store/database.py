@@ -1,22 +1,27 @@
 """One database: how it is opened, how a transaction begins, and how its errors are reported.
 
 SQLite and PostgreSQL differ here and in :mod:`k8sbench.adapters.store.claims`, nowhere else.
+
+A server of PostgreSQL restarts, fails over, or is cut off for a while. What was asked of one that
+has answered before is therefore tried again for two minutes (:func:`made_again`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import random
 import shlex
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from k8sbench.adapters.store import outages
 from k8sbench.model.errors import StoreError, UsageError
 
 DATABASE = "k8sbench.db"
@@ -29,6 +34,30 @@ POOL_SIZE = 5
 RECYCLE_SECONDS = 1800
 """After which a connection is made anew: what stands between may forget one that is old."""
 _WRITES = "k8sbench_writes"
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OUTAGE_SECONDS = 120.0
+"""How long a server that has answered before is waited for: longer than a restart or a failover."""
+PAUSE_SECONDS = 1.0
+"""Between two tries to reach it."""
+LOCK_SECONDS = 30.0
+"""For another transaction to give a row or a table free."""
+STATEMENT_SECONDS = 60.0
+"""For one statement. The largest reads every row of the store."""
+IDLE_SECONDS = 30.0
+"""For a process within a transaction to say something: one that is suspended keeps others out."""
+
+_MEANINGS: dict[str, tuple[str, str]] = {
+    "55P03": ("is busy: what is asked for stays locked", "Try again."),
+    "40P01": ("is busy: two processes wait for each other", "Try again."),
+    "57014": ("did not answer in time", "Try again when it has less to do."),
+    "53100": ("cannot be written: its disk is full", "Free some space there and try again."),
+    "25006": ("can only be read", "Name the primary server in the URL, not a standby."),
+    "42501": ("does not permit it", "Let the URL's user create tables and change them."),
+}
+"""SQLSTATE → what is wrong with the database, and what to do."""
 
 
 class DamagedDatabase(StoreError):
@@ -97,10 +126,8 @@ class Database:
         except sa.exc.DBAPIError as wrong:
             if isinstance(wrong.orig, sqlite3.Error):
                 raise sqlite_error(wrong.orig, self.shown) from wrong
-            explained = outages.explained(
-                wrong, self.shown, self._secret, was_reached=self._was_reached
-            )
-            raise explained from wrong
+            error = explained(wrong, self.shown, self._secret, was_reached=self._was_reached)
+            raise error from wrong
         except sa.exc.TimeoutError as wrong:  # more threads than connections, for half a minute
             raise StoreError(f"The store {self.shown} is too busy.", "Try again.") from wrong
 
@@ -210,9 +237,9 @@ def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
         },
     )
     limits = {
-        "idle_in_transaction_session_timeout": outages.IDLE_SECONDS,
-        "lock_timeout": outages.LOCK_SECONDS,
-        "statement_timeout": outages.STATEMENT_SECONDS,
+        "idle_in_transaction_session_timeout": IDLE_SECONDS,
+        "lock_timeout": LOCK_SECONDS,
+        "statement_timeout": STATEMENT_SECONDS,
     }
 
     @sa.event.listens_for(engine, "connect")
@@ -266,3 +293,62 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
 def _is(wrong: sqlite3.Error, *names: str) -> bool:
     name = getattr(wrong, "sqlite_errorname", "")
     return any(name == wanted or name.startswith(wanted + "_") for wanted in names)
+
+
+class ConnectionLost(StoreError):
+    """A server that has answered before is away: whether the transaction counts is not known."""
+
+
+def explained(
+    wrong: sa.exc.DBAPIError, shown: str, secret: str | None, *, was_reached: bool
+) -> StoreError:
+    """Say what an error of PostgreSQL means, never with the password."""
+    state = getattr(wrong.orig, "sqlstate", None)
+    # A server's refusal to connect comes after the names of all addresses that were tried.
+    reason = " ".join(str(wrong.orig).split()).rpartition("FATAL: ")[2].strip().rstrip(".")
+    if secret:
+        reason = reason.replace(secret, "***")
+    reason = reason[:300]
+    if state in _MEANINGS:
+        what, action = _MEANINGS[state]
+        return StoreError(f"The database {shown} {what} ({reason}).", action)
+    if wrong.connection_invalidated:
+        return ConnectionLost(
+            f"The database {shown} ended the connection: {reason}.", "Check that it runs."
+        )
+    # Of a failed connection the driver gives no code; the texts are in the server's language.
+    if isinstance(wrong, sa.exc.OperationalError) and state is None:
+        kind = ConnectionLost if was_reached else StoreError
+        return kind(
+            f"The database {shown} cannot be reached, or refused the connection: {reason}.",
+            "Check that it runs, and the URL's host, port, user and password.",
+        )
+    return StoreError(
+        f"The database {shown} refused: {reason}.",
+        "Check that it runs, and that the URL's user may read and write it.",
+    )
+
+
+def wait(seconds: float) -> None:
+    """Wait before the next try, not to the same moment as all others that wait."""
+    time.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311
+
+
+def made_again(change: Callable[P, R]) -> Callable[P, R]:
+    """Repeat a change of a run, or a question, while a server that has answered before is away.
+
+    Each change asks first what is on record, so one that counted the first time does nothing.
+    """
+
+    @functools.wraps(change)
+    def change_or_repeat(*args: P.args, **kwargs: P.kwargs) -> R:
+        give_up_at = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                return change(*args, **kwargs)
+            except ConnectionLost:
+                if time.monotonic() >= give_up_at:
+                    raise
+            wait(PAUSE_SECONDS)
+
+    return change_or_repeat

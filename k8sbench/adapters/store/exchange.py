@@ -1,4 +1,6 @@
-"""Whole runs from one store to another: a compressed tar file of their folders.
+"""What comes into a store: whole runs of another one, and logs that become runs.
+
+Runs go from one store to another as a compressed tar file of their folders.
 
 ::
 
@@ -6,44 +8,49 @@
 
 An import unpacks beside ``runs/`` and puts everything in its place in the end. What it reads may
 come from anybody: whatever is no plain file of a run is refused.
+
+A run that is made of logs has the files of any other, so listing, exporting and reindexing need not
+know of it. Its logs stay as they were: no time is put in front of lines whose coming nobody saw.
+``imported.json`` says which files they were.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
+import hashlib
 import os
 import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import msgspec
 
-from k8sbench.adapters.store import artifacts, disk, reindexing
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.adapters.store import artifacts, disk, sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
+from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 
+IMPORTED = "imported.json"
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
 _MEMBER = re.compile(
     r"runs/(?P<run_id>[a-z0-9-]+)/(?P<name>((logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*)"
 )
-_FOLDER = re.compile(r"runs/[a-z0-9-]+(/logs|/gpu)?")
+_FOLDERS = {LOGS, "gpu"}
 _LEFT_HERE = {artifacts.WISHES}
 """What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
 """Of a file that is read into memory whole: every one but logs and series."""
-RESERVE = 64 << 20
-"""Bytes of the disk that an import leaves free."""
 LEVEL = 6
 """Of the compression: 9 takes twice the time of 6 and saves 1 % of a log."""
 
@@ -69,19 +76,19 @@ def export(
         for run_id in run_ids:
             folder = _checked(store, run_id)
             with disk.translated(f"read {folder}"):
-                tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=partial(_exported, note))
+                for path in sorted(folder.rglob("*")):
+                    name = path.relative_to(folder).as_posix()
+                    member = f"{artifacts.RUNS}/{run_id}/{name}"
+                    if name.startswith(".") or name in _LEFT_HERE:
+                        continue
+                    if path.is_file() and not path.is_symlink() and _MEMBER.fullmatch(member):
+                        tar.add(path, member, filter=_anonymous)
+                    elif name not in _FOLDERS:
+                        note(f"warning: {member} is left out: it is not a file of k8sbench.")
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
 
 
-def _exported(note: Callable[[str], None], info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Let the files of a run into an export; notes what is none of k8sbench's."""
-    name = info.name.split("/", 2)[-1]
-    if name.startswith(".") or name in _LEFT_HERE:
-        return None
-    is_plain = info.isdir() or info.isreg()
-    if not (is_plain and (_FOLDER if info.isdir() else _MEMBER).fullmatch(info.name)):
-        note(f"warning: {info.name} is left out: it is not a file of k8sbench.")
-        return None
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
     info.mode &= 0o700
     return info
@@ -122,7 +129,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
                 "Nothing was imported. Export it again, or copy it again.",
                 file=shown,
             ) from error
-        reindexing.index_orphans(store, run_ids)  # of an import that was killed
+        sql_store.index_orphans(store, run_ids)  # of an import that was killed
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
@@ -160,9 +167,6 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> Non
         raise _unexpected(info.name)
     try:
         disk.make_folder(path.parent)
-        free = shutil.disk_usage(folder).free
-        if info.size + RESERVE > free:
-            raise OSError(errno.ENOSPC, f"{info.size:,} bytes of {free:,}")
         info.name, info.mode = match["name"], 0o600
         tar.extract(info, folder, set_attrs=False)
         path.chmod(0o600)
@@ -245,12 +249,12 @@ def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[
     """
     runs, moved = store.root / artifacts.RUNS, list[str]()
     try:
-        with reindexing.alone(store) as db, disk.translated(f"put runs into {runs}"):
+        with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
             for run_id in added:
                 (incoming / run_id).rename(runs / run_id)
                 moved.append(run_id)
-            renumbered, _ = reindexing.index_folders(store, db, added)
+            renumbered, _ = sql_store.index_folders(store, db, added)
             return renumbered
     except BaseException:
         for run_id in moved:
@@ -260,3 +264,89 @@ def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[
 
 def _unexpected(name: str) -> tarfile.TarError:
     return tarfile.TarError(f"{name!r} does not belong there")
+
+
+# --- logs that become runs ----------------------------------------------------------------------
+
+
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One log that was imported."""
+
+    name: str
+    """As results name it: relative to what was given."""
+    kept_as: str
+    """Path of the copy below the run's folder."""
+    bytes: int
+    """Size of the copy."""
+    sha256: str
+    """SHA-256 of the copy."""
+
+
+class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """``imported.json``: the logs that a run was made of."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    imported_at: float
+    """Unix seconds."""
+    files: tuple[ImportedFile, ...]
+    """The logs."""
+
+
+def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
+    """Copy the logs of one run, by path and name, unpacked and otherwise as they are.
+
+    ``folder`` is one of :func:`unpacking`, until the run is put in its place.
+
+    Raises :class:`~k8sbench.model.errors.InputError` for one that cannot be read.
+    """
+    found = []
+    with disk.translated(f"make {folder}"):
+        disk.make_folder(folder / LOGS)
+    for index, (path, name) in enumerate(logs.items()):
+        kept_as = f"{LOGS}/log-{index}{LOG_SUFFIX}"
+        log = LogFile(path, name)
+        digest, size = hashlib.sha256(), 0
+        # What is measured is the copy: standard input can be read only once.
+        with disk.whole_file(folder / kept_as) as file:
+            for piece in log.unpacked():
+                digest.update(piece)
+                size += len(piece)
+                file.write(piece)
+        found.append(
+            ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest.hexdigest())
+        )
+    return tuple(found)
+
+
+def known_digests(store: SqlStore, runs: Iterable[Run]) -> dict[str, Run]:
+    """The SHA-256 of the logs that were imported before, as far as their runs' files are here."""
+    known: dict[str, Run] = {}
+    for run in runs:
+        logs = (
+            store.run_folder(run.run_id).read(IMPORTED, ImportedLogs) if run.is_imported else None
+        )
+        for file in logs.files if logs else ():
+            known.setdefault(file.sha256, run)
+    return known
+
+
+def add(
+    store: SqlStore,
+    incoming: Path,
+    runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]],
+) -> list[Run]:
+    """Put runs whose logs were copied into the store: all of them, or none.
+
+    Returns which were given another repeat number.
+    """
+    added = list[str]()
+    for path, run, files in runs:
+        folder = RunFolder(path)
+        logs = ImportedLogs(imported_at=run.created_at, files=files)
+        folder.keep(IMPORTED, logs)
+        folder.adopt(run)
+        with disk.translated(f"write {path}"):
+            path.rename(incoming / run.run_id)
+        added.append(run.run_id)
+    return put_in_place(store, incoming, added)

@@ -2,7 +2,7 @@
 
 A run's row holds the whole run as JSON text, and as columns what lists and filters need. Requests
 to a cluster, claims and (on PostgreSQL) baselines and the store's identity are rows of their own.
-A SQLite database of another layout is made anew from the folders (:mod:`.reindexing`); one of
+A SQLite database of another layout is made anew from the folders (:mod:`.sql_store`); one of
 PostgreSQL is migrated here.
 """
 
@@ -12,19 +12,23 @@ import contextlib
 import secrets
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts
-from k8sbench.model.errors import StoreError
+from k8sbench.adapters.store import artifacts, disk
+from k8sbench.model import baseline
+from k8sbench.model.baseline import Baseline
+from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
 
 Row = sa.RowMapping | dict[str, Any]
 """A row of the table ``runs``, with the column ``wishes`` of its requests."""
+BASELINE_FOLDER = "baselines"
 LAYOUT = 11
 """Version of the tables."""
 ADVISORY_LOCK = 0x6B38_7362
@@ -322,3 +326,63 @@ def matches(run: Run, wanted: RunFilter) -> bool:
         and (not wanted.wished or run.wishes != ())
         and (not wanted.unfinished or not run.is_closed or run.wishes != ())
     )
+
+
+# --- baselines: a file each in the store's folder, on PostgreSQL a row each: they are the team's --
+
+
+def save_baseline(root: Path, db: sa.Connection, new: Baseline, *, replace: bool) -> None:
+    """Keep a baseline."""
+    name, content = baseline.checked_name(new.name), artifacts.encoded(new)
+    known = _baselines(root, db).get(name)
+    if known is not None and not replace and _baseline(name, known) != new:
+        raise UsageError(
+            f"There is a baseline {name!r} already.",
+            "Choose another name, or replace it with --replace.",
+        )
+    if db.dialect.name == "postgresql":
+        row = {"name": name, "saved_at": new.saved_at, "content": content.decode()}
+        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
+        db.execute(sa.insert(BASELINES).values(row))
+        return
+    disk.write_whole(_baseline_path(root, name), msgspec.json.format(content, indent=2) + b"\n")
+
+
+def load_baselines(root: Path, db: sa.Connection) -> list[Baseline]:
+    """Read all baselines, by name."""
+    return [_baseline(name, content) for name, content in _baselines(root, db).items()]
+
+
+def remove_baseline(root: Path, db: sa.Connection, name: str) -> None:
+    """Remove a baseline, also one that cannot be read; :class:`NotFound` where there is none."""
+    names = list(_baselines(root, db))
+    if name not in names:
+        action = did_you_mean(name, names) + "k8sbench baseline list shows them."
+        raise NotFound(f"There is no baseline {name!r}.", action)
+    if db.dialect.name == "postgresql":
+        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
+        return
+    with disk.translated(f"remove the baseline {name}"):
+        _baseline_path(root, name).unlink(missing_ok=True)
+
+
+def _baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
+    if db.dialect.name == "postgresql":
+        rows = db.execute(sa.select(BASELINES).order_by(BASELINES.c.name))
+        return {row.name: row.content.encode() for row in rows}
+    with disk.translated(f"read {root / BASELINE_FOLDER}"):
+        paths = sorted((root / BASELINE_FOLDER).glob("[!.]*.json"))
+        return {path.name.removesuffix(".json"): path.read_bytes() for path in paths}
+
+
+def _baseline_path(root: Path, name: str) -> Path:
+    return root / BASELINE_FOLDER / f"{name}.json"
+
+
+def _baseline(name: str, content: bytes) -> Baseline:
+    try:
+        kept = artifacts.decoded(content, Baseline, f"The baseline {name}")
+    except StoreError as error:
+        action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
+        raise StoreError(error.message, action) from error
+    return msgspec.structs.replace(kept, name=name)

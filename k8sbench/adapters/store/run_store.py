@@ -3,7 +3,7 @@
 Every change goes to the folder first and to the row second, inside one transaction that excludes
 other writers: a process that is killed between the two, or meets a full disk there, leaves a row
 that is behind. A run that goes on is therefore always read from both; what its folder knows more
-counts, and the next change writes it to the row. :mod:`k8sbench.adapters.store.reindexing` does the
+counts, and the next change writes it to the row. :mod:`k8sbench.adapters.store.sql_store` does the
 same for a whole store, and opens stores.
 
 One code path serves SQLite (the default) and PostgreSQL; what differs is in
@@ -25,11 +25,10 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, baselines, claims, disk, index, run_logs
+from k8sbench.adapters.store import artifacts, claims, disk, index, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.database import Database
+from k8sbench.adapters.store.database import Database, made_again
 from k8sbench.adapters.store.index import IDENTITY, RUNS
-from k8sbench.adapters.store.outages import made_again
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import creation
 from k8sbench.model.baseline import Baseline
@@ -298,19 +297,19 @@ class SqlStore:
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Keep a baseline; one of its name is an error, unless it is to be replaced."""
         with self.database.writing() as db:
-            baselines.save(self.root, db, baseline, replace=replace)
+            index.save_baseline(self.root, db, baseline, replace=replace)
 
     @made_again
     def baselines(self) -> list[Baseline]:
         """All baselines, by name."""
         with self.database.reading() as db:
-            return baselines.load(self.root, db)
+            return index.load_baselines(self.root, db)
 
     @made_again
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, or raise :class:`NotFound`."""
         with self.database.writing() as db:
-            baselines.remove(self.root, db, name)
+            index.remove_baseline(self.root, db, name)
 
     def close(self) -> None:
         """Release all claims and close the database."""

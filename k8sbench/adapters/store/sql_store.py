@@ -1,26 +1,48 @@
-"""Opening a store: a folder with a SQLite index, or a PostgreSQL database by its URL."""
+"""Opening a store, and making its index anew from the runs' folders.
+
+A store is a folder with a SQLite index, or a PostgreSQL database by its URL. A database of an
+earlier version is brought to the present layout in one transaction. A SQLite database that is
+damaged is put aside once, as ``k8sbench.db.old``, and made anew; what only its rows know, runs
+whose folders are gone, is carried over. Where the store can only be read the index is made in
+memory. On PostgreSQL only the rows of runs whose folders are here are written.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from k8sbench.adapters.store import (
-    artifacts,
-    baselines,
-    claims,
-    database,
-    disk,
-    index,
-    reindexing,
-)
+import msgspec
+import sqlalchemy as sa
+
+from k8sbench.adapters.store import artifacts, claims, database, disk, index
+from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
+from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
 from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.finding import Finding
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.run import Run
 
 __all__ = ["SqlStore", "empty_store", "open_store"]
 
 STORE_VARIABLE = "K8SBENCH_STORE"
+OLD = "k8sbench.db.old"
+ACTIONS = {
+    "damaged-database": None,
+    "damaged-file": None,
+    "repeat-taken": None,
+    "damaged-run": "Bring the file back from a copy, or remove the run.",
+    "no-folder": "Bring it back from a copy: its row is all that is left of it.",
+    "damaged-row": "Neither its row nor a folder can be read.",
+}
+"""What to do, by the id of a reindex's finding; None: it is mended."""
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite writes beside a database."""
 
 
 def open_store(
@@ -36,7 +58,7 @@ def open_store(
     if isinstance(root, str):
         folder = folder or _folder()
         _keep_private(folder)
-        return reindexing.opened(database.open_postgres(root), folder)
+        return opened(database.open_postgres(root), folder)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -49,7 +71,7 @@ def open_store(
             if root.exists() and not any(root.iterdir()):
                 disk.restrict(root)  # a folder that was made for it; any other is left as it is
             disk.make_folder(root / artifacts.RUNS)
-        return reindexing.opened_folder(root)
+        return opened_folder(root)
 
 
 def _place(where: str | None) -> Path | str:
@@ -93,5 +115,241 @@ def _keep_private(root: Path) -> None:
     """Restrict what a version of before made for all to read."""
     runs = root / artifacts.RUNS
     if runs.is_dir() and runs.stat().st_mode & 0o077:
-        names = (f"{database.DATABASE}*", IDENTITY_FILE, claims.CLAIMS, baselines.FOLDER)
+        names = (f"{database.DATABASE}*", IDENTITY_FILE, claims.CLAIMS, index.BASELINE_FOLDER)
         disk.restrict(*(path for name in names for path in root.glob(name)), runs)
+
+
+class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``store reindex`` did and met."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    store: str
+    """Folder, or the database's URL without its password."""
+    runs: int
+    """Runs in the index, afterwards."""
+    findings: tuple[Finding, ...]
+    """What is wrong with runs, and what was changed besides rows; store.md explains each id."""
+
+
+class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``store info`` says."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    store: str
+    """Folder, or database URL without its password."""
+    exists: bool
+    """False where there is no store yet."""
+    identity: str | None
+    """The id of the store on clusters, independent of host and path; None if there is no store
+    yet."""
+    kind: str
+    """``sqlite`` or ``postgresql``."""
+    writable: bool
+    """Whether it can be written from here."""
+    database_schema: int
+    """Version of the database's tables."""
+    artifacts: str
+    """Folder of the runs' folders."""
+    runs: int
+    """Runs in the database."""
+    sets: int
+    """Sets that they belong to."""
+    phases: dict[str, int]
+    """Runs by phase."""
+
+
+def info(store: SqlStore) -> StoreInfo:
+    """Describe a store and count what is in it."""
+    base = store.database
+    with base.reading() as db:
+        phases = db.execute(sa.select(RUNS.c.phase, sa.func.count()).group_by(RUNS.c.phase)).all()
+        sets = db.scalar(sa.select(sa.func.count(RUNS.c.set_name.distinct())))
+    return StoreInfo(
+        store=store.where,
+        exists=not store.absent,
+        identity=None if store.absent else store.identity,
+        kind=base.kind,
+        writable=base.writable,
+        database_schema=index.LAYOUT,
+        artifacts=str(store.root / artifacts.RUNS),
+        runs=sum(count for _, count in phases),
+        sets=sets or 0,
+        phases={str(phase): count for phase, count in sorted(phases)},
+    )
+
+
+def reindex(store: SqlStore) -> StoreReport:
+    """Write the rows of all folders anew, and say what is wrong with which run."""
+    said: dict[str, list[str]] = {}
+    if store.has_all_folders and store.database.writable and not _is_sound(store.database):
+        store.database.close()
+        with disk.locked(store.root):
+            _made_anew(store.root).close()
+        said["damaged-database"] = [f"The database was damaged; it is kept as {store.root / OLD}."]
+    with alone(store) as db:
+        rows = store.load(db, index.ROWS.order_by(RUNS.c.run_id), through=False)
+        folders = [(store.run_folder(run.run_id), run) for run in rows]
+        said["damaged-file"] = [
+            f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
+            f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
+            for folder, run in folders
+            for name in folder.mend(run)
+        ]
+        store.unreadable.clear()
+        renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
+        in_folders = set(store.unreadable)
+        runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
+        count = len(index.ids(db))
+    said["repeat-taken"] = [
+        f"Another run has the repeat number of {run.run_id} in its case and set"
+        f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}."
+        for run in renumbered
+    ]
+    said["damaged-run"] = problems
+    # A run of a PostgreSQL store has its files anywhere.
+    gone = [run.artifacts_missing for run in runs if store.has_all_folders]
+    said["no-folder"] = list(filter(None, gone))
+    unreadable = store.unreadable.items()
+    said["damaged-row"] = [why for run_id, why in unreadable if run_id not in in_folders]
+    findings = tuple(
+        Finding(
+            id=id_,
+            severity="fail" if ACTIONS[id_] else "warn",
+            sentence=sentence,
+            action=ACTIONS[id_],
+        )
+        for id_, sentences in said.items()
+        for sentence in sentences
+    )
+    return StoreReport(store=store.where, runs=count, findings=findings)
+
+
+def index_folders(
+    store: SqlStore, db: sa.Connection, run_ids: Iterable[str]
+) -> tuple[list[Run], list[str]]:
+    """Write the rows of folders anew.
+
+    Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
+    the runs that were given another number, and what cannot be read, a sentence each.
+    """
+    runs, problems = list[tuple[bool, Run]](), list[str]()
+    for folder in map(store.run_folder, run_ids):
+        run_id = folder.path.name
+        row = next(iter(store.load(db, index.RUN, through=False, id=run_id)), None)
+        try:
+            kept, damages = folder.run()
+        except StoreError as damage:
+            if folder.holds_a_run and (folder.is_there or row is None):
+                problems.append(damage.message)
+                if row is None:
+                    store.unreadable[run_id] = damage.message
+            continue
+        problems += damages
+        run = kept if row is None else store.merged(row, kept, whole=not damages)
+        runs.append((row is None, run))
+        store.unreadable.pop(run_id, None)
+    runs.sort(key=lambda each: (each[0], each[1].created_at, each[1].run_id))
+    for _, run in runs:
+        index.delete(db, run.run_id)
+    renumbered = index.insert_all(db, [(run, store.here) for _, run in runs])
+    with contextlib.suppress(StoreError):  # of a store that can only be read
+        numbered = {run.run_id: run for run in (*(run for _, run in runs), *renumbered)}
+        for run in numbered.values():
+            # Another index must give it the same number.
+            store.run_folder(run.run_id).keep_repeat(run)
+    return renumbered, problems
+
+
+def index_orphans(store: SqlStore, run_ids: Collection[str]) -> None:
+    """Write the rows of folders that have none: a process was killed before it wrote the row."""
+    with store.database.reading() as db:
+        orphans = set(run_ids).difference(index.ids(db))
+    if any(store.run_folder(run_id).holds_a_run for run_id in orphans):
+        with store.database.writing() as db:
+            index_folders(store, db, [name for name in sorted(orphans) if not index.has(db, name)])
+
+
+@contextlib.contextmanager
+def alone(store: SqlStore) -> Iterator[sa.Connection]:
+    """A transaction that writes rows of many runs, and excludes all others that write."""
+    with store.database.writing() as db:
+        if store.database.kind == "postgresql":
+            db.execute(sa.text("LOCK TABLE runs IN EXCLUSIVE MODE"))
+        yield db
+
+
+def opened(base: Database, root: Path, rows: Iterable[dict[str, Any]] = ()) -> SqlStore:
+    """Open a store on a database, which is brought to the present layout; an empty one gets rows.
+
+    On PostgreSQL somebody may have removed a run on another machine: there only a reindex that the
+    user asks for brings the row of a folder back.
+    """
+    store = SqlStore(base, root)
+    try:
+        with base.reading() as db:
+            is_present = index.layout(db) == index.LAYOUT
+        if not is_present:
+            with base.writing() as db:
+                index.migrate(db, rows)
+                if store.has_all_folders:
+                    index_folders(store, db, artifacts.run_ids(root))
+        elif store.has_all_folders:
+            index_orphans(store, artifacts.run_ids(root))
+    except BaseException:
+        base.close()
+        raise
+    return store
+
+
+def opened_folder(root: Path) -> SqlStore:
+    """Open a SQLite store, whose index is made anew if it cannot be used.
+
+    Where it cannot be written, the index is made in memory.
+    """
+    try:
+        with contextlib.suppress(DamagedDatabase):
+            return opened(database.open_sqlite(root), root)
+        with disk.locked(root):
+            with contextlib.suppress(DamagedDatabase):  # another process may have made it meanwhile
+                return opened(database.open_sqlite(root), root)
+            return _made_anew(root)
+    except NotWritable as why:
+        base = database.open_memory(str(root))
+        store = opened(base, root, _rows_of(database.open_sqlite(root, as_is=True)))
+        base.read_only = why
+        return store
+
+
+def _is_sound(base: Database) -> bool:
+    try:
+        with base.reading() as db:
+            return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
+    except DamagedDatabase:
+        return False
+
+
+def _made_anew(root: Path) -> SqlStore:
+    """Put a damaged database aside, and make another of the folders and of what its rows know."""
+    path = root / database.DATABASE
+    rows = _rows_of(database.open_sqlite(root))
+    with disk.translated(f"put {path} aside"):
+        # The log of the old file must not be taken for the new one's.
+        for suffix in (*SIDE_FILES, ""):
+            aside = root / f"{OLD}{suffix}"
+            aside.unlink(missing_ok=True)
+            if path.with_name(path.name + suffix).exists():
+                path.with_name(path.name + suffix).replace(aside)
+    return opened(database.open_sqlite(root), root, rows)
+
+
+def _rows_of(base: Database) -> list[dict[str, Any]]:
+    """Read what can be read of a database's rows: the folders of some runs may be gone."""
+    try:
+        with base.reading() as db:
+            return index.earlier_rows(db) if index.layout(db) else []
+    except StoreError:
+        return []
+    finally:
+        base.close()

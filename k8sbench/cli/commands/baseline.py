@@ -8,8 +8,7 @@ import click
 
 from k8sbench.app import baselines
 from k8sbench.app.sides import StoresRead
-from k8sbench.cli.options import access_options, store_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.request import ClusterAccess

@@ -6,22 +6,20 @@ notes below the table.
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from k8sbench.app import catalog
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import format_option
+from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.model.spec import BenchmarkSpec, Citation, Published, Variant
-from k8sbench.report.text_table import LONGEST_WORD, Column, folded
+from k8sbench.report.text_table import Column, wrapped
 
 if TYPE_CHECKING:
     from k8sbench.app.catalog import LoadedSpec
@@ -33,31 +31,10 @@ LIST = (
     Column("VARIANTS"),
     Column("CASES"),
 )
-ENTRY = ("name", "title", "task", "unit", "frameworks", "default_framework")
-ENTRY_OF_VARIANT = ("name", "framework", "title", "impl", "batch_size", "cases", "repeats")
-"""Fields of a benchmark and of its variants that the list for programs holds."""
 DOCUMENTS: dict[str, Callable[[Any], None]] = {
     "json": output.write_json,
     "yaml": output.write_yaml,
 }
-FIELD = 12
-"""Width of the labels."""
-
-
-FIGURES = (
-    Column("CASE", whole=True),
-    Column("PRECISION", whole=True),
-    Column("BATCH", right=True, whole=True),
-    Column("RATE", right=True, whole=True),
-    Column("ESTIMATOR"),
-    Column("SPEEDUP", right=True, whole=True),
-    Column("RUNS"),
-    Column("TIME TO TRAIN", right=True),
-    Column("ACCURACY", right=True),
-    Column("GPU"),
-    Column("SOURCE", whole=True),
-    Column("NOTE"),
-)
 
 
 @click.command()
@@ -82,26 +59,21 @@ def command(name: str | None, output_format: str) -> None:
 
 def _list(every: Sequence[LoadedSpec], output_format: str) -> None:
     if output_format in DOCUMENTS:
-        entries = [_entry(loaded) for loaded in every]
-        DOCUMENTS[output_format]({"schema": SCHEMA, "benchmarks": entries})
+        DOCUMENTS[output_format]([_document(loaded) for loaded in every])
     elif output_format == "name":
         output.write_names(loaded.spec.name for loaded in every)
     else:
         output.write_table(LIST, [_row(loaded.spec) for loaded in every])
 
 
-def _entry(loaded: LoadedSpec) -> dict[str, Any]:
-    spec = loaded.spec
-    variants = [
-        {
-            **{key: getattr(variant, key) for key in ENTRY_OF_VARIANT},
-            "default": spec.default_variant(variant.framework) is variant,
-            "published": len(variant.published),
-        }
-        for variant in spec.variants
-    ]
-    own = {key: getattr(spec, key) for key in ENTRY}
-    return {**own, "variants": variants, "source": loaded.source, "digest": loaded.digest}
+def _document(loaded: LoadedSpec) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "source": loaded.source,
+        "digest": loaded.digest,
+        "shadows_built_in": loaded.shadows,
+        "benchmark": loaded.spec,
+    }
 
 
 def _row(spec: BenchmarkSpec) -> list[str | None]:
@@ -123,14 +95,7 @@ def _size(case: str) -> tuple[int, int]:
 def _one(loaded: LoadedSpec, output_format: str) -> None:
     spec = loaded.spec
     if output_format in DOCUMENTS:
-        document = {
-            "schema": SCHEMA,
-            "source": loaded.source,
-            "digest": loaded.digest,
-            "shadows_built_in": loaded.shadows,
-            "benchmark": spec,
-        }
-        DOCUMENTS[output_format](document)
+        DOCUMENTS[output_format](_document(loaded))
         return
     if output_format == "name":
         output.write_names([spec.name])
@@ -149,11 +114,10 @@ def _one(loaded: LoadedSpec, output_format: str) -> None:
 
 
 def _about(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
-    spec = loaded.spec
+    spec, target = loaded.spec, loaded.spec.target_accuracy
     yield "Task", spec.task
     yield "Throughput", f"{spec.unit} per second of the whole job"
-    if spec.target_accuracy is not None:
-        target = spec.target_accuracy
+    if target is not None:
         note = f". {target.note}" if target.note else ""
         yield "Target", f"{target.value:.15g} {target.unit} {target.metric}{note}"
     yield "Read from", loaded.source
@@ -162,37 +126,21 @@ def _about(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
 
 
 def _settings(variant: Variant) -> Iterator[tuple[str, str]]:
-    if variant.fingerprint is not None:
-        model = variant.fingerprint
-        size = f"{model.parameters / 1e6:.3f} M parameters, {model.gmac:.15g} GMAC at {model.input}"
-        yield "Model", f"{model.model}; {size}"
     batches = ", ".join(f"{size} at {name}" for name, size in variant.batch_size.items())
     amp = f"; AMP is {variant.amp_dtype}" if "amp" in variant.batch_size else ""
     yield "Batch", f"per GPU {batches}{amp}"
     window = variant.window
-    yield (
-        "Window",
-        f"{window.warmup} iterations of warm-up, {window.iterations} measured ({window.rule})",
-    )
+    measured = f"{window.iterations} measured ({window.rule})"
+    yield "Window", f"{window.warmup} iterations of warm-up, {measured}"
     if (train := variant.train) is not None:
         length = f"{counted(train.length, train.unit[:-1])} from {train.start or 'scratch'}"
         yield "Training", f"{length}, evaluated by {train.metric} ({train.rule})"
-    log = variant.log if isinstance(variant.log, str) else f"{variant.log.name} (this file's own)"
-    yield "Log", log
     times = "once each" if variant.repeats == 1 else f"{variant.repeats} times each"
     yield "Cases", f"{', '.join(variant.cases)}; {times} with --all-cases"
     yield from variant.case_notes.items()
-    if variant.data_set is not None:
-        yield "Data set", variant.data_set.name
-    if variant.trainer is not None:
-        yield "Program", f"k8sbench's trainer {variant.trainer}"
     if variant.command:
         yield "Program", " ".join(variant.command)
     if variant.upstream is not None:
-        program = f"{variant.upstream.repository} at {variant.upstream.commit}"
-        yield "Upstream", f"{program}; --impl upstream --image NAME:TAG runs it"
-        known = (f"{key} {value}" for key, value in variant.upstream.environment.items())
-        yield "Ran on", ", ".join(known)
         yield "Image", variant.upstream.note or "must hold the program"
     if variant.note is not None:
         yield "Note", variant.note
@@ -207,47 +155,45 @@ def _write_figures(spec: BenchmarkSpec, variant: Variant) -> None:
     one_model = len(models) == 1
     _write_facts([("Published", f"on {models.pop()}" if one_model else "by GPU model")])
     notes = list(dict.fromkeys(figure.note for figure in figures if figure.note is not None))
-    rows = [_figure(figure, notes) for figure in figures]
-    # A column without a value is left out; one GPU model for all is in the heading.
-    kept = [
-        column
-        for column in FIGURES
-        if any(row[column.title] is not None for row in rows)
-        and not (one_model and column.title == "GPU")
-    ]
-    titled = {"RATE": f"{spec.unit}/s".upper()}
+
+    def marks(figure: Published) -> str | None:
+        number = [] if figure.note is None else [f"[{notes.index(figure.note) + 1}]"]
+        return " ".join([*(["anomalous"] if figure.anomalous else []), *number]) or None
+
+    cells: tuple[tuple[Column, Callable[[Published], str | None]], ...] = (
+        (Column("CASE", whole=True), lambda figure: figure.case),
+        (Column("PRECISION", whole=True), lambda figure: figure.precision),
+        (Column("BATCH", right=True, whole=True), lambda figure: str(figure.batch_size)),
+        (
+            Column(f"{spec.unit}/s".upper(), right=True, whole=True),
+            lambda figure: _number(figure.throughput),
+        ),
+        (
+            Column("ESTIMATOR"),
+            lambda figure: figure.estimator if figure.throughput is not None else None,
+        ),
+        (Column("SPEEDUP", right=True, whole=True), lambda figure: _number(figure.speedup)),
+        (Column("RUNS"), lambda figure: " ".join(f"{run:.15g}" for run in figure.runs) or None),
+        (Column("TIME TO TRAIN", right=True), lambda figure: _number(figure.time_to_train_s, " s")),
+        (Column("ACCURACY", right=True), _accuracy),
+        # One GPU model for all is in the line above.
+        (Column("GPU"), lambda figure: None if one_model else figure.gpu_model),
+        (Column("SOURCE", whole=True), lambda figure: figure.source),
+        (Column("NOTE"), marks),
+    )
+    # A column without a value is left out.
+    kept = [(column, cell) for column, cell in cells if any(map(cell, figures))]
     output.write_table(
-        [replace(column, title=titled.get(column.title, column.title)) for column in kept],
-        [[row[column.title] for column in kept] for row in rows],
+        [column for column, _ in kept], [[cell(figure) for _, cell in kept] for figure in figures]
     )
     for number, note in enumerate(notes, start=1):
-        _write(f"[{number}] {note}", indent=2, hang=4)
+        _write(f"  [{number}] {note}")
 
 
-def _figure(figure: Published, notes: Sequence[str]) -> dict[str, str | None]:
-    marks = ["anomalous"] if figure.anomalous else []
-    if figure.note is not None:
-        marks.append(f"[{notes.index(figure.note) + 1}]")
-    train_s = figure.time_to_train_s
-    accuracy = None
-    if figure.accuracy is not None:
-        reached = figure.accuracy
-        accuracy = f"{reached.value:.15g} {reached.unit} {reached.metric}"
-    known = figure.throughput is not None
-    return {
-        "CASE": figure.case,
-        "PRECISION": figure.precision,
-        "BATCH": str(figure.batch_size),
-        "RATE": _number(figure.throughput),
-        "ESTIMATOR": figure.estimator if known else None,
-        "SPEEDUP": _number(figure.speedup),
-        "RUNS": " ".join(f"{run:.15g}" for run in figure.runs) or None,
-        "TIME TO TRAIN": f"{train_s:.15g} s" if train_s is not None else None,
-        "ACCURACY": accuracy,
-        "GPU": figure.gpu_model,
-        "SOURCE": figure.source,
-        "NOTE": " ".join(marks) or None,
-    }
+def _accuracy(figure: Published) -> str | None:
+    if (reached := figure.accuracy) is None:
+        return None
+    return f"{reached.value:.15g} {reached.unit} {reached.metric}"
 
 
 def _source(source: Citation) -> str:
@@ -256,27 +202,18 @@ def _source(source: Citation) -> str:
     return f"{text}. {source.note}" if source.note else text
 
 
-def _number(value: float | None) -> str | None:
+def _number(value: float | None, unit: str = "") -> str | None:
     """Write a number with every digit that it was given."""
-    return None if value is None else f"{value:.15g}"
+    return None if value is None else f"{value:.15g}{unit}"
 
 
 def _write_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Write labels and their texts; a long label has a line of its own."""
     for label, text in facts:
-        if len(label) >= FIELD:
-            _write(label, indent=2)
-        start = "" if len(label) >= FIELD else label
-        _write(f"{start:<{FIELD}}{text}", indent=2, hang=FIELD)
+        _write(f"  {label}: {text}")
 
 
-def _write(text: str, indent: int = 0, hang: int = 0) -> None:
+def _write(line: str) -> None:
     """Write a paragraph: folded on a terminal, one line in a pipe, where grep finds all of it."""
-    start, blanks = text[:hang], " " * indent
-    width = shutil.get_terminal_size().columns - indent - hang
-    lines = [clean(text[hang:])]
-    if sys.stdout.isatty():
-        lines = folded(lines[0], max(width, LONGEST_WORD))
-    output.write(f"{blanks}{start}{lines[0]}".rstrip() + "\n")
-    for line in lines[1:]:
-        output.write(f"{blanks}{' ' * hang}{line}\n")
+    start = line[: len(line) - len(line.lstrip())]
+    text = wrapped(start + clean(line.strip()), terminal_width(), indent=f"{start}  ")
+    output.write(f"{text}\n")

@@ -74,11 +74,8 @@ def command(
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
     with reporter.reporting() as progress:
-        printed = rows.Printed(output_format, progress)
-        if every and follow:
-            collected = serve.serve(options, progress, stop)
-        else:
-            collected = collect.collect(options, progress, stop, printed.early)
+        work = serve.serve if every and follow else collect.collect
+        collected = work(options, progress, stop)
     result = collected.result
     _note(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
@@ -86,7 +83,7 @@ def command(
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
     if result.closed or not FORMATS[output_format].for_people:
-        printed.at_the_end(collected.rows)
+        rows.write(collected.rows, output_format)
     if stop.cause is not None and result.going_on:
         raise Interrupted(
             f"{stop.cause}: {counted(len(result.going_on), 'run', ('goes', 'go'))} on.",

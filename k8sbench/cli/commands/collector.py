@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from k8sbench.app import collector_settings
-from k8sbench.app.leadership import Leadership
-from k8sbench.cli.options import unseen_password
+from k8sbench.app import serve
+from k8sbench.app.serve import Leadership
+from k8sbench.cli.options import F, unseen_password
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import reporter
 from k8sbench.model import extras
 from k8sbench.model.errors import UsageError
+
+
+def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], F]:
+    """Make an option that a variable of the environment may give, too."""
+    envvar = f"K8SBENCH_{name.upper().replace('-', '_')}"
+    return click.option(f"--{name}", envvar=envvar, metavar=metavar, help=about, **more)
 
 
 @click.command()
@@ -23,61 +30,37 @@ from k8sbench.model.errors import UsageError
     envvar="K8SBENCH_NAMESPACES",
     multiple=True,
     metavar="NAME",
-    callback=lambda _, __, value: [name for one in value for name in one.split(",") if name],
+    callback=lambda _, __, value: [name for given in value for name in given.split(",") if name],
     help="Namespace to collect from; may be repeated. Default: its own.",
 )
-@click.option(
-    "--store",
-    envvar="K8SBENCH_STORE",
-    metavar="FOLDER|URL",
-    callback=unseen_password,
-    help="Store; default: the user's data folder.",
+@_setting(
+    "store", "FOLDER|URL", "Store; default: the user's data folder.", callback=unseen_password
 )
-@click.option(
-    "--prometheus",
-    envvar="K8SBENCH_PROMETHEUS",
-    metavar="URL|auto|none",
-    help="Where GPU metrics are; default auto: found in the cluster.",
+@_setting(
+    "prometheus", "URL|auto|none", "Where GPU metrics are; default auto: found in the cluster."
 )
-@click.option(
-    "--baseline",
-    envvar="K8SBENCH_BASELINE",
-    metavar="NAME",
-    help="Baseline of the store with which /metrics compares the newest sets; default: none.",
+@_setting(
+    "baseline",
+    "NAME",
+    "Baseline of the store with which /metrics compares the newest sets; default: none.",
 )
-@click.option(
-    "--keep-logs-for",
-    envvar="K8SBENCH_KEEP_LOGS_FOR",
-    metavar="TIME",
-    help="Delete the logs of runs that ended longer ago (90d); default: never.",
+@_setting(
+    "keep-logs-for", "TIME", "Delete the logs of runs that ended longer ago (90d); default: never."
 )
-@click.option(
-    "--lease",
-    envvar="K8SBENCH_LEASE",
-    metavar="NAME",
+@_setting(
+    "lease",
+    "NAME",
+    "Name of the Lease, which one collector holds; default dlperf-collector.",
     default="dlperf-collector",
-    help="Name of the Lease, which one collector holds; default dlperf-collector.",
 )
-@click.option(
-    "--listen",
-    envvar="K8SBENCH_LISTEN",
-    metavar="[ADDRESS]:PORT",
-    default=":8080",
-    help="Address of its HTTP server; default :8080.",
-)
-@click.option(
-    "--config",
-    envvar="K8SBENCH_CONFIG",
-    metavar="FILE",
-    help="YAML with namespaces, store, prometheus, baseline, keepLogsFor.",
-)
-def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
+@_setting("listen", "[ADDRESS]:PORT", "Address of its HTTP server; default :8080.", default=":8080")
+def command(lease: str, listen: str, **given: Any) -> None:
     """Collect every run of some namespaces, until SIGTERM.
 
     Follows each k8sbench job as it appears, archives its logs and GPU metrics, measures and records
     it, and then deletes the job, unless it is to be kept or another process still follows it. If
     there are several collectors, one holds the Lease and the others wait. A flag overrides the
-    environment, which overrides the file.
+    environment.
     """
     try:
         from k8sbench.collector import http, metrics
@@ -88,7 +71,7 @@ def command(lease: str, listen: str, config: str | None, **given: Any) -> None:
         ) from error
     from k8sbench.collector.controller import Controller
 
-    settings = collector_settings.load(config, given)
+    settings = serve.load(given)
     stop, figures = SignalStop(), metrics.Metrics()
     with reporter.reporting(drawn=False) as progress:
         leading = Leadership(lease, progress.note)

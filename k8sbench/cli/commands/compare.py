@@ -11,11 +11,16 @@ import click
 from k8sbench.app import comparing
 from k8sbench.app.sides import StoresRead
 from k8sbench.cli import rows
-from k8sbench.cli.filters import filter_options
-from k8sbench.cli.options import accept_option, access_options, duration_option, store_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import (
+    accept_option,
+    access_options,
+    duration_option,
+    filter_options,
+    format_option,
+    store_option,
+)
 from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import color, output
+from k8sbench.cli.terminal import output
 from k8sbench.measure.group import permutation
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import REGRESSION_EXIT_CODE, REJECTED_EXIT_CODE, UsageError
@@ -94,7 +99,7 @@ def command(
             )
     from k8sbench.report import comparing as report
 
-    width, paint = rows.terminal_width(), color.paint()
+    width, paint = rows.terminal_width(), output.paint()
     view: formats.View = {
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),

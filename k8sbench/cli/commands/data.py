@@ -9,8 +9,7 @@ import click
 
 from k8sbench.app import data
 from k8sbench.app.data import Task
-from k8sbench.cli.options import access_options, duration_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import access_options, duration_option, format_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted

@@ -9,8 +9,7 @@ import click
 
 from k8sbench.app import doctor
 from k8sbench.app.doctor import Preflight
-from k8sbench.cli.options import request_options
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import format_option, request_options
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import Interrupted, JobFailed, TimedOut, Unreachable

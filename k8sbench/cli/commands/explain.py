@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-
 import click
 
 from k8sbench.app import explain
-from k8sbench.cli.options import accept_option, store_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli import rows
+from k8sbench.cli.options import accept_option, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
-from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
+from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.report import explanation
 
 
@@ -36,24 +33,17 @@ def command(
     k8sbench explain resnet50-261120-081500-x7k2qd
     k8sbench explain mine.yaml train.log
     """
+    made: Explanation | FormatExplanation
     if log is not None:
-        _print(explain.explain_format(target, log), output_format)
+        made = explain.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
             f"{target} is a benchmark's file: a log is needed beside it.",
             f"Name one: k8sbench explain {target} LOG",
         )
     else:
-        _print(explain.explain(target, where, output.note, accept=accept), output_format)
-
-
-def _print(
-    found: RunExplanation | GroupExplanation | FormatExplanation, output_format: str
-) -> None:
+        made = explain.explain(target, where, output.note, accept=accept)
     if output_format == "json":
-        output.write_json(found)
-        return
-    width = explanation.WIDTH
-    if sys.stdout.isatty():
-        width = max(min(shutil.get_terminal_size().columns, width), 40)
-    output.write(explanation.text(found, width))
+        output.write_json(made)
+    else:
+        output.write(explanation.text(made, rows.terminal_width() or explanation.WIDTH))

@@ -8,9 +8,14 @@ import msgspec
 from k8sbench.app import comparing
 from k8sbench.app.sides import StoresRead
 from k8sbench.cli import plot_file, rows
-from k8sbench.cli.filters import filter_options
-from k8sbench.cli.options import accept_option, access_options, since_option, store_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import (
+    accept_option,
+    access_options,
+    filter_options,
+    format_option,
+    since_option,
+    store_option,
+)
 from k8sbench.cli.terminal import output
 from k8sbench.model.filters import GroupFilter
 from k8sbench.model.request import ClusterAccess
@@ -22,7 +27,7 @@ from k8sbench.report import formats
 @format_option(*formats.offered("table", "markdown", "document", "flat"))
 @filter_options("framework", "precision", "case")
 @since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
-@click.option("--plot", metavar="FILE", help="Also draw it: .svg, .png or .pdf; needs [report].")
+@plot_file.plot_option
 @accept_option
 @access_options
 @store_option
@@ -42,14 +47,13 @@ def command(
     marked if three to six sets from there on differ from those before by more than 1.5 % and an
     exact test has p ≤ 0.8 %. A single unusual set is not marked.
     """
-    picture_format = None if plot is None else plot_file.format_of(plot)
     scope = StoresRead(where=where, access=access, accept=accept)
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
     series = comparing.history(chosen, scope, output.note, since=since)
     from k8sbench.report import history
 
     rows.write_by(history, series, output_format)
-    if plot is not None and picture_format is not None:
-        from k8sbench.report import history_plot
+    if plot is not None:
+        from k8sbench.report.plot import over_sets
 
-        plot_file.write(plot, history_plot.draw(series, picture_format))
+        plot_file.write(plot, lambda form: over_sets(series, form))

@@ -10,7 +10,7 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.app import catalog
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.image import Build, CapabilityGpus, Image, ImageTable, built_image
 from k8sbench.model.measurement import SCHEMA
@@ -90,34 +90,28 @@ def _rows(
             variants = spec.variants_of(framework)
             if any(variant.trainer for variant in variants):
                 image = table.image(framework, "built" if registry else "public")
+                build = table.build_in(image)
+                assert build is not None, "the table's rules demand a build for each image"
                 name = image.name
                 if registry:
+                    digest = catalog.trainers_digest()
                     name = built_image(
-                        registry,
-                        framework,
-                        version=__version__,
-                        trainers_digest=catalog.trainers_digest(),
+                        registry, framework, version=__version__, trainers_digest=digest
                     )
-                yield _known(table, image, name, spec.name)
+                yield ListedImage(
+                    benchmark=spec.name,
+                    framework=framework,
+                    image=name,
+                    origin=image.origin,
+                    content=image,
+                    build=build,
+                    gpus=table.running_on(build),
+                    note=image.note,
+                )
             for own in dict.fromkeys(v.image for v in variants if v.command and v.image):
                 yield ListedImage(
                     benchmark=spec.name, framework=framework, image=own, origin="user", note=UNKNOWN
                 )
-
-
-def _known(table: ImageTable, image: Image, name: str, benchmark: str) -> ListedImage:
-    build = table.build_in(image)
-    assert build is not None, "the table's rules demand a build for each image"
-    return ListedImage(
-        benchmark=benchmark,
-        framework=image.framework,
-        image=name,
-        origin=image.origin,
-        content=image,
-        build=build,
-        gpus=table.running_on(build),
-        note=image.note,
-    )
 
 
 def _cells(row: ListedImage) -> list[str | None]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 from k8sbench.app import logs
-from k8sbench.app.logs import LogOptions
 from k8sbench.cli.options import access_options, since_option, store_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model import plain_text
+from k8sbench.model.request import ClusterAccess
 
 
 @click.command()
@@ -22,14 +21,17 @@ from k8sbench.model import plain_text
     "--timestamps", is_flag=True, help="Begin each line with the time at which it was received."
 )
 @since_option("Only lines received since: 30m, 2026-11-20T08:15Z, …")
-@click.option("-f", "--follow", is_flag=True, help="Continue until the run has ended.")
+@click.option("-f", "--follow", "follows", is_flag=True, help="Continue until the run has ended.")
 @access_options
 @store_option
 def command(
+    run: str,
+    replica: str | None,
     timestamps: bool,
     since: float | None,
+    follows: bool,
+    access: ClusterAccess,
     where: str | None,
-    **asked: Any,
 ) -> None:
     """Print the logs of a run.
 
@@ -40,9 +42,9 @@ def command(
     collector in the namespace has finished the run, its lines are read from the collector; --store
     cluster asks only the collector.
     """
-    options = LogOptions(store=where, **asked)
+    printer = _Printer(since, timestamps)
     with output.piped():
-        logs.logs(options, _Printer(since, timestamps), SignalStop())
+        logs.logs(*(run, where, access, printer, SignalStop()), replica=replica, follows=follows)
 
 
 class _Printer:

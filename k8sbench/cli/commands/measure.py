@@ -6,10 +6,8 @@ be measured are printed all the same.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,24 +15,23 @@ import click
 from k8sbench.app import measure as measuring
 from k8sbench.app.measure import MeasureOptions
 from k8sbench.cli.given_logs import log_options
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import format_option
+from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
-from k8sbench.model.counts import ABSENT, counted
+from k8sbench.cli.terminal.progress import trained_words
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.model.plain_text import clean
-from k8sbench.report import formats, numbers
+from k8sbench.report import formats
+from k8sbench.report.text_table import wrapped
 
 if TYPE_CHECKING:
-    from k8sbench.model.measurement import Measurement, Throughput
-
-_Column = Callable[["Measurement"], object]
-WIDEST = 100
-"""Columns of a report on a wide terminal, and of every report in a pipe."""
+    from k8sbench.model.measurement import Measurement
 
 
 @click.command()
 @log_options
-@format_option(*formats.offered("table", "flat", "document"), show_default=True)
+@format_option(*formats.offered("table", "document"), show_default=True)
 def command(
     logs: tuple[str, ...],
     options: MeasureOptions,
@@ -59,33 +56,23 @@ def command(
 
 
 def _write(found: Sequence[Measurement], output_format: str) -> None:
-    width = max(min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST), 40)
     view: formats.View = {
-        "table": lambda: "\n".join(_report(each, width) for each in found),
-        "flat": lambda: ([*CSV], [[column(m) for column in CSV.values()] for m in found]),
+        "table": lambda: "\n".join(_report(each) for each in found),
         "document": lambda: found,
     }
     output.write(formats.written(output_format, view))
 
 
-def _figures(found: Measurement) -> Throughput | None:
-    return found.throughput or found.unverified
-
-
-def _report(found: Measurement, width: int) -> str:
+def _report(found: Measurement) -> str:
     """One measurement for people: the figure, its estimator and verdict, then why."""
     from k8sbench.model.measurement import ESTIMATORS
 
     parts = [", ".join(found.files)]
 
     def line(text: str, indent: str = "  ") -> None:
-        parts.extend(
-            textwrap.wrap(
-                clean(text), width, initial_indent=indent, subsequent_indent=indent + "  "
-            )
-        )
+        parts.append(wrapped(indent + clean(text), terminal_width(), indent=indent + "  "))
 
-    figures = _figures(found)
+    figures = found.throughput or found.unverified
     accepted = any(reason.accepted for reason in found.reasons)
     verdict = found.verdict + (", some reasons accepted" if accepted else "")
     if figures is None:
@@ -110,7 +97,7 @@ def _report(found: Measurement, width: int) -> str:
                 found.framework,
                 found.precision_effective or found.precision,
                 f"{found.gpus} {_processors(found, found.gpus)}" if found.gpus else None,
-                "smoke run" if _preset(found) == "smoke" else None,
+                "smoke run" if found.environment.get("preset") == "smoke" else None,
                 f"batch {batch} per {_processors(found, 1)}" if batch else None,
                 found.gpu_model,
             )
@@ -119,28 +106,17 @@ def _report(found: Measurement, width: int) -> str:
     )
     window = found.window
     if window is not None:
-        took = f", {numbers.plain(window.seconds, 6)} s" if window.seconds is not None else ""
+        took = f", {formats.plain(window.seconds, 6)} s" if window.seconds is not None else ""
         line(
             f"window: iterations {window.first_iteration} to {window.last_iteration}, "
             f"warm-up {found.warmup_iterations}; {found.iterations} iterations in "
             f"{found.records} records{took}"
         )
-    facts = []
-    if found.final_loss is not None:
-        facts.append(f"final loss {_number(found.final_loss)}")
-    if found.accuracy is not None:
-        accuracy = found.accuracy
-        unit = " %" if accuracy.unit == "%" else ""
-        facts.append(
-            f"{accuracy.metric} best {_number(accuracy.best)}{unit}, final "
-            f"{_number(accuracy.final)}{unit} ({accuracy.evaluations} evaluations)"
-        )
-    if found.time_to_train_s is not None:
-        facts.append(f"time to train {_number(found.time_to_train_s)} s")
+    facts = [f"final loss {found.final_loss:.4g}"] if found.final_loss is not None else []
+    if words := trained_words(found):
+        facts.append(f"trained to {words}")
     if facts:
         line(" · ".join(facts))
-    if found.mode == "train":
-        line(" · ".join(_trained(found)))
     for reason in found.reasons:
         mark = f"{reason.severity}, accepted" if reason.accepted else reason.severity
         line(f"{mark} {reason.id}: {reason.sentence}")
@@ -149,62 +125,11 @@ def _report(found: Measurement, width: int) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _trained(found: Measurement) -> Iterator[str]:
-    """What a run of our own trainers was trained from, and to what end."""
-    if found.target is not None:
-        yield f"target {_number(found.target)} %"
-    if found.ended_by == "target":
-        yield "stopped at the target"
-    if found.data_set is not None:
-        yield f"data {found.data_set.name}, digest {(found.data_set.digest or ABSENT)[:12]}"
-    weights = found.weights
-    digest = "" if weights is None else f", digest {(weights.digest or ABSENT)[:12]}"
-    yield "from scratch" if weights is None else f"weights {weights.file}{digest}"
-    yield counted(found.restarts, "restart")
-
-
 def _processors(found: Measurement, count: int) -> str:
     """What a job's GPUs are called: on CPUs they are processes."""
     one, many = ("CPU process", "CPU processes") if found.device == "cpu" else ("GPU", "GPUs")
     return one if count == 1 else many
 
 
-def _preset(found: Measurement) -> object:
-    return found.environment.get("preset")
-
-
 def _rate(value: float | None) -> str:
-    return ABSENT if value is None else numbers.rate(value)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ABSENT
-    return f"{value:.2f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _of(*names: str, part: str | None = None, prefix: str = "") -> dict[str, _Column]:
-    """Columns of fields of a measurement, or of a part of it that may be None."""
-
-    def column(name: str) -> _Column:
-        return lambda m: getattr(getattr(m, part) if part else m, name, None)
-
-    return {prefix + name: column(name) for name in names}
-
-
-CSV: dict[str, _Column] = {
-    "files": lambda m: " ".join(m.files),
-    **_of("format", "impl", "framework", "gpus", "device"),
-    "preset": _preset,
-    **_of("precision", "precision_effective", "batch_size_per_gpu"),
-    **_of("warmup_iterations", "iterations", "records"),
-    **_of("time_weighted", "time_weighted_steady", "median", "arithmetic", part="throughput"),
-    **_of("timestamps", "printed_steps", part="throughput"),
-    "unit": lambda m: (figures := _figures(m)) and figures.unit,
-    **_of("final_loss"),
-    **_of("metric", "best", "final", "unit", part="accuracy", prefix="accuracy_"),
-    **_of("time_to_train_s", "train_wall_s", "target", "restarts"),
-    **_of("data_digest", "weights_digest", "gpu_model", "verdict"),
-    "reasons": lambda m: " ".join(reason.id for reason in m.reasons),
-}
-"""Columns of ``-o csv``; figures of rejected logs stay out of it."""
+    return ABSENT if value is None else formats.rate(value)

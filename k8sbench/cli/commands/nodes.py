@@ -5,10 +5,8 @@ from __future__ import annotations
 import click
 
 from k8sbench.app import nodes
-from k8sbench.app.nodes import Checked
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.options import request_options
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import format_option, request_options
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.request import CASE_FLAGS, SET_FLAGS, SubmitRequest
@@ -38,21 +36,10 @@ def command(
     k8sbench nodes resnet50 -l rack=7      some of them
     """
     with reporter.reporting() as progress:
-        checked = nodes.nodes(request, progress, SignalStop(), selector=selector)
-    _print(checked, output_format)
-    return exit_codes.of_nodes(checked)
-
-
-def _print(checked: Checked, output_format: str) -> None:
+        document, measured = nodes.nodes(request, progress, SignalStop(), selector=selector)
     from k8sbench.report import nodes as report
     from k8sbench.report import tables
 
-    document = report.document(
-        checked.check,
-        set_name=checked.set_name,
-        unit=checked.unit,
-        left_out=checked.left_out,
-    )
     view: formats.View = {
         "table": lambda: rows.text_of([report.table(document)]),
         "markdown": lambda: tables.markdown([report.table(document)]),
@@ -62,8 +49,8 @@ def _print(checked: Checked, output_format: str) -> None:
     }
     output.write(formats.written(output_format, view))
     for text in report.sentences(document):
-        (output.note if not formats.FORMATS[output_format].for_people else _line)(text)
-
-
-def _line(text: str) -> None:
-    output.write(f"{text}\n")
+        if formats.FORMATS[output_format].for_people:
+            output.write(f"{text}\n")
+        else:
+            output.note(text)
+    return exit_codes.of_nodes(document.to_cordon, measured)

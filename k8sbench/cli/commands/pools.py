@@ -6,8 +6,7 @@ import click
 import msgspec
 
 from k8sbench.app import targets
-from k8sbench.cli.options import access_options
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import access_options, format_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from k8sbench.app import render
-from k8sbench.cli.options import request_options
-from k8sbench.cli.output_format import format_option
+from k8sbench.app import cases
+from k8sbench.cli.options import format_option, request_options
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.model.request import CASE_FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
 from k8sbench.ports import Manifest
@@ -26,7 +25,7 @@ def command(request: SubmitRequest, run_id: str | None, set_name: str, output_fo
     drawn by submit; here it is an example unless --run-id names one.
     """
     with reporter.reporting(drawn=False) as progress:
-        objects = render.render(request, progress, run_id=run_id, set_name=set_name)
+        objects = cases.render(request, progress, run_id=run_id, set_name=set_name)
     write(objects, output_format)
 
 

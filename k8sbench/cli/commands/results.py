@@ -9,14 +9,14 @@ import click
 
 from k8sbench.app import results
 from k8sbench.cli import plot_file, rows
-from k8sbench.cli.filters import filter_options
 from k8sbench.cli.options import (
     accept_option,
     access_options,
+    filter_options,
+    format_option,
     since_option,
     store_option,
 )
-from k8sbench.cli.output_format import format_option
 from k8sbench.cli.terminal import output
 from k8sbench.lifecycle.reporting import Report, Sort, Wanted
 from k8sbench.model.counts import counted
@@ -45,20 +45,20 @@ MOST_PLOTS = 6
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
 )
 @accept_option
-@click.option(
-    "--plot", metavar="FILE", help="Also draw the rows: .svg, .png or .pdf; needs [report]."
-)
+@plot_file.plot_option
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
     default="en",
     help="Language of the titles, for table, wide, report, markdown and html.",
 )
+@click.option("--title", metavar="TEXT", help="Title of the page of -o html.")
 @access_options
 @store_option
 def command(
     output_format: str,
     lang: str,
+    title: str | None,
     published: bool,
     accept: tuple[str, ...],
     plot: str | None,
@@ -73,7 +73,6 @@ def command(
     runs of a collector in the namespace are among them where it answers within two seconds; --store
     cluster prints only those, and fails without a collector.
     """
-    picture_format = None if plot is None else plot_file.format_of(plot)
     if lang != "en" and not formats.FORMATS[output_format].for_people:
         raise UsageError(
             f"--lang is for formats that people read, not for {output_format}.",
@@ -89,15 +88,16 @@ def command(
     )
     if output_format == "html":
         named = wanted["runs"]
-        made = results.page(report, named, where, output.note, access=access, lang=lang)
-        output.write(made)
+        output.write(
+            results.page(report, named, where, output.note, access=access, lang=lang, title=title)
+        )
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.older and formats.FORMATS[output_format].for_people:
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
-    if plot is not None and picture_format is not None:
-        _draw(report, wanted["runs"], where, access, plot, picture_format)
+    if plot is not None:
+        _draw(report, wanted["runs"], where, access, plot)
 
 
 def _draw(
@@ -106,9 +106,8 @@ def _draw(
     where: str | None,
     access: ClusterAccess,
     plot: str,
-    picture_format: str,
 ) -> None:
-    from k8sbench.report import plot as plots
+    from k8sbench.report.plot import draw
 
     if not report.results:
         raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
@@ -121,4 +120,4 @@ def _draw(
     over_time, _ = results.histories(
         report, members[:MOST_PLOTS], where, output.note, access=access
     )
-    plot_file.write(plot, plots.draw(report.results, picture_format, over_time))
+    plot_file.write(plot, lambda form: draw(report.results, form, over_time))

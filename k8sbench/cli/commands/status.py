@@ -7,12 +7,11 @@ import time
 
 import click
 
-from k8sbench.app import status as app
+from k8sbench.app import listing
 from k8sbench.cli import rows
-from k8sbench.cli.options import access_options, store_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.progress import trained_words
+from k8sbench.cli.terminal.progress import figure_words
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import times
 from k8sbench.model.counts import counted
@@ -21,7 +20,7 @@ from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report import numbers
+from k8sbench.report import formats
 from k8sbench.report.text_table import Column, wrapped
 
 _TO_DO = {
@@ -53,7 +52,7 @@ def command(run: str, output_format: str, access: ClusterAccess, where: str | No
     recorded; --store cluster asks only the collector. The exit code does not depend on the run's
     state: it is 0.
     """
-    status = app.status(run, where, access, output.note)
+    status = listing.status(run, where, access, output.note)
     write = {"json": output.write_json, "yaml": output.write_yaml}.get(output_format, _print)
     write(status)
 
@@ -153,15 +152,7 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
     measured = status.measurement
     if measured is None:
         return [("Verdict", _not_measured(status))]
-    rate = measured.rate
-    smoke = ", smoke: checks the path, not the speed" if status.plan.preset == "smoke" else ""
-    if rate is not None and measured.throughput is not None:
-        figure = f"{numbers.rate(rate)} {measured.throughput.unit} ({measured.estimator}{smoke})"
-    else:
-        figure = f"no figure{smoke}"
-    lines = [("Verdict", f"{measured.verdict}, {figure}")]
-    if words := trained_words(measured):
-        lines.append(("Trained", f"to {words}"))
+    lines = [("Verdict", figure_words(measured, status.plan))]
     for reason in measured.reasons:
         severity = "accepted" if reason.accepted else reason.severity
         lines.append(("Reasons", f"{severity} {reason.id}: {reason.sentence}"))
@@ -183,9 +174,9 @@ def _gpus(status: RunStatus) -> list[tuple[str, str]]:
     metrics = measured.gpu_metrics
     lines = [("GPUs", metrics.judgement)] if metrics.judgement else []
     for name, figure in metrics.figures.items():
-        value = f"{numbers.plain(figure.value, 4)} {figure.unit}"
-        value = numbers.percent(figure.value) if figure.unit == "ratio" else value
-        covered = f"{numbers.percent(figure.coverage)} covered"
+        value = f"{formats.plain(figure.value, 4)} {figure.unit}"
+        value = formats.percent(figure.value) if figure.unit == "ratio" else value
+        covered = f"{formats.percent(figure.coverage)} covered"
         base = f"{counted(figure.samples, 'sample')} of {figure.source}, {covered}"
         lines.append(("GPUs", f"{BY_ID[name].title}: {value.strip()} ({base})"))
     return lines

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from k8sbench.app import exchange, removal, stores
-from k8sbench.cli.options import access_options, store_option
-from k8sbench.cli.output_format import format_option
+from k8sbench.app import removal, stores
+from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
@@ -86,11 +85,11 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
                 "An export cannot be printed on a terminal.", "Name a file, or a pipe."
             )
         with output.piped():
-            count = exchange.export(runs, sys.stdout.buffer, where, output.note)
+            count = stores.export(runs, sys.stdout.buffer, where, output.note)
     elif not file.endswith((".tar.gz", ".tgz")):
         raise UsageError(f"{file!r} names no file for an export.", "End its name with .tar.gz.")
     else:
-        count = exchange.export(runs, Path(file), where, output.note)
+        count = stores.export(runs, Path(file), where, output.note)
     output.note(f"{counted(count, 'run')} exported to {'stdout' if file == '-' else file}.")
 
 
@@ -104,7 +103,7 @@ def import_(file: str, where: str | None) -> None:
     the same one with other content, nothing is imported.
     """
     source = sys.stdin.buffer if file == "-" else Path(file)
-    done = exchange.import_runs(source, where, output.note)
+    done = stores.import_runs(source, where, output.note)
     output.note(
         f"{counted(len(done.added), 'run')} imported;"
         f" {counted(len(done.there), 'run', ('was', 'were'))} here already."

@@ -40,8 +40,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
     agree = _agrees if sys.stdin.isatty() else None
     quiet = request.detach or request.dry_run is not None
     with reporter.reporting(drawn=not quiet) as progress:
-        printed = rows.Printed(output_format, progress)
-        done = submit.submit(request, progress, stop, printed.early, agree)
+        done = submit.submit(request, progress, stop, agree)
     if isinstance(done, DryRun):
         return _print_dry_run(done, output_format)
     if isinstance(done, Detached):
@@ -50,7 +49,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
             raise done.failure
         return code
     with stop:
-        printed.at_the_end(done)
+        rows.write(done, output_format)
     return exit_codes.of_rows(done)
 
 

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 
 from k8sbench.app import top
-from k8sbench.app.top import TopOptions
 from k8sbench.cli.options import access_options, prometheus_option, store_option
-from k8sbench.cli.output_format import format_option
 from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import color, output
-from k8sbench.cli.terminal.color import PLAIN_TERMS
+from k8sbench.cli.terminal import output
+from k8sbench.cli.terminal.output import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import state_words
-from k8sbench.lifecycle.live_metrics import LiveMetrics, RunTop
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.measure.run.gpu_latest import GpuNow
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
+from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column, plain_table, wrapped
 
 
 def _of(metric: GpuMetric) -> Callable[[GpuNow], str | None]:
-    def cell(one: GpuNow) -> str | None:
-        sample = one.metrics.get(metric.id)
+    def cell(gpu: GpuNow) -> str | None:
+        sample = gpu.metrics.get(metric.id)
         if sample is None:
             return None
         # Sizes as kubectl writes them: 13.8Gi.
@@ -80,42 +77,35 @@ COLUMNS: tuple[tuple[Column, Callable[[GpuNow], str | None]], ...] = (
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--once", is_flag=True, help="Read the metrics once, and end.")
-@format_option("table", "json", about="Format; json is printed once.")
 @access_options
 @store_option
 @prometheus_option
-def command(output_format: str, where: str | None, **asked: Any) -> None:
+def command(run: str, access: ClusterAccess, where: str | None, prometheus: str) -> None:
     """Show the GPU metrics and the throughput of a run, live.
 
     RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
     store, on the cluster. The command ends with the run; Ctrl-C does not change the run. A metric
     without a source is -, and a note says why.
     """
-    once = asked.pop("once") or output_format != "table"
-    options = TopOptions(store=where, once=once, **asked)
-    with _shown(output_format) as show:
-        run = top.top(options, output.note, SignalStop(), show)
-    if not once:
-        output.note(f"Run {run.run_id} is {run.phase}. {run.history[-1].cause}")
-        if run.phase is Phase.SUCCEEDED:
-            output.note(f"See what was measured with: k8sbench results {run.run_id}")
+    stop = SignalStop()
+    with _shown() as show:
+        seen = top.top(run, where, access, output.note, stop, show, prometheus=prometheus)
+    output.note(f"Run {seen.run_id} is {seen.phase}. {seen.history[-1].cause}")
+    if seen.phase is Phase.SUCCEEDED:
+        output.note(f"See what was measured with: k8sbench results {seen.run_id}")
 
 
 @contextlib.contextmanager
-def _shown(output_format: str) -> Iterator[Callable[[LiveMetrics], None]]:
+def _shown() -> Iterator[Callable[[LiveMetrics], None]]:
     """Give what shows the GPUs: renewed in place on a terminal, one after the other in a pipe."""
-    if output_format == "json":
-        yield lambda metrics: output.write_json(metrics.view())
-    elif not sys.stdout.isatty() or os.environ.get("TERM", "") in PLAIN_TERMS:
-        blocks = itertools.count()
-        yield lambda metrics: output.write("\n" * min(next(blocks), 1) + text(metrics, None))
+    if not sys.stdout.isatty() or os.environ.get("TERM", "") in PLAIN_TERMS:
+        yield lambda metrics: output.write(text(metrics, None) + "\n")
     else:
         from rich.console import Console
         from rich.live import Live
         from rich.text import Text
 
-        console = Console(force_terminal=True, no_color=not color.wanted())
+        console = Console(force_terminal=True, no_color=not output.wanted())
         with Live(console=console, auto_refresh=False) as live:
             yield lambda metrics: live.update(
                 Text(text(metrics, console.width), no_wrap=True), refresh=True
@@ -124,30 +114,29 @@ def _shown(output_format: str) -> Iterator[Callable[[LiveMetrics], None]]:
 
 def text(metrics: LiveMetrics, width: int | None) -> str:
     """Write a run's state, a line for each of its GPUs, and why columns are empty."""
-    view, live = metrics.view(), metrics.live
-    lines = [" · ".join(state_words(live, metrics.clock()))]
-    if live.phase is not Phase.RUNNING:
-        lines += filter(None, (live.state.cause, live.state.action))
+    live, (gpus, missing) = metrics.live, metrics.gpus()
+    above, below = [" · ".join(state_words(live, metrics.clock()))], list[str]()
+    if live.phase is Phase.RUNNING:
+        below = _notes(missing)
+    else:
+        above += filter(None, (live.state.cause, live.state.action))
     table = ""
-    if view.gpus:
-        rows = [[cell(one) or ABSENT for _, cell in COLUMNS] for one in view.gpus]
+    if gpus:
+        rows = [[cell(gpu) or ABSENT for _, cell in COLUMNS] for gpu in gpus]
         table = plain_table([column for column, _ in COLUMNS], rows, room=width)
-    notes = _notes(view, metrics.advice())
-    above, below = (
-        "".join(f"{wrapped(clean(line), width, indent='')}\n" for line in part)
-        for part in (lines, notes)
+    first, last = (
+        "".join(f"{wrapped(clean(line), width, indent='')}\n" for line in lines)
+        for lines in (above, below)
     )
-    return above + table + below
+    return first + table + last
 
 
-def _notes(view: RunTop, advice: str | None) -> list[str]:
+def _notes(missing: Mapping[str, str]) -> list[str]:
     """Say why columns are empty; what is the same for several stands once."""
-    if view.phase is not Phase.RUNNING:
-        return []
-    if "*" in view.missing:
-        return [f"No GPU metrics: {view.missing['*']}", *filter(None, [advice])]
+    if "*" in missing:
+        return [f"No GPU metrics: {missing['*']} k8sbench doctor says what a cluster lacks."]
     by_text: dict[str, list[str]] = {}
     for metric in METRICS:
-        if metric.live and metric.id in view.missing:
-            by_text.setdefault(view.missing[metric.id], []).append(metric.title)
+        if metric.live and metric.id in missing:
+            by_text.setdefault(missing[metric.id], []).append(metric.title)
     return [f"{', '.join(titles)}: {text}" for text, titles in by_text.items()]

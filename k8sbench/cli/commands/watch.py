@@ -42,12 +42,11 @@ def command(
     watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
     with reporter.reporting() as progress:
-        printed = rows.Printed(output_format, progress)
         followed = follow.watch(
-            *(run, where, access, progress, SignalStop(), printed.early),
+            *(run, where, access, progress, SignalStop()),
             keep=keep,
             wait=wait,
             prometheus=prometheus,
         )
-    printed.at_the_end(followed)
+    rows.write(followed, output_format)
     return exit_codes.of_rows(followed)

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from k8sbench.cli.terminal import color, drawing, output
+from k8sbench.cli.terminal import drawing, output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.live_state import LiveRun
 from k8sbench.lifecycle.sweep import Sweep
@@ -42,7 +42,7 @@ class Display(Progress):
             markup=False,
             emoji=False,
             highlight=False,
-            no_color=not color.wanted(sys.stderr),
+            no_color=not output.wanted(sys.stderr),
         )
         # Reentrant: a signal's handler may report while the same thread is reporting.
         self._lock = threading.RLock()
@@ -97,13 +97,13 @@ class Display(Progress):
                 live.update("")
                 live.stop()
 
-    def note(self, text: str, *, whole: bool = False) -> None:
+    def note(self, text: str) -> None:
         """Print one line above the drawing."""
         if self._live is None:
-            super().note(text, whole=whole)
+            super().note(text)
         else:
             with self._lock:
-                self._lines.append(clean(text) if whole else output.folded(clean(text)))
+                self._lines.append(clean(text))
 
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,39 +21,20 @@ from typing import Any, TextIO
 import click
 import msgspec
 
-from k8sbench.cli.terminal import color
 from k8sbench.model.counts import ABSENT
+from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean, clean_lines, escaped_json
 from k8sbench.report import formats
-from k8sbench.report.text_table import Column, plain_table, wrapped
-
-COMMAND = re.compile(r"(?:^|[:'(] ?)(?:k8sbench|kubectl|helm) [a-z-]")
-"""Where a line has a command that people copy."""
+from k8sbench.report.text_table import Column, Paint, plain_table
 
 
 class ReaderGone(Exception):
     """The reader of our output has closed the pipe (``| head``)."""
 
 
-def note(text: str, *, whole: bool = False) -> None:
-    """Write a line that is not data to stderr; ``whole``: never broken, as lines of logs are."""
-    text = clean_lines(text)
-    write((text if whole else folded(text)) + "\n", sys.stderr)
-
-
-def folded(text: str) -> str:
-    """Break text between words where stderr is a terminal, unless it has a command to be copied."""
-    try:
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):  # no terminal, or closed
-        return text
-    if not width or COMMAND.search(text):
-        return text
-    return "\n".join(wrapped(line, width, indent=_indent(line)) for line in text.split("\n"))
-
-
-def _indent(line: str) -> str:
-    return " " * (len(line) - len(line.lstrip()) + 2)
+def note(text: str) -> None:
+    """Write what is not data to stderr."""
+    write(clean_lines(text) + "\n", sys.stderr)
 
 
 def agreed(question: str) -> bool:
@@ -123,7 +103,7 @@ def table_text(
     cells = [[ABSENT if cell is None else clean(cell) for cell in row] for row in rows]
     is_fitted = sys.stdout.isatty() and not is_whole
     room = shutil.get_terminal_size().columns if is_fitted else None
-    return plain_table(columns, cells, room=room, paint=color.paint())
+    return plain_table(columns, cells, room=room, paint=paint())
 
 
 def stamp(at: float | None) -> str | None:
@@ -131,3 +111,47 @@ def stamp(at: float | None) -> str | None:
     if at is None:
         return None
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# -- color ----------------------------------------------------------------------------------------
+#
+# Colour: whether output has it, and what states and verdicts look like.
+#
+# A terminal gets colour unless NO_COLOR is set (no-color.org) or it is one that cannot show any.
+# Nothing is said by colour alone.
+
+PLAIN_TERMS = ("", "dumb", "unknown")
+"""Values of TERM: terminals that take no control codes."""
+_WORDS: dict[str, str] = {
+    **dict.fromkeys(("valid", "ok", Phase.SUCCEEDED, Phase.RUNNING), "green"),
+    # More follows: a smoke run, a warning, runs that were left out.
+    **dict.fromkeys(
+        ("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled", Phase.CANCELLED),
+        "yellow",
+    ),
+    **dict.fromkeys(
+        ("rejected", "failed", "failure", "REGRESSION", Phase.FAILED, Phase.LOST), "red"
+    ),
+}
+
+
+def wanted(stream: TextIO | None = None) -> bool:
+    """Say whether what goes to a stream (default stdout) is to be coloured."""
+    stream = sys.stdout if stream is None else stream
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in PLAIN_TERMS:
+        return False
+    return stream.isatty()
+
+
+def paint() -> Paint | None:
+    """Return what colours the states of tables on stdout; None where they stay plain."""
+    return painted if wanted() else None
+
+
+def painted(state: str, text: str) -> str:
+    """Colour a text as its state looks; the blanks around it stay as they are."""
+    color = _WORDS.get(state)
+    words = text.strip()
+    if color is None or not words:
+        return text
+    return text.replace(words, click.style(words, fg=color), 1)

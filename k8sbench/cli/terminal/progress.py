@@ -22,7 +22,7 @@ from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
-from k8sbench.report import numbers
+from k8sbench.report import formats
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
@@ -117,9 +117,9 @@ class Progress:
         else:
             self._left.add(run.run_id)
 
-    def note(self, text: str, *, whole: bool = False) -> None:
-        """Print one line; on a terminal it is broken between words, unless it is ``whole``."""
-        output.note(clean(text), whole=whole)
+    def note(self, text: str) -> None:
+        """Print one line."""
+        output.note(clean(text))
 
     def close(self) -> None:
         """Restore the terminal; idempotent. Later reports are printed as lines."""
@@ -131,7 +131,7 @@ class Progress:
         case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}{node}"
         what = str(run.phase) if measured is None else measured.verdict
         if measured is not None and measured.rate is not None:
-            what = f"{numbers.rate(measured.rate)} {rate_unit(plan)}"
+            what = f"{formats.rate(measured.rate)} {rate_unit(plan)}"
         self.note(f"{sweep_words(sweep, self._clock())}; {case}, repeat {plan.repeat}: {what}")
 
     def _stepped(self, live: LiveRun) -> None:
@@ -149,9 +149,8 @@ class Progress:
             self._several |= len(self._runs) > 1
         return self._runs[run.run_id]
 
-    def _print(self, live: LiveRun, text: str, *, whole: bool = False) -> None:
-        text = f"  [{live.run_id}] {text}" if self._several else f"  {text}"
-        self.note(text, whole=whole)
+    def _print(self, live: LiveRun, text: str) -> None:
+        self.note(f"  [{live.run_id}] {text}" if self._several else f"  {text}")
 
     def _print_tails(self, live: LiveRun) -> None:
         failed = live.failed()
@@ -160,7 +159,7 @@ class Progress:
             if printed is not None:
                 self._print(live, f"last lines of {replica}:")
                 for text in printed.tail:
-                    self._print(live, f"  {text}", whole=True)
+                    self._print(live, f"  {text}")
         more = len(failed) - MOST_TAILS
         what = f"last lines of {more} more" if more > 0 else "all lines"
         self._print(live, f"{what}: k8sbench logs {live.run_id}")
@@ -182,7 +181,7 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     rate, figure = measured.rate, measured.throughput
     text = "no figure"
     if rate is not None and figure is not None:
-        text = f"{numbers.rate(rate)} {figure.unit} ({measured.estimator})"
+        text = f"{formats.rate(rate)} {figure.unit} ({measured.estimator})"
     smoke = ", smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
     trained = f", trained to {words}" if (words := trained_words(measured)) else ""
     return f"measured {text}{trained}, {measured.verdict}{smoke}"
@@ -197,12 +196,12 @@ def trained_words(measured: Measurement) -> str:
     if reached is None:
         return ""
     unit = "" if reached.unit == "unknown" else f" {reached.unit}"
-    words = f"{reached.metric} {numbers.plain(reached.best, 5)}{unit}"
+    words = f"{reached.metric} {formats.plain(reached.best, 5)}{unit}"
     if measured.target is None:
         return words
     if measured.time_to_train_s is None:
         return f"{words} ({measured.target:g} % not reached)"
-    return f"{words} ({measured.target:g} % after {numbers.seconds(measured.time_to_train_s)} s)"
+    return f"{words} ({measured.target:g} % after {formats.seconds(measured.time_to_train_s)} s)"
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:

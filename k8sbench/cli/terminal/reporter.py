@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from k8sbench.cli.terminal.color import PLAIN_TERMS
+from k8sbench.cli.terminal.output import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.ports import Clock
 

@@ -24,6 +24,7 @@ from k8sbench.diagnose.job.facts import (
     quoted,
 )
 from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
+from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase
@@ -249,8 +250,7 @@ def _inside(facts: Facts, replica: Replica) -> Finding:
         return _failed(
             facts, replica.name, f"{replica.name} ended before its time, with exit code 0."
         )
-    times = "1 restart" if replica.restarts == 1 else f"{replica.restarts} restarts"
-    restarts = f", after {times}" if replica.restarts else ""
+    restarts = f", after {counted(replica.restarts, 'restart')}" if replica.restarts else ""
     message = f": {quoted(ending.message)}" if ending.message else ""
     text = f"{replica.name} {_how(ending.code)}{restarts}{message}."
     return _failed(facts, replica.name, text, exits.cause_id(ending.code))

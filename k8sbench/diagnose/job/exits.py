@@ -87,6 +87,7 @@ _KILLED = re.compile(
     # torchrun, its table (twice), Paddle's launcher
     r"exitcode: -(\d+)\b|exitcode\s+: -(\d+)\b|\bSignal (\d+) \(SIG|code -(\d+)\b"
 )
+_OUT_OF_MEMORY = ": it was possibly out of memory."
 _PORT_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 _REPORT_BEGINS = re.compile(r"\bapi\.py:\d+\] failed \(exitcode: ")
 _REPORT_RULES = 2
@@ -177,15 +178,16 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
         failed = next((other for other in others if failed_by_itself(other.last)), first)
     rank = _first_rank(failed.last)
     if rank is None or failed.code not in (None, rank.launcher_code):
-        return _of_replica(failed)
-    return _of_rank(failed, rank)
+        sentence, id_ = _of_replica(failed)
+    else:
+        sentence, id_ = _of_rank(failed, rank)
+    return Failure(replica=failed.replica, sentence=sentence, id=id_)
 
 
-def _of_replica(failed: Ended) -> Failure:
-    """The sentence where only the replica is known."""
+def _of_replica(failed: Ended) -> tuple[str, str]:
+    """The sentence and the id where only the replica is known."""
     if refusal := _refusal(failed):
-        sentence = f"{failed.replica} {_how(failed)}{_quoted(refusal)}"
-        return Failure(replica=failed.replica, sentence=sentence, id=USAGE_ERROR)
+        return f"{failed.replica} {_how(failed)}{_quoted(refusal)}", USAGE_ERROR
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
         return _by_message(failed, line, failed.code)
@@ -193,7 +195,7 @@ def _of_replica(failed: Ended) -> Failure:
     if failed.code != _KILLED_CODE:
         how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
-    return _out_of_memory(failed, f"{failed.replica} {how}", last)
+    return f"{failed.replica} {how}{_OUT_OF_MEMORY}{last}", "oom"
 
 
 def _refusal(failed: Ended) -> str | None:
@@ -209,35 +211,28 @@ def _refusal(failed: Ended) -> str | None:
     return errors[-1] if errors and errors[-1].startswith(_REFUSAL) else None
 
 
-def _of_rank(failed: Ended, rank: _Rank) -> Failure:
-    """The sentence where the launcher reported the rank."""
+def _of_rank(failed: Ended, rank: _Rank) -> tuple[str, str]:
+    """The same where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
         return _by_message(failed, rank.line, rank.code)
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
-        return _out_of_memory(failed, sentence, last)
-    sentence += _quoted(rank.error)
-    return Failure(replica=failed.replica, sentence=sentence, id=cause_id(rank.code))
+        return f"{sentence}{_OUT_OF_MEMORY}{last}", "oom"
+    return f"{sentence}{_quoted(rank.error)}", cause_id(rank.code)
 
 
-def _by_message(failed: Ended, line: str, code: int | None) -> Failure:
-    name, how, id_ = failed.replica, f"{_how(failed)}{_quoted(line)}", cause_id(code)
-    sentence = f"{name} {how}"
+def _by_message(failed: Ended, line: str, code: int | None) -> tuple[str, str]:
+    name, how = failed.replica, f"{_how(failed)}{_quoted(line)}"
     if _PORT_TAKEN.search(line):
-        id_ = "port-taken"
-        sentence = f"{name} found its port taken by another program; run it again. It {how}"
-    return Failure(replica=name, sentence=sentence, id=id_)
+        taken = "found its port taken by another program; run it again."
+        return f"{name} {taken} It {how}", "port-taken"
+    return f"{name} {how}", cause_id(code)
 
 
 def _quoted(line: str) -> str:
     """What ends a sentence that the line explains; without a line only the full stop."""
     return f": {line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}" if line else "."
-
-
-def _out_of_memory(failed: Ended, how: str, last: str) -> Failure:
-    sentence = f"{how}: it was possibly out of memory.{last}"
-    return Failure(replica=failed.replica, sentence=sentence, id="oom")
 
 
 # -- what launchers report of their ranks ---------------------------------------------------------

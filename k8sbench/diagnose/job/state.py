@@ -160,14 +160,14 @@ def _ended(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
     parts = [f"{facts.replicas[0].name if others else _all(facts.replicas)} succeeded"]
     parts += [f"{names(running)} still ran"] if running else []
     parts += [f"of {names(unended)} no end was seen"] if unended else []
-    return _final(facts, Phase.SUCCEEDED, f"{'; '.join(parts)}.")
+    return _state(facts, Phase.SUCCEEDED, f"{'; '.join(parts)}.")
 
 
 def _failed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState:
     # The operator may write its own end before a job that was cancelled is deleted.
     if cancelled := _cancelled(facts, lines):
         return cancelled
-    return _final(facts, Phase.FAILED, endings.failure(facts, lines))
+    return _state(facts, Phase.FAILED, endings.failure(facts, lines))
 
 
 def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
@@ -196,12 +196,12 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
             action="Submit it again, unless another store has collected it (k8sbench results"
             " there); what was archived of its logs is kept.",
         )
-        return _final(facts, Phase.LOST, gone)
+        return _state(facts, Phase.LOST, gone)
     names, left = facts.names(), ""
     if count := facts.seen.left_behind:
         pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
         left = f"; of its pods {count} were left behind: '{pods}' ends them"
-    return _final(facts, Phase.LOST, finding_of("job-deleted", names, left=left))
+    return _state(facts, Phase.LOST, finding_of("job-deleted", names, left=left))
 
 
 def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
@@ -220,13 +220,12 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobSta
         {name for replica in facts.replicas if not replica.ended for name in replica.sidecars}
     )
     still = f"; {', '.join(beside)} ran on beside them" if beside else ""
-    return _final(facts, Phase.SUCCEEDED, f"{_all(facts.replicas)} succeeded{still}.")
+    return _state(facts, Phase.SUCCEEDED, f"{_all(facts.replicas)} succeeded{still}.")
 
 
 def _going(facts: Facts) -> JobState:
     """Read a job that is on its way."""
-    states = _states(facts)
-    phase = _phase(facts, states)
+    phase = _phase(facts)
     trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What delayed the start is past, except for a gang that no scheduler provides.
@@ -239,18 +238,10 @@ def _going(facts: Facts) -> JobState:
     unseen = _unseen_for(facts)
     if unseen is not None and unseen < UNSEEN_SECONDS:
         trouble, again = None, UNSEEN_SECONDS - unseen  # what is not seen is not missing
-    return JobState(
-        phase=phase,
-        cause=trouble.sentence if trouble else _calm(facts, phase),
-        cause_id=trouble.id if trouble else None,
-        action=trouble.action if trouble else None,
-        unrecoverable=bool(trouble and trouble.severity == "fail"),
-        replicas=states,
-        look_again_s=again,
-    )
+    return _state(facts, phase, trouble or _calm(facts, phase), again=again)
 
 
-def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
+def _phase(facts: Facts) -> Phase:
     if facts.seen.job is None:
         return Phase.CREATED
     if facts.suspended:
@@ -265,7 +256,8 @@ def _phase(facts: Facts, states: Sequence[ReplicaState]) -> Phase:
     again = facts.condition(Phase.QUEUED, only_true=False) is not None
     gone = Phase.PENDING if again else Phase.RUNNING
     ways = {Phase.LOST: gone, Phase.SUCCEEDED: Phase.RUNNING, Phase.FAILED: Phase.RUNNING}
-    phases = [ways.get(state.phase, state.phase) for state in states]
+    seen = map(_replica_phase, facts.replicas)
+    phases = [ways.get(phase, phase) for phase in seen]
     endings_seen = (replica.ending.reason for replica in facts.replicas if replica.ending)
     if any(TERMINATED.get(reason) is Terminated.NEVER_STARTED for reason in endings_seen):
         phases.append(Phase.STARTING)
@@ -307,16 +299,20 @@ def _all(replicas: Sequence[Replica]) -> str:
     return f"All {len(replicas)} replicas" if len(replicas) > 1 else replicas[0].name
 
 
-def _final(facts: Facts, phase: Phase, why: Finding | str) -> JobState:
-    """Give the state of a job that has ended; ``why`` is a sentence where nothing is wrong."""
+def _state(
+    facts: Facts, phase: Phase, why: Finding | str, *, again: float | None = None
+) -> JobState:
+    """Give the state of a job; ``why`` is a sentence where nothing is wrong."""
     finding = None if isinstance(why, str) else why
     return JobState(
         phase=phase,
         cause=why if isinstance(why, str) else why.sentence,
         cause_id=finding.id if finding else None,
         action=finding.action if finding else None,
+        unrecoverable=finding is not None and finding.severity == "fail" and not phase.final,
         replicas=_states(facts),
-        over=_over(facts),
+        over=phase.final and _over(facts),
+        look_again_s=again,
     )
 
 
@@ -332,9 +328,8 @@ def _may_write(facts: Facts, replica: Replica) -> bool:
         or replica.ended
         or not replica.started
         or replica.on_lost_node
+        or (replica.stopped and facts.never_restarts)
     ):
-        return False
-    if replica.stopped and facts.never_restarts:
         return False
     # A pod that the operator made by mistake after it had ended the job is not the run's.
     ended = moment((facts.condition(Phase.FAILED) or {}).get("lastTransitionTime"))

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import DoctorRequest, PreflightFacts, Unknown, known
+from k8sbench.diagnose.preflight.facts import (
+    CheckResult,
+    DoctorRequest,
+    PreflightFacts,
+    Unknown,
+    fail,
+    known,
+    ok,
+    warn,
+)
 from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of

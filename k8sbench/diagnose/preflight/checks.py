@@ -13,8 +13,7 @@ from k8sbench.diagnose.preflight import (
     cluster_checks,
     operator_checks,
 )
-from k8sbench.diagnose.preflight.check import Check
-from k8sbench.diagnose.preflight.facts import PreflightFacts
+from k8sbench.diagnose.preflight.facts import Check, PreflightFacts
 from k8sbench.model.finding import Finding
 
 SERVED = "the kinds of object that are served"

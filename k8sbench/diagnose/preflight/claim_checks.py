@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import Storage, Unknown
+from k8sbench.diagnose.preflight.facts import CheckResult, Storage, Unknown, fail, ok, warn
 from k8sbench.model.kube import KubeObject
 
 FIRST_CONSUMER = "WaitForFirstConsumer"

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
+from k8sbench.diagnose.preflight.facts import (
+    LEVELS,
+    CheckResult,
+    PreflightFacts,
+    Unknown,
+    fail,
+    known,
+    ok,
+    warn,
+)
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kube import conditions
-from k8sbench.render.security import security
+from k8sbench.render.pod import security
 
 
 def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:

@@ -12,8 +12,15 @@ from itertools import pairwise
 from typing import Any
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.diagnose.preflight.check import CheckResult, fail, ok, warn
-from k8sbench.diagnose.preflight.facts import PreflightFacts, Unknown, known
+from k8sbench.diagnose.preflight.facts import (
+    CheckResult,
+    PreflightFacts,
+    Unknown,
+    fail,
+    known,
+    ok,
+    warn,
+)
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
 from k8sbench.model.kube import KubeObject

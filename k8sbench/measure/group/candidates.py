@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from k8sbench.measure import verdict
 from k8sbench.measure.group import rules
-from k8sbench.measure.rules import IntegrityRule
+from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import SCRATCH
 from k8sbench.model.identity import group_key

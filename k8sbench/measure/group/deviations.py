@@ -1,7 +1,7 @@
 """Deviations of groups from the figures that the catalog has of published reports.
 
 A deviation is a number only where nothing that decides it differs; otherwise the ids stand there of
-what does (:mod:`.comparable`).
+what does, which ``docs/results.md`` explains.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from k8sbench.measure.group import comparable
 from k8sbench.measure.group.arithmetic import arithmetic
 from k8sbench.measure.group.gpu_peaks import plain_name
+from k8sbench.measure.group.parity import id_of
 from k8sbench.model import speed_options
 from k8sbench.model.group import SCRATCH, Deviation, Group
 from k8sbench.model.identity import fields_for
@@ -60,12 +60,8 @@ def _trained(
     group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, quantity: str
 ) -> Deviation:
     """The published time to train, or the accuracy, beside ours."""
-    found, training, reached = (
-        _deviation(group, figure, spec, variant),
-        group.training,
-        group.accuracy,
-    )
-    notes = list(found.notes)
+    throughput = _deviation(group, figure, spec, variant)
+    training, reached, notes = group.training, group.accuracy, list(throughput.notes)
     if quantity == "time_to_train":
         aim, estimator = spec.target_accuracy, "Time2Train"
         published, ours = figure.time_to_train_s, group.time_to_train_s
@@ -82,7 +78,7 @@ def _trained(
             notes.append("stopped at the target")
     unlike += ["no-figure"] if ours is None and group.spread is not None else []
     return msgspec.structs.replace(
-        found,
+        throughput,
         quantity=quantity,
         published=published,
         estimator=estimator,
@@ -167,7 +163,7 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         "gpu_model": group.spread is None
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
-    unlike += [comparable.id_of(name) for name in fields_for("published") if not same[name]]
+    unlike += [id_of(name) for name in fields_for("published") if not same[name]]
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.
         unlike.append("estimator")

@@ -26,6 +26,7 @@ import msgspec
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.group import Group
+from k8sbench.model.measurement import GpuOfRun, Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
@@ -96,29 +97,38 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Why nodes were not judged; None where they were."""
 
 
-class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """One node, and what is to be said of it."""
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node in ``nodes -o json``."""
 
-    measured: NodeFigures
-    """What was measured on it."""
-    state: State
-    """Whether it is to be cordoned, and where that is not known, why."""
-    to_pool: float | None = None
-    """Its throughput ÷ the pool's median − 1; None without one, and for smoke runs."""
-    why: tuple[str, ...] = ()
+    node: str
+    """Its name."""
+    state: str
+    """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
+    throughput: float | None
+    """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
+    reason."""
+    to_pool: float | None
+    """Throughput ÷ the pool's median − 1; None as above, and for smoke runs."""
+    why: tuple[str, ...]
     """A sentence for each reason of the state."""
+    gpus: tuple[NodeGpu, ...]
+    """Its GPUs, from the latest run that has GPU metrics."""
+    xid: tuple[int, ...] | None
+    """XID codes that appeared; None if no source reports them."""
+    missing: dict[str, str]
+    """GPU metric → why there is no figure of it."""
 
 
 class NodeCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts on all nodes, in the order of the nodes."""
 
-    nodes: tuple[NodeVerdict, ...]
+    nodes: tuple[NodeRow, ...]
     limits: tuple[NodeLimits, ...]
 
     @property
     def to_cordon(self) -> tuple[str, ...]:
         """Names of the nodes that are slow or faulty."""
-        return tuple(row.measured.node for row in self.nodes if row.state in ("slow", "faulty"))
+        return tuple(row.node for row in self.nodes if row.state in ("slow", "faulty"))
 
 
 def check(figures: Sequence[NodeFigures]) -> NodeCheck:
@@ -151,7 +161,7 @@ def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
     return NodeLimits(alike=alike, nodes=count, centre=centre, noise=noise, limit=limit)
 
 
-def _verdict(node: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits]) -> NodeVerdict:
+def _verdict(node: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits]) -> NodeRow:
     state: State = "ok"
     to_pool, why = None, node.faults
     if node.throughput is None:
@@ -170,7 +180,16 @@ def _verdict(node: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits]) ->
     if node.faults:
         slow = state == "slow"
         state, why = "faulty", why if slow else node.faults
-    return NodeVerdict(measured=node, state=state, to_pool=to_pool, why=why)
+    return NodeRow(
+        node=node.node,
+        state=state,
+        throughput=node.throughput,
+        to_pool=to_pool,
+        why=why,
+        gpus=node.gpus,
+        xid=node.xid,
+        missing=node.missing,
+    )
 
 
 FAULTS = ("gpu-throttled", "xid-error")
@@ -194,9 +213,19 @@ def figures(
 
 
 def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFigures:
-    faults = tuple(dict.fromkeys(_faults(runs)))
-    known = _gpus(NodeFigures(node=node, faults=faults), runs)
     group = next((candidate for candidate in groups if candidate.spread is not None), None)
+    measured = [run.measurement for run in runs if run.measurement is not None]
+    latest = next((m for m in reversed(measured) if m.gpu_metrics is not None), None)
+    known = NodeFigures(
+        node=node,
+        faults=tuple(dict.fromkeys(_faults(runs))),
+        missing=_missing(latest or (measured[-1] if measured else None)),
+    )
+    if latest is not None and (metrics := latest.gpu_metrics) is not None:
+        xid = metrics.figures.get("xid")
+        known = msgspec.structs.replace(
+            known, gpus=tuple(map(_gpu, metrics.gpus)), xid=None if xid is None else xid.codes
+        )
     if group is None or group.spread is None:
         return msgspec.structs.replace(known, reason=_why_not(groups, runs))
     return msgspec.structs.replace(
@@ -233,34 +262,20 @@ def _why_not(groups: Sequence[Group], runs: Sequence[Run]) -> str:
     return "No run of it was started."
 
 
-def _gpus(node: NodeFigures, runs: Sequence[Run]) -> NodeFigures:
-    measured = [run.measurement for run in runs if run.measurement is not None]
-    with_metrics = [measurement for measurement in measured if measurement.gpu_metrics is not None]
-    if not with_metrics:
-        why = measured[-1].missing.get("gpu_metrics") if measured else None
-        text = why or "No source of GPU metrics was queried."
-        return msgspec.structs.replace(
-            node, missing=dict.fromkeys(OF_GPUS, text if measured else "It was not measured.")
-        )
-    latest = with_metrics[-1]
-    metrics = latest.gpu_metrics
-    assert metrics is not None
-    xid = metrics.figures.get("xid")
-    return msgspec.structs.replace(
-        node,
-        gpus=tuple(
-            NodeGpu(
-                index=gpu.gpu.index,
-                uuid=gpu.gpu.uuid,
-                model=gpu.gpu.model,
-                figures={name: gpu.figures[name] for name in OF_GPUS if name in gpu.figures},
-            )
-            for gpu in metrics.gpus
-        ),
-        xid=None if xid is None else xid.codes,
-        missing={
-            name: latest.missing.get(f"gpu_metrics.{name}", "No source has it.")
-            for name in OF_GPUS
-            if name not in metrics.figures
-        },
-    )
+def _gpu(gpu: GpuOfRun) -> NodeGpu:
+    figures = {name: gpu.figures[name] for name in OF_GPUS if name in gpu.figures}
+    return NodeGpu(index=gpu.gpu.index, uuid=gpu.gpu.uuid, model=gpu.gpu.model, figures=figures)
+
+
+def _missing(measured: Measurement | None) -> dict[str, str]:
+    """Say which metrics a node has no figure of, and why."""
+    if measured is None:
+        return dict.fromkeys(OF_GPUS, "It was not measured.")
+    if measured.gpu_metrics is None:
+        why = measured.missing.get("gpu_metrics")
+        return dict.fromkeys(OF_GPUS, why or "No source of GPU metrics was queried.")
+    return {
+        name: measured.missing.get(f"gpu_metrics.{name}", "No source has it.")
+        for name in OF_GPUS
+        if name not in measured.gpu_metrics.figures
+    }

@@ -1,7 +1,7 @@
 """Paddle : PyTorch parity: pairs of groups of one case, and their ratio where they are equal.
 
-Where they differ in what decides it there is no ratio, but the ids of what differs
-(:mod:`.comparable`).
+Where they differ in what decides it there is no ratio, but the ids of what differs, which
+``docs/results.md`` explains.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from k8sbench.measure.group import comparable
 from k8sbench.measure.group.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.group import Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
+
+_ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
+"""Field of the case → the id for a difference in it, where that is not the field's name."""
+
+
+def id_of(field: str) -> str:
+    """Return the id for a difference in a field of the case."""
+    return _ID.get(field, field)
 
 
 def parities(groups: Iterable[Group]) -> list[Parity]:
@@ -100,7 +107,7 @@ def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple
     if one.estimator != two.estimator:
         unlike.append("estimator")
     unlike += [
-        comparable.id_of(name)
+        id_of(name)
         for name in fields_for("ratio")
         if getattr(one.key, name) != getattr(two.key, name)
     ]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from k8sbench.measure.group import rules
 from k8sbench.measure.group.candidates import Candidate, reported
-from k8sbench.measure.rules import IntegrityRule
+from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import ESTIMATORS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sbench.measure.rules import IntegrityRule, rules_in
+from k8sbench.measure.verdict import IntegrityRule, rules_in
 from k8sbench.model.group import UNSTEADY
 
 RUN_IN_PROGRESS = IntegrityRule("run-in-progress", "reject", "Wait for it: k8sbench watch RUN.")

@@ -1,7 +1,7 @@
 """AI-Rank's lines: time to train by its definition, and contradictions in them.
 
-They are often written by hand, so each is checked: stamps against the logger's clock, accuracies
-against the program's evaluations, avg_ips against the measured rate.
+They are often written by hand, so their stamps are checked against the logger's clock. Of what they
+claim only a time to the target is taken, where the evaluations bear it out.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class Events:
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
         self.count = 0
-        self.target_time: tuple[float, Place] | None = None
-        self.average: tuple[float, str, Place] | None = None
+        self.target_time: float | None = None
         self._offsets: tuple[float, float] | None = None
         self._odd: Place | None = None
         self._last: float | None = None
@@ -85,9 +84,7 @@ class Events:
                 self.evaluations.append(Evaluated(at, value, place))
         elif event == "target_quality_time":
             self.ended = True
-            self.target_time = (value, place)
-        elif event == "avg_ips":
-            self.average = (value, str(mark.values["unit"] or ""), place)
+            self.target_time = value
 
     def _check(self, at: float, logger: float | None, place: Place) -> None:
         if self._last is not None and at < self._last - 1.0:
@@ -138,9 +135,8 @@ class Events:
     def _stated(self, began: float) -> tuple[float | None, str]:
         if self.target_time is None:
             return None, "No target accuracy is known; --benchmark names one."
-        stated = self.target_time[0]
-        if self._confirms(stated, began):
-            return stated, ""
+        if self._confirms(self.target_time, began):
+            return self.target_time, ""
         return None, "The stated target_quality_time does not follow from the log's evaluations."
 
     def _confirms(self, stated: float, began: float) -> bool:
@@ -154,45 +150,8 @@ class Events:
             best = max(best, evaluated.value)
         return False
 
-    def reasons(
-        self, target: Accuracy | None, rate: float | None, gpus: int, best: AccuracyResult | None
-    ) -> Iterator[Finding]:
-        """What is odd in the lines; ``rate`` and ``best`` are what was measured and evaluated."""
+    def reasons(self) -> Iterator[Finding]:
+        """What is odd in the lines."""
         if self._odd is not None:
             text = "AI-Rank's stamps contradict each other or the logger's own clock."
             yield rules.AIRANK_CLOCK.finding(text, [self._odd])
-        began = self.begun.stamp if self.begun else None
-        if target is None and self.target_time is not None and began is not None:
-            stated, place = self.target_time
-            if not self._confirms(stated, began):
-                text = (
-                    f"target_quality_time is {stated:g} s, and no evaluation better than all "
-                    "before it stands there."
-                )
-                yield rules.AIRANK_TARGET.finding(text, [place])
-        if self.average is not None and rate is not None:
-            yield from self._average_reason(rate, gpus)
-        ours = self.accuracy
-        if ours is not None and best is not None:
-            theirs = best.best if best.unit == "fraction" else best.best / 100
-            claimed = ours.best if ours.unit == "fraction" else ours.best / 100
-            # Half a percentage point: some round, some take the best over other moments.
-            if best.unit != "unknown" and abs(theirs - claimed) > 0.005:
-                text = (
-                    f"AI-Rank's best accuracy is {claimed:.4f}, the program's {theirs:.4f} "
-                    f"({best.metric})."
-                )
-                yield rules.AIRANK_ACCURACY.finding(
-                    text, [max(self.evaluations, key=lambda e: e.value).place]
-                )
-
-    def _average_reason(self, rate: float, gpus: int) -> Iterator[Finding]:
-        assert self.average is not None
-        value, unit, place = self.average
-        # avg_ips also holds evaluations and checkpoints, so it may well be lower.
-        if 0.8 * rate <= value <= 1.05 * rate:
-            return
-        per_card = gpus > 1 and 0.5 * rate / gpus <= value <= 1.05 * rate / gpus
-        kind = ", which looks like one card's" if per_card else ""
-        text = f"avg_ips is {value:g}{unit and ' ' + unit}{kind}; measured were {rate:.4g} per s."
-        yield rules.AIRANK_IPS.finding(text, [place])

@@ -45,10 +45,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
     """Read the training lines of the log of the replica that prints them."""
     reader = family.reader()
-    iterations: list[int] = []
-    rates: list[float | None] = []
-    losses: list[float | None] = []
-    times: list[float | None] = []
+    steps: list[tuple[int, float | None, float | None, float | None]] = []
     evaluations: list[Evaluation] = []
     starts: list[float] = []
     bases: dict[int, int] = {}
@@ -65,17 +62,15 @@ def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
                     starts += [item.stamp] if not item.values["rank"] else []
                 if not isinstance(item, Record) or (last and item.source != last.source):
                     continue  # a file may hold the lines of several ranks
-                iterations.append(_base(item, last, bases) + item.iteration)
+                iteration = _base(item, last, bases) + item.iteration
+                steps.append((iteration, rate(item, plan), item.loss, item.stamp))
                 last = item
-                rates.append(rate(item, plan))
-                losses.append(item.loss)
-                times.append(item.stamp)
     first = evaluations[0] if evaluations else None
     return Curve(
-        iterations=tuple(iterations),
-        rates=tuple(rates),
-        losses=tuple(losses),
-        times=tuple(times),
+        iterations=tuple(iteration for iteration, *_ in steps),
+        rates=tuple(printed for _, printed, *_ in steps),
+        losses=tuple(loss for _, _, loss, _ in steps),
+        times=tuple(stamp for *_, stamp in steps),
         evaluations=tuple(
             (evaluation.stamp, evaluation.value)
             for evaluation in evaluations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from k8sbench.measure.run.occurrences import MANY, Occurrence, Occurrences
 from k8sbench.measure.run.tally import CountedSteps
-from k8sbench.model.sample import Record, Shape
+from k8sbench.model.sample import Shape
 
 DISTINCT = 256
 """Different distances between records that are distinguished; a log has two or three."""
@@ -28,25 +28,16 @@ class Distances:
         """Count the usual distance."""
         self._counts[self.usual] += times
 
-    def add(
-        self,
-        distance: int,
-        record: Record,
-        file: str,
-        position: int,
-        *,
-        turns: bool,
-        events: bool,
-    ) -> bool:
+    def add(self, distance: int, line: Occurrence, *, turns: bool, events: bool) -> bool:
         """Count a distance; True where iterations are in no record, which is kept.
 
         ``turns``: the record is the first of an epoch. ``events``: an evaluation or a checkpoint
         lay before it.
         """
-        if record.steps is not None:
-            if distance > record.steps:
-                self.gap(distance, record, file, position, record.steps)
-            return distance > record.steps
+        if (steps := line.record.steps) is not None:
+            if distance > steps:
+                self.gap(distance, line, steps)
+            return distance > steps
         if not turns:
             counts = self._counts
             if len(counts) < DISTINCT or distance in counts:
@@ -62,15 +53,14 @@ class Distances:
         # mmcv prints the evaluation in place of that iteration's record.
         explained = events and self._shape.holds_events and distance <= 2 * self.usual
         if not explained:
-            self.gap(distance, record, file, position, self.usual)
+            self.gap(distance, line, self.usual)
         return not explained
 
-    def gap(self, distance: int, record: Record, file: str, position: int, usual: int) -> None:
+    def gap(self, distance: int, line: Occurrence, usual: int) -> None:
         """Keep a record before which iterations are in no record, if they are of the window."""
-        if position > self._window.warmup and position - distance < self._window.end:
+        if line.position > self._window.warmup and line.position - distance < self._window.end:
             key = distance if len(self._gaps) < DISTINCT else -1
-            occurrences = self._gaps.setdefault(key, Occurrences())
-            occurrences.add(file, record, position, distance - usual)
+            self._gaps.setdefault(key, Occurrences()).add(line, distance - usual)
 
     def missing(self, opening: Occurrence | None) -> Occurrences:
         """Records before which iterations of the window are in no record.

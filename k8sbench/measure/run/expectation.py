@@ -7,6 +7,8 @@ cannot differ from one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from k8sbench.model.plan import RunPlan
@@ -133,30 +135,10 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
     )
 
 
-def of_logs_of(plan: RunPlan) -> Expectation:
-    """The expectation by which the logs of a recorded run were measured.
-
-    Of an imported one everything after the warm-up counts, or the window that our own log states;
-    it was no plan that it could differ from.
-    """
-    expected = from_plan(plan)
-    if plan.backend != "imported":
-        return expected
-    return msgspec.structs.replace(expected, iterations=None, at_least=None, window_by_catalog=True)
-
-
 def from_variant(
-    spec: BenchmarkSpec,
-    variant: Variant,
-    *,
-    gpus: int | None = None,
-    batch_size: int | None = None,
-    precision: str | None = None,
-    amp_dtype: str | None = None,
-    warmup: int | None = None,
-    accept: tuple[str, ...] = (),
+    spec: BenchmarkSpec, variant: Variant, *, warmup: int | None = None, **given: Any
 ) -> Expectation:
-    """The expectation of a log from a catalog entry; values that the user gives come first."""
+    """The expectation of a log from a catalog entry; ``given`` are fields that the user gives."""
     fingerprint = variant.fingerprint
     return Expectation(
         format=variant.log,
@@ -166,11 +148,7 @@ def from_variant(
         model=fingerprint.model if fingerprint else f"{spec.name} {variant.title}",
         parameters=fingerprint.parameters if fingerprint else None,
         fingerprint=fingerprint,
-        gpus=gpus,
-        batch_size=batch_size,
         batch_sizes=variant.batch_size,
-        precision=precision,
-        amp_dtype=amp_dtype,
         warmup=variant.window.warmup if warmup is None else warmup,
         device="cuda",
         at_least=variant.window.iterations,
@@ -178,5 +156,5 @@ def from_variant(
         unit=f"{spec.unit}/s",
         target=spec.target_accuracy,
         by_user=isinstance(variant.log, str),
-        accept=accept,
+        **given,
     )

@@ -162,25 +162,26 @@ def judgement(
     """Say in a sentence what held the throughput back, with the figures that show it."""
     known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
     waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
+    link = _busiest_link(measurement, known) if plan.world_size > 1 else None
+    dram, watts = known.get("dram_active", 0.0), known.get("power")
+    limit = _number(measurement, "power_limit_w")
+    text = None
     if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
-        return (
+        text = (
             f"Input-bound: the GPUs were busy {busy:.0%} of the time while the loader took"
             f" {waiting:.0%} of each step."
-        ).replace("%", " %")
-    link = _busiest_link(measurement, known) if plan.world_size > 1 else None
-    if link is not None and link[1] >= LINK_BOUND:
+        )
+    elif link is not None and link[1] >= LINK_BOUND:
         name, share, rate = link
-        text = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}, {share:.0%} of what it carries."
-        return f"Communication-bound: {text}".replace("%", " %")
-    if (dram := known.get("dram_active", 0.0)) >= DRAM_BOUND:
+        moved = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}"
+        text = f"Communication-bound: {moved}, {share:.0%} of what it carries."
+    elif dram >= DRAM_BOUND:
         text = f"Memory-bandwidth-bound: device memory was busy {dram:.0%} of the time."
-        return text.replace("%", " %")
-    watts, limit = known.get("power"), _number(measurement, "power_limit_w")
-    if watts is not None and limit and watts >= POWER_BOUND * limit:
-        text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W"
+    elif watts is not None and limit and watts >= POWER_BOUND * limit:
         clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
-        return f"{text}, at {clock:.0f} of {most:.0f} MHz." if clock and most else f"{text}."
-    return None
+        at = f", at {clock:.0f} of {most:.0f} MHz" if clock and most else ""
+        text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W{at}."
+    return text and text.replace("%", " %")
 
 
 def _busiest_link(

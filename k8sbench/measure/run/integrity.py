@@ -47,15 +47,10 @@ def reasons(case: Case) -> Iterator[Finding]:
     for end in case.log.epoch_ends:
         yield from summaries.of_epoch(case, end)
     yield from _ending(case)
-    best = case.log.accuracy
-    # What our own trainers say of their speed is of the last attempt alone.
-    rate = None if case.log.restarted and case.log.family is OURS else case.rate
-    for finding in case.log.airank.reasons(case.log.expected.target, rate, case.gpus, best):
-        # Where the logger's own clock jumped, that is what the two differ by.
-        if finding.id != "airank-clock" or not case.clock.jumps:
-            yield finding
+    # Where the logger's own clock jumped, that is what the two differ by.
+    if not case.clock.jumps:
+        yield from case.log.airank.reasons()
     yield from case.log.training.reasons()
-    yield from _target_time(case)
 
 
 def _transport(log: LogFacts) -> Iterator[Finding]:
@@ -66,17 +61,6 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
     if log.family is OURS and sockets is not None and len(nodes) > 1:
         text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
         yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
-
-
-def _target_time(case: Case) -> Iterator[Finding]:
-    """AI-Rank's time to train against our own trainers' evaluations."""
-    events = case.log.airank
-    if case.log.family is not OURS or events.target_time is None or events.begun is None:
-        return
-    stated, place = events.target_time
-    if case.log.training.denies(events.begun.stamp or 0.0, stated):
-        text = f"target_quality_time is {stated:g} s, and no evaluation reaches the target then."
-        yield rules.AIRANK_TARGET.finding(text, [place])
 
 
 def _amount(case: Case) -> Iterator[Finding]:
@@ -165,11 +149,9 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"({_times(missing.count)}; usual are {rank.usual or 1} per line)."
         )
         yield rules.ITERATIONS_MISSING.finding(text, missing.places)
-    repeated = rank.odd["repeated"].count + rank.odd["copied"].count
-    if repeated:
+    if rank.odd["repeated"]:
         text = "Training lines of the same iterations come more than once and count once."
-        places = [*rank.odd["repeated"].places, *rank.odd["copied"].places]
-        yield rules.REPEATED_LINES.finding(text, places)
+        yield rules.REPEATED_LINES.finding(text, rank.odd["repeated"].places)
     if rank.odd["redone"] or case.log.restarts:
         again = f", {_times(rank.odd['redone'].count)} going back" if rank.odd["redone"] else ""
         yield rules.RESTARTED.finding(

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from k8sbench.measure.run import rules, selection
 from k8sbench.measure.run.occurrences import MANY, Occurrence
-from k8sbench.measure.run.record_batch import RecordBatch
-from k8sbench.measure.run.tally import Stamped, Tally
+from k8sbench.measure.run.tally import RecordBatch, Stamped, Tally
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Place, Shape
@@ -68,16 +67,9 @@ FEWEST = 5
 """Lines of which a median is taken."""
 
 
-class KnownJump(NamedTuple):
-    """A size by which right clocks jump."""
-
-    seconds: float
-    longest: float = 0.0
-    """Time between two lines of which nothing is known but that it is shorter; 0: must be known."""
-
-
-JUMPS = (KnownJump(-3600.0, 1800.0), KnownJump(3600.0))
-"""Daylight saving time ends, and begins."""
+JUMPS = ((-3600.0, 1800.0), (3600.0, 0.0))
+"""Sizes by which right clocks jump, in seconds: daylight saving time ends, and begins. With each
+the time between two lines of which nothing is known but that it is shorter; 0: must be known."""
 
 
 class ClockGap(NamedTuple):
@@ -216,10 +208,10 @@ class LogClock:
         if self._fits(gap, unit):
             return None
         wraps = self._shape.wraps
-        anew = () if wraps is None else (KnownJump(-wraps, wraps / 4),)
-        for known in (*anew, *JUMPS):
-            if self._fits(gap, unit, known.seconds, known.longest):
-                return Jump(known.seconds, gap.line)
+        anew = () if wraps is None else ((-wraps, wraps / 4),)
+        for seconds, longest in (*anew, *JUMPS):
+            if self._fits(gap, unit, seconds, longest):
+                return Jump(seconds, gap.line)
         return None
 
     def _fits(

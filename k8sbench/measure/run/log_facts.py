@@ -16,7 +16,8 @@ import msgspec
 
 from k8sbench.measure.run import airank, redaction
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.occurrences import Occurrence
+from k8sbench.measure.run.rank_records import RankRecords, Replay
 from k8sbench.measure.run.tally import CountedSteps
 from k8sbench.measure.run.trainer_series import TrainerSeries
 from k8sbench.measure.run.training import Evaluations, TrainingFacts
@@ -98,7 +99,6 @@ class LogFacts:
         self.expected: Expectation = candidates[0]
         self.files: list[str] = []
         self.empty = True
-        self.looks_like: tuple[str, Family, int, str] | None = None
         self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         """Name → the values that the log states, the first one first, and where each stands."""
         self.ranks: dict[str, RankRecords] = {}
@@ -160,8 +160,6 @@ class LogFacts:
         for records in self.ranks.values():
             records.settle()
         self.empty &= log.empty
-        if log.family is None and self.looks_like is None and log.looks_like is not None:
-            self.looks_like = (source.name, *log.looks_like)
 
     def _blocks(self, source: OpenedLog) -> Iterator[str]:
         for block in source:
@@ -283,7 +281,7 @@ class LogFacts:
             rank = self.ranks[source] = RankRecords(record, window, source)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
-            rank.odd["back"].add(file, record, rank.position)
+            rank.odd["back"].add(Occurrence(file, record, rank.position))
             return
         before, now = self._marks_before.get(source, _Marks()), self._marks
         if record.total != rank.total and rank.total and record.total:
@@ -320,9 +318,9 @@ class LogFacts:
                 first = self.fact(name)
                 if value != first:
                     self._other_run(f"{name} {first} and {value}", [*self.place(name), place])
-        if header is not None and rank.goes_back:
+        if header is not None and rank.replay is Replay.BACK:
             self._other_run("a second header", [header])
-        elif header is not None and not rank.copies:
+        elif header is not None and rank.replay is not Replay.COPY:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self._restarted_at(header)
 
@@ -392,18 +390,14 @@ class LogFacts:
             self.restarts.append(place)
 
     def _rank(self, mark: Mark) -> None:
-        numbers = {
-            name: value
-            for name, value in mark.values.items()
-            if isinstance(value, float) and math.isfinite(value)
-        }
-        if "rank" not in numbers:
-            return
-        rank, host = int(numbers["rank"]), mark.values.get("host")
-        host = redaction.redact(str(host)) if host else None
-        times = {name: numbers[name] for name in _TIMES if name in numbers}
-        if len(times) == len(_TIMES):
-            self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
+        host = mark.values.get("host")
+        times = [mark.values.get(name) for name in ("rank", *_TIMES)]
+        numbers = [value for value in times if isinstance(value, float) and math.isfinite(value)]
+        if len(numbers) == len(times):
+            rank = int(numbers[0])
+            host = redaction.redact(str(host)) if host else None
+            known = dict(zip(_TIMES, numbers[1:], strict=True))
+            self.rank_times[rank] = RankTimes(rank=rank, host=host, **known)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         for records in self.ranks.values():

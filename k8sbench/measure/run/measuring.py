@@ -13,7 +13,6 @@ from k8sbench.measure.run import (
     data_set,
     gpu_metrics,
     integrity,
-    redaction,
     rules,
     selection,
     stated,
@@ -409,12 +408,8 @@ def _lines(
     lines["reached"] = None if goal.reached is None else goal.reached.place
     lines["best"] = None if goal.best is None else goal.best.place
     if rank is not None:
-        tally = rank.tally
-        for name, file, record in zip(
-            ("first", "last"), tally.files, (tally.first, tally.last), strict=True
-        ):
-            if record is not None:
-                lines[name] = redaction.place(file, record.line, record.text)
+        lines["first"] = rank.tally.first and rank.tally.first.place
+        lines["last"] = rank.tally.last and rank.tally.last.place
     return {name: place for name, place in lines.items() if place is not None}
 
 
@@ -428,25 +423,15 @@ def _unique(reasons: Iterable[Finding]) -> Iterable[Finding]:
 
 def _nothing_in(log: LogFacts) -> InputError:
     """The error for logs without a single training line that was asked for."""
-    asked = " or ".join(family.name for family in log.families)
     file = log.files[0] if log.files else "-"
     if log.empty:
         return InputError("is empty.", "Give the log of a training run.", file=file)
-    if log.looks_like is not None:
-        name, family, line, text = log.looks_like
-        shown = redaction.place(name, line, text).text[:80]
-        return InputError(
-            f"is no {asked} log: this is a line of {family.title}: {shown!r}.",
-            f"Give --format {family.name}, or the benchmark that writes such logs.",
-            file=name,
-            line=line,
-        )
-    families = ", ".join(FAMILIES)
-    every = len(log.families) == len(FAMILIES)
-    what = "any family" if every else f"{asked}, nor of any other family"
+    asked, every = " or ".join(family.name for family in log.families), ", ".join(FAMILIES)
+    if len(log.families) == len(FAMILIES):
+        asked = f"any family ({every})"
     return InputError(
-        f"holds no training line of {what} ({families}).",
-        "Check that it is the complete log of a training; other formats are declared in a "
-        "benchmark's YAML file.",
+        f"holds no training line of {asked}.",
+        f"Check that it is the complete log of a training; --format auto tries {every}, and other "
+        "formats are declared in a benchmark's YAML file.",
         file=file,
     )

@@ -33,12 +33,12 @@ class Occurrences(msgspec.Struct):
     amount: int = 0
     first: list[Occurrence] = []
 
-    def add(self, file: str, record: Record, position: int, amount: int = 0) -> None:
+    def add(self, line: Occurrence, amount: int = 0) -> None:
         """Count one more line; ``amount`` sums what each of them stands for."""
         self.count += 1
         self.amount += amount
         if len(self.first) < MANY:
-            self.first.append(Occurrence(file, record, position))
+            self.first.append(line)
 
     @property
     def places(self) -> list[Place]:

@@ -19,9 +19,8 @@ from k8sbench.measure.run.distances import Distances
 from k8sbench.measure.run.log_clock import LONG, ClockGap
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
 from k8sbench.measure.run.rank_sums import Epoch, RankSums
-from k8sbench.measure.run.record_batch import BatchKind, RecordBatch
 from k8sbench.measure.run.running_mean import Covered, RunningMean
-from k8sbench.measure.run.tally import CountedSteps
+from k8sbench.measure.run.tally import BatchKind, CountedSteps, RecordBatch
 from k8sbench.model.sample import Record
 
 AT_ONCE = 256
@@ -38,7 +37,7 @@ class Replay(enum.Enum):
     BACK = "without a known reason"
 
 
-Oddity = Literal["repeated", "copied", "redone", "back"]
+Oddity = Literal["repeated", "redone", "back"]
 """Why a record leads no further than the log was already."""
 
 
@@ -73,7 +72,8 @@ class RankRecords:
         self.unprinted = 0
         """Iterations that are known to have run, and of which a restart lost the line."""
         self._pending: tuple[Record, str, bool, bool] | None = None
-        self._replay: Replay | None = None
+        self.replay: Replay | None = None
+        """Why the log goes through iterations again; None: it leads further."""
         self.distances = Distances(shape, window)
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
@@ -189,7 +189,9 @@ class RankRecords:
             self._kind = kind
         self._rows.append(row)
         # The sums are also taken at the first stamp: those up to it are needed.
-        if len(self._rows) >= AT_ONCE or (kind.counts and kind.stamped and not self.tally.begun):
+        if len(self._rows) >= AT_ONCE or (
+            kind.counts and kind.stamped and self.tally.stamped is None
+        ):
             self.settle()
         ordinary = kind.is_ordinary and not (self._running or self._single)
         self._steps = row[0].steps
@@ -198,7 +200,7 @@ class RankRecords:
     def end_epoch_at(self, iteration: int) -> None:
         """Take the end of an epoch that the log states outside its records."""
         self._interrupt()
-        if self.all_records and self._replay is None:
+        if self.all_records and self.replay is None:
             self.position = max(self.position, self._base + iteration)
 
     def resume_after(self, iteration: int) -> None:
@@ -207,13 +209,13 @@ class RankRecords:
         if self.all_records and iteration > self.position:
             self.unprinted += max(iteration - max(self.position, self.window.warmup), 0)
             self.position = self._previous = iteration
-            self._replay = None
+            self.replay = None
 
     def end_epoch(self, values: Mapping[str, float | str | None]) -> None:
         """Take the log's own total of an epoch: it covers all its steps, printed or not."""
         self._interrupt()
         total, steps = values.get("sum_seconds"), self.steps_of(values)
-        if self._replay is not None or steps is None or not isinstance(total, float):
+        if self.replay is not None or steps is None or not isinstance(total, float):
             return
         if self.sums.epoch.ended:
             return
@@ -269,16 +271,6 @@ class RankRecords:
         epoch = (record.epoch or 0) <= min(self._bases, default=math.inf)
         return epoch and record.iteration <= self._opening_position
 
-    @property
-    def goes_back(self) -> bool:
-        """Whether the log goes through iterations again, without a known reason."""
-        return self._replay is Replay.BACK
-
-    @property
-    def copies(self) -> bool:
-        """Whether the log repeats what another rank printed."""
-        return self._replay is Replay.COPY
-
     def _averages_intervals(self, record: Record) -> bool:
         return record.steps is None and not self._running and not self._single
 
@@ -292,19 +284,20 @@ class RankRecords:
         iteration = record.iteration
         position = self._base + iteration
         if position <= self.position and not turns:
-            if self._replay is None:
+            if self.replay is None:
                 self._furthest = furthest
             self._look_back(record, file, position, restart)
             return
-        if self._replay is not None:
+        if self.replay is not None:
             # Caught up with where the log had been: from here on it is new.
-            if self._replay is not Replay.COPY:
+            if self.replay is not Replay.COPY:
                 restart = True
             elif not turns:
                 self._previous, self._mean.printed = self._furthest
-            self._replay = None
+            self.replay = None
         distance = iteration - self._previous
         covered, time = self._covers(record, distance, upto)
+        line = Occurrence(file, record, position)
         if opens:
             self._opening_position = position
             if not restart:
@@ -312,9 +305,7 @@ class RankRecords:
         elif distance == self.usual and not turns and record.steps is None:
             self.distances.same()
         else:
-            self._miss(
-                self.distances.add(distance, record, file, position, turns=turns, events=events)
-            )
+            self._miss(self.distances.add(distance, line, turns=turns, events=events))
         self.all_records += 1
         self.position = position
         self._previous = iteration
@@ -331,7 +322,6 @@ class RankRecords:
             if self.clock.earliest <= passed < LONG:
                 compares = alone and counts
             else:
-                line = Occurrence(file, record, position)
                 whole = time * distance if self._single else time
                 self.clock.add_gap(ClockGap(line, passed, whole, alone, counts))
         if position - covered < self.window.warmup:
@@ -359,10 +349,10 @@ class RankRecords:
         elif new:
             last = max(self._bases)
             tail = total - self._previous
-            if self._replay is None and self.usual and (tail >= self.usual or number > last + 1):
+            if self.replay is None and self.usual and (tail >= self.usual or number > last + 1):
                 missing = max(tail, self.usual)
-                at = self.position + missing
-                self.distances.gap(missing + self.usual, record, file, at, self.usual)
+                line = Occurrence(file, record, self.position + missing)
+                self.distances.gap(missing + self.usual, line, self.usual)
                 self._miss(True)
             self._base = max(self._bases[last] + total * (number - last), self.position)
         else:
@@ -370,7 +360,7 @@ class RankRecords:
         if new:
             self._bases[number] = self._base
             self.sums.epoch = Epoch(epoch)
-        goes_on = new and number - 1 in self._bases and not (opens or restart or self._replay)
+        goes_on = new and number - 1 in self._bases and not (opens or restart or self.replay)
         self._mean.turn(total, goes_on=goes_on)
         self._epoch, self._previous = epoch, 0
         return new
@@ -382,27 +372,28 @@ class RankRecords:
         back: three different findings.
         """
         self._interrupt()
-        if self._replay is None:
+        line = Occurrence(file, record, position)
+        if self.replay is None:
             if position == self.position and not restart:
-                self.odd["repeated"].add(file, record, position)
+                self.odd["repeated"].add(line)
                 return
             stamp, last = record.stamp, self.clock.latest
             earlier = stamp is not None and last is not None and stamp < last
             if earlier and position == self._opening_position and self._ended_before(record):
                 earlier = False
             if earlier or (restart and stamp is None and position == self._opening_position):
-                self._replay = Replay.COPY
-                self.odd["copied"].add(file, record, position)
+                self.replay = Replay.COPY
+                self.odd["repeated"].add(line)
             elif restart:
-                self._replay = Replay.AGAIN
-                self.odd["redone"].add(file, record, position)
+                self.replay = Replay.AGAIN
+                self.odd["redone"].add(line)
             else:
-                self._replay = Replay.BACK
-                self.odd["back"].add(file, record, position)
+                self.replay = Replay.BACK
+                self.odd["back"].add(line)
         self._previous = record.iteration
         if self._running:
             self._mean.take(record)
-        if record.stamp is not None and self._replay is not Replay.COPY:
+        if record.stamp is not None and self.replay is not Replay.COPY:
             self.clock.latest = record.stamp
 
     def _ended_before(self, record: Record) -> bool:

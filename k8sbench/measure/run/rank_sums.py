@@ -9,8 +9,7 @@ import msgspec
 
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.occurrences import Occurrence, Occurrences
-from k8sbench.measure.run.record_batch import RecordBatch
-from k8sbench.measure.run.tally import CountedSteps, Tally
+from k8sbench.measure.run.tally import CountedSteps, RecordBatch, Tally
 from k8sbench.model.sample import Record, Shape
 
 PRODUCT = 0.02
@@ -44,21 +43,23 @@ class Products(msgspec.Struct):
     _other: Occurrence | None = None
     """The record before, if its product is not the first one's."""
 
-    def add(
-        self, record: Record, file: str, position: int, rate: float, seconds: float
-    ) -> Occurrence | None:
+    def add(self, line: Occurrence) -> Occurrence | None:
         """Add a record; return the one before it if that is of another batch than the first.
 
         The last batch of an epoch may be smaller.
         """
-        samples = rate * seconds
+        record = line.record
+        seconds = record.seconds or record.mean_seconds
+        if record.rate is None or seconds is None:
+            return None
+        samples = record.rate * seconds
         if seconds > self._longest:
             self._longest, self.batch = seconds, samples
         other, self._other = self._other, None
         if not self._first:
             self._first = samples
         elif abs(samples - self._first) > (PRODUCT + ROUNDING / seconds) * self._first:
-            self._other = Occurrence(file, record, position)
+            self._other = line
         if other is None or other.record.shape.numbering == "run":
             return other
         return other if other.record.epoch == record.epoch else None
@@ -92,7 +93,7 @@ class RankSums:
 
     def add(self, batch: RecordBatch) -> None:
         """Add records that lead further."""
-        records, file = batch.records, batch.kind.file
+        records = batch.records
         text = "".join([record.text for record in records])
         self._digest.update(text.encode("utf-8", "replace"))
         if batch.kind.stamped:
@@ -112,12 +113,11 @@ class RankSums:
         epoch.last = records[-1]
         if rates := [record.rate for record in records if record.rate is not None]:
             epoch.rates = sum(rates, epoch.rates)
-            for record, position in zip(records, batch.positions, strict=True):
-                seconds = record.seconds or record.mean_seconds
-                if record.rate is not None and seconds is not None:
-                    other = self.products.add(record, file, position, record.rate, seconds)
-                    if other is not None:
-                        self.other_batches.add(*other)
+            is_timed = any(record.seconds or record.mean_seconds for record in records)
+            for line in batch.lines() if is_timed else ():
+                other = self.products.add(line)
+                if other is not None:
+                    self.other_batches.add(other)
         if self._is_running:
             self._compare_means(batch)
         if batch.kind.counts:
@@ -126,17 +126,16 @@ class RankSums:
             self.clock.compare(batch)
 
     def _compare_means(self, batch: RecordBatch) -> None:
-        for record, position in zip(batch.records, batch.positions, strict=True):
-            step, mean = record.seconds, record.mean_seconds
-            if record.iteration == 1 and step and mean and abs(step - mean) > MILLISECOND:
-                self.odd_means.add(batch.kind.file, record, position)
+        for line in batch.lines():
+            step, mean = line.record.seconds, line.record.mean_seconds
+            if line.record.iteration == 1 and step and mean and abs(step - mean) > MILLISECOND:
+                self.odd_means.add(line)
 
     def _note_losses(self, batch: RecordBatch) -> None:
-        for record, position in zip(batch.records, batch.positions, strict=True):
-            if record.loss is not None and not math.isfinite(record.loss):
-                early = position <= self._warmup
-                losses = self.odd_losses_early if early else self.odd_losses
-                losses.add(batch.kind.file, record, position)
+        for line in batch.lines():
+            if line.record.loss is not None and not math.isfinite(line.record.loss):
+                early = line.position <= self._warmup
+                (self.odd_losses_early if early else self.odd_losses).add(line)
 
     @property
     def digest(self) -> str:

@@ -6,7 +6,7 @@ in ``docs/integrity.md`` is made from this module: the condition below each rule
 
 from __future__ import annotations
 
-from k8sbench.measure.rules import IntegrityRule, rules_in
+from k8sbench.measure.verdict import IntegrityRule, rules_in
 
 ABOVE_PEAK = IntegrityRule(
     "above-peak", "reject", "Check batch, GPUs and model: the figure is more than the GPU can do."
@@ -166,21 +166,10 @@ UNREAD_NUMBER = IntegrityRule(
 )
 """A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
 where it is no iteration, rate or time."""
-AIRANK_ACCURACY = IntegrityRule(
-    "airank-accuracy", "warn", "Use the accuracies of the program's evaluations."
-)
-"""AI-Rank's accuracies are not those of the program's own evaluations."""
 AIRANK_CLOCK = IntegrityRule(
     "airank-clock", "warn", "Do not use the AI-Rank times without the original log."
 )
 """AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
-AIRANK_IPS = IntegrityRule("airank-ips", "warn", "Use the throughput measured here.")
-"""AI-Rank's avg_ips is not this log's throughput (per card, or something else)."""
-AIRANK_TARGET = IntegrityRule(
-    "airank-target", "warn", "Give the benchmark, so that the target is known."
-)
-"""AI-Rank's target_quality_time is not the time from test_begin to an evaluation that is the first
-to be so good; of our own trainers, to one that reaches the target."""
 BATCH_UNVERIFIED = IntegrityRule(
     "batch-unverified", "warn", "Make sure that the run had this batch."
 )

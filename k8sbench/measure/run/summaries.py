@@ -122,8 +122,10 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
 def _unrolled(case: Case) -> float | None:
     """The window's rate, if its printed rates are means since the epoch's beginning."""
     tally = case.rank.tally if case.rank else None
-    first, last = (tally.first, tally.last) if tally else (None, None)
-    if first is None or last is None or first.epoch != last.epoch:
+    if tally is None or tally.first is None or tally.last is None:
+        return None
+    first, last = tally.first.record, tally.last.record
+    if first.epoch != last.epoch:
         return None
     before, after = (max(record.iteration - record.shape.skips, 0) for record in (first, last))
     if not before < after or not first.rate or not last.rate:

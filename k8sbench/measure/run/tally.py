@@ -1,12 +1,12 @@
-"""The window of a run, and sums over the records that lie in it."""
+"""The window of a run, its records in batches, and sums over those that lie in it."""
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from k8sbench.measure.run.occurrences import Occurrences
-from k8sbench.measure.run.record_batch import RecordBatch
+from k8sbench.measure.run.occurrences import Occurrence, Occurrences
 from k8sbench.model.sample import Record, Shape
 
 
@@ -16,6 +16,46 @@ class CountedSteps(NamedTuple):
     warmup: int
     end: float
     """``math.inf``: all."""
+
+
+class BatchKind(NamedTuple):
+    """What the records of a batch have in common."""
+
+    file: str
+    counts: bool = False
+    """Whether all that they cover lies in the window."""
+    steady: bool = False
+    """Whether nothing but training lies in their time."""
+    compares: bool = False
+    """Whether nothing but they lies between their stamps, too."""
+    stamped: bool = False
+    takes_time: bool = False
+    """Whether their times are positive."""
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether nothing is odd about them, so that the next record may be like them."""
+        return self.counts and self.steady and self.takes_time and self.compares == self.stamped
+
+
+class RecordBatch(NamedTuple):
+    """Some records that lead further, in columns: sums over many at once take half the time."""
+
+    kind: BatchKind
+    records: tuple[Record, ...]
+    positions: tuple[int, ...]
+    distances: tuple[int, ...]
+    """Iterations since the record before."""
+    covered: tuple[int, ...]
+    times: tuple[float, ...]
+    """Of all iterations that each covers, in the unit of the shape's deciding number."""
+    passed: tuple[float, ...]
+    """Seconds since the record before by the stamps, where the kind compares them."""
+
+    def lines(self) -> Iterator[Occurrence]:
+        """The lines as evidence, in their order."""
+        for record, position in zip(self.records, self.positions, strict=True):
+            yield Occurrence(self.kind.file, record, position)
 
 
 class Span(NamedTuple):
@@ -57,13 +97,10 @@ class Tally:
         self.first_iteration: int | None = None
         self.last_iteration: int | None = None
         self._paused = 0.0
-        self._first_stamped: tuple[int, float, int, float, float] | None = None
-        self._last_stamped: tuple[int, float, int, float, float] | None = None
-        """The fields of :class:`Stamped`, which takes longer to make."""
-        self.first: Record | None = None
-        self.last: Record | None = None
-        self.files = ("", "")
-        """Those of the first and the last counted record."""
+        self._first_stamped: Stamped | None = None
+        self._last_stamped: Stamped | None = None
+        self.first: Occurrence | None = None
+        self.last: Occurrence | None = None
         self.began: float | None = None
         """Stamp of the last record before the window."""
         self.delays = array("d")
@@ -86,14 +123,14 @@ class Tally:
             self.steady_iterations += sum(covered)
             self.steady_time = sum(times, self.steady_time)
         else:
-            for record, position in zip(records, batch.positions, strict=True):
-                self.left_out.add(file, record, position)
+            for line in batch.lines():
+                self.left_out.add(line)
         if self.first_iteration is None:
             self.first_iteration = batch.positions[0] - covered[0] + 1
         self.last_iteration = batch.positions[-1]
         if kind.stamped:
             sums = (self.iterations, self.time, self._paused)
-            self._last_stamped = (batch.positions[-1], records[-1].stamp or 0.0, *sums)
+            self._last_stamped = Stamped(batch.positions[-1], records[-1].stamp or 0.0, *sums)
             self._first_stamped = self._first_stamped or self._last_stamped
             taken = [
                 record.taken - record.stamp for record in records if record.taken and record.stamp
@@ -102,8 +139,8 @@ class Tally:
         if not kind.takes_time:
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
-            for record, position in zip(records, batch.positions, strict=True):
-                self.coarse.add(file, record, position)
+            for line in batch.lines():
+                self.coarse.add(line)
             return
         self.records += len(records)
         rates = [iterations / time for iterations, time in zip(covered, times, strict=True)]
@@ -126,9 +163,8 @@ class Tally:
             ]
             self._waiting = sum([wait for wait, _ in waits], self._waiting)
             self._waiting_time = sum([time for _, time in waits], self._waiting_time)
-        self.files = (self.files[0] or file, file)
-        self.first = self.first or records[0]
-        self.last = records[-1]
+        self.first = self.first or Occurrence(file, records[0], batch.positions[0])
+        self.last = Occurrence(file, records[-1], batch.positions[-1])
 
     def extend(self, position: int, covered: int, time: float) -> None:
         """Count iterations after the last record, of which an epoch's total tells."""
@@ -145,11 +181,6 @@ class Tally:
         known = self._epochs or Span(first, last, 0, 0.0)
         iterations = known.iterations + last - first + 1
         self._epochs = Span(known.first, last, iterations, known.time + time)
-
-    @property
-    def begun(self) -> bool:
-        """Whether a record was counted that carries a stamp."""
-        return self._first_stamped is not None
 
     @property
     def all_steps(self) -> bool:
@@ -175,11 +206,11 @@ class Tally:
         """The first and the last record that carry a stamp."""
         if self._first_stamped is None or self._last_stamped is None:
             return None
-        return Stamped(*self._first_stamped), Stamped(*self._last_stamped)
+        return self._first_stamped, self._last_stamped
 
     @property
     def stamps(self) -> tuple[float | None, float | None]:
         """When the window began, as far as a stamp shows, and when it ended."""
         first, last = self._first_stamped, self._last_stamped
-        began = self.began if self.began is not None else first and first[1]
-        return began, last and last[1]
+        began = self.began if self.began is not None else first and first.stamp
+        return began, last and last.stamp

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from k8sbench.measure.rules import EVIDENCE
 from k8sbench.measure.run import redaction, rules
-from k8sbench.measure.run.airank import CLOSE, KEPT, Evaluated, reaching
+from k8sbench.measure.run.airank import KEPT, Evaluated
+from k8sbench.measure.verdict import EVIDENCE
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Evaluation, Mark, Place
-from k8sbench.model.spec import Accuracy
 
 NAMED = 10_000
 """Broken samples that are told apart; a run ends long before."""
@@ -80,21 +79,6 @@ class TrainingFacts:
             self._checkpoints += 1
             if values.get("failed"):
                 self._failed.append((str(values["failed"]), place))
-
-    def denies(self, began: float, stated: float) -> bool:
-        """Whether no evaluation reaches the run's own target at a target_quality_time.
-
-        A run that was killed as it wrote that line may reach the target once more.
-        """
-        if self.target is None:
-            return True
-        target = Accuracy(metric=self.metric or "", value=self.target)
-        reached = (evaluated for _, evaluated in self._evaluations if reaching([evaluated], target))
-        seconds, share = CLOSE
-        return all(
-            abs(evaluated.at - began - stated) > max(seconds, share * stated)
-            for evaluated in reached
-        )
 
     def reasons(self) -> Iterator[Finding]:
         """What its reader should know of the data and the checkpoints."""

@@ -150,14 +150,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) -> Variables:
-    """Fill in the placeholders of the variables that the replica ``rank`` gets.
-
-    A variable whose placeholder is None is left out.
-    """
-    absent = [f"{{{name}}}" for name, value in values.items() if value is None]
+    """Fill in the placeholders of the variables that the replica ``rank`` gets."""
     return [
         (variable.name, variable.value.format(**values))
         for variable in variables
         if variable.of in ("all", "first" if values["rank"] == 0 else "others")
-        and not any(name in variable.value for name in absent)
     ]

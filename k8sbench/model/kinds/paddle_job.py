@@ -32,10 +32,9 @@ KIND = JobKind(
     ),
     # Of jobs with a parameter server.
     variables_of_others=frozenset({"PADDLE_SERVER_NUM", "PADDLE_TRAINER_NUM"}),
-    # A pod's address and number, and ports, which paddle.distributed.launch takes from the pod.
+    # A pod's address and number, which paddle.distributed.launch takes from the pod.
     local=(
         InjectedVariable("POD_IP", "{pod_ip}"),
         InjectedVariable("PADDLE_RANK", "{rank}"),
-        InjectedVariable("PORT_RANGE", "{port_range}"),
     ),
 )

@@ -11,13 +11,7 @@ import re
 
 from k8sbench.model.sample import Shape
 from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
-from k8sbench.parse.family import (
-    EvaluationRule,
-    FactRule,
-    Family,
-    MarkRule,
-    rule,
-)
+from k8sbench.parse.family import EvaluationRule, FactRule, Family, MarkRule, rule
 from k8sbench.parse.records import LOSS_NUMBER, RecordRule
 
 V1 = Shape(name="plsc v1", number="rate", numbering="epoch", complete=False, resolution=0.001)

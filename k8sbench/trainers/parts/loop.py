@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import course, gpu_samples, state, weights
+from k8sbench.trainers.parts import course, nvml, state, weights
 from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.events import Journal
@@ -130,7 +130,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.course = course.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
-        self.gpu_samples = gpu_samples.Sampler(journal)
+        self.gpu_samples = nvml.Sampler(journal)
         # None: the data are synthetic.
         self.broken = None if files is None else Ledger(files, journal)
         self.training: Training | None = None

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from k8sbench.trainers.parts import nvml
+from k8sbench.trainers.parts.settings import Settings
 
 # What only the framework knows; a session fills in these fields.
 FRAMEWORK_FIELDS = (
@@ -93,6 +94,16 @@ def steer_tf32(allowed: bool) -> None:
         os.environ.pop("NVIDIA_TF32_OVERRIDE", None)
     else:
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+
+
+def before_paddle(settings: Settings) -> None:
+    """Set the environment that paddle is to find when it is imported.
+
+    Paddle reads its number of threads and CUDA its TF32 switch when they are loaded.
+    """
+    if settings.threads:
+        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(settings.threads)
+    steer_tf32(settings.tf32)
 
 
 def connect_by_nccl(connect: Callable[[], object]) -> str | None:

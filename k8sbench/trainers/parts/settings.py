@@ -29,6 +29,8 @@ LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds tha
 SPEED_OPTIONS = (
     *("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap"),
 )
+# Paddle's: "compile" is not among them, since its to_static is another program, not a switch.
+PADDLE_SPEED_OPTIONS = ("channels_last", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap")
 _MORE_OPTIONS = ("workers", "threads")
 CHECKS = ("frozen_norm", "no_dropout", "width_divisor")
 

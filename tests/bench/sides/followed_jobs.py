@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from k8sbench.adapters.kubernetes.watching import scope
+from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.lifecycle.live_state import LiveRun
@@ -81,7 +81,7 @@ def _object(kind: str, name: str, replica: str = "worker-0") -> dict[str, Any]:
 
 
 def _take(job: Followed, kind: str, found: dict[str, Any]) -> None:
-    kept = scope.keeper(kind, {job.plan.run_id})(found)
+    kept = trimming.keeper(kind, {job.plan.run_id})(found)
     assert kept is not None
     job.take(Changed(kind, kept))
 

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from k8sbench.adapters.files import trainer_sources
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+from k8sbench.adapters.kubernetes.watching import job_reader, reflector
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
@@ -129,10 +132,24 @@ class Port:
         return "\n".join(str(one) for one in self.events if one.line is None)
 
 
+LIMITS = {
+    "watch_s": (reflector, "WATCH_SECONDS"),
+    "longest_pause": (reflector, "LONGEST_PAUSE"),
+    "end_s": (job_reader, "END_SECONDS"),
+}
+"""Limits of time that a test may set, and where they are."""
+
+
 @contextlib.contextmanager
 def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
-    """Open the port as the user of a kubeconfig."""
-    with contextlib.closing(connect(kubeconfig=str(kubeconfig))) as api:
+    """Open the port as the user of a kubeconfig, with other limits of time until it is closed."""
+    limits = {name: options.pop(name) for name in LIMITS if name in options}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.closing(connect(kubeconfig=str(kubeconfig))) as api,
+    ):
+        for name, seconds in limits.items():
+            patch.setattr(*LIMITS[name], seconds)
         port = Port(KubernetesCluster(api, **options))
         try:
             yield port

@@ -57,8 +57,8 @@ pools:
 ``nowhere`` never begin."""
 IMPATIENT = """
 import runpy
-from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-KubernetesCluster.__init__.__kwdefaults__["logs_s"] = 0.5
+from k8sbench.adapters.kubernetes.watching import job_reader
+job_reader.LOGS_SECONDS = 0.5
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 """k8sbench that does not wait for minutes until a log can be read."""

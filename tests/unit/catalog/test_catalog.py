@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from k8sbench import benchmarks
-from k8sbench.adapters.files import catalog, strict_yaml
+from k8sbench.adapters.files import catalog
 from k8sbench.model.errors import InputError, NotFound
 
 MINE = """\
@@ -113,20 +111,6 @@ def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:
     assert [found.spec.name for found in catalog.load_all(tmp_path)] == ["new"]
 
 
-def test_only_the_file_that_is_asked_for_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    parse = strict_yaml.parse
-
-    def spy(text: str, type_: type[object], *, file: str, rules: object = None) -> object:
-        read.append(file)
-        return parse(text, type_, file=file, rules=rules)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(strict_yaml, "parse", spy)
-    catalog.names()
-    catalog.find("tsm")
-    assert read == ["built-in tsm.yaml"]
-
-
 def test_a_trainer_that_k8sbench_does_not_have_is_reported_with_its_line(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -136,17 +120,3 @@ def test_a_trainer_that_k8sbench_does_not_have_is_reported_with_its_line(
         catalog.find(str(path))
     assert caught.value.line == 14
     assert "Did you mean resnet50?" in caught.value.message
-
-
-def test_finding_a_benchmark_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from k8sbench.adapters.files import catalog, pools;"
-        "catalog.find('deeplabv3p'); pools.load();"
-        "heavy = {'kubernetes', 'torch', 'paddle', 'sqlalchemy', 'numpy', 'rich', 'jinja2',"
-        " 'asyncio'};"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "[]"

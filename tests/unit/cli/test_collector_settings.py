@@ -1,87 +1,56 @@
-"""The collector's settings: flags before the environment before the file."""
+"""The collector's settings: flags before the environment."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from k8sbench.app import collector_settings
-from k8sbench.app.collector_settings import CollectorSettings
+from k8sbench.app import serve
+from k8sbench.app.serve import CollectorSettings
 from k8sbench.cli.commands import collector
 from k8sbench.model.errors import UsageError
 
 DAY = 86400.0
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "config.yaml"
-    path.write_text(
-        "namespaces: [a, b, a]\nstore: /data\nprometheus: none\nbaseline: release\n"
-        "keepLogsFor: 90d\n"
-    )
-    return path
-
-
-def test_what_is_given_comes_before_the_file(file: Path) -> None:
-    assert collector_settings.load(
-        str(file), {"namespaces": [], "store": None}
+def test_what_is_given_is_read() -> None:
+    given: dict[str, Any] = {"namespaces": ["c", "d", "c"], "store": "postgresql://db"}
+    assert serve.load(
+        given | {"keep_logs_for": "1d", "baseline": "b", "prometheus": None}
     ) == CollectorSettings(
-        namespaces=("a", "b"),
-        store="/data",
-        prometheus="none",
-        baseline="release",
-        keep_logs_for=90 * DAY,
+        namespaces=("c", "d"), store="postgresql://db", baseline="b", keep_logs_for=DAY
     )
-    given: dict[str, Any] = {"namespaces": ["c"], "store": "postgresql://db", "prometheus": "auto"}
-    assert collector_settings.load(
-        str(file), given | {"keep_logs_for": "1d", "baseline": "b"}
-    ) == CollectorSettings(
-        namespaces=("c",), store="postgresql://db", baseline="b", keep_logs_for=DAY
-    )
-    assert collector_settings.load(None, {}) == CollectorSettings()
-
-
-@pytest.mark.parametrize("text", ["", "# all defaults\n"])
-def test_a_file_without_a_key_says_nothing(file: Path, text: str) -> None:
-    file.write_text(text)
-    assert collector_settings.load(str(file), {}) == CollectorSettings()
+    assert serve.load({}) == CollectorSettings()
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    ("given", "wrong"),
     [
-        ("storage: /data\n", "config.yaml:1: "),
-        ("prometheus: none\nkeepLogsFor: soon\n", "config.yaml:2: keepLogsFor is not a length"),
-        ("namespaces: []\n", "config.yaml:1: namespaces is empty"),
-        ("prometheus: nowhere\n", "--prometheus is neither auto nor none nor an address"),
+        ({"keep_logs_for": "soon"}, "--keep-logs-for 'soon' is not a length of time"),
+        ({"prometheus": "nowhere"}, "--prometheus is neither auto nor none nor an address"),
     ],
 )
-def test_a_wrong_file_is_one_error_with_its_line(file: Path, text: str, wrong: str) -> None:
-    file.write_text(text)
-    with pytest.raises(UsageError) as raised:
-        collector_settings.load(str(file), {})
-    assert wrong in str(raised.value)
+def test_a_wrong_value_is_an_error(given: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(UsageError, match=wrong):
+        serve.load(given)
 
 
 def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def load(config: str | None, given: dict[str, Any]) -> CollectorSettings:
-        seen.update(given, config=config)
+    def load(given: dict[str, Any]) -> CollectorSettings:
+        seen.update(given)
         raise UsageError("Enough.")
 
-    monkeypatch.setattr(collector_settings, "load", load)
+    monkeypatch.setattr(serve, "load", load)
     environment = {
         "K8SBENCH_NAMESPACES": "a,b",
         "K8SBENCH_STORE": "postgresql://db",
         "K8SBENCH_PROMETHEUS": "none",
         "K8SBENCH_BASELINE": "release",
         "K8SBENCH_KEEP_LOGS_FOR": "90d",
-        "K8SBENCH_CONFIG": "/etc/k8sbench/config.yaml",
     }
     runner = CliRunner(env=environment)
     runner.invoke(collector.command, [])
@@ -91,7 +60,6 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         "prometheus": "none",
         "baseline": "release",
         "keep_logs_for": "90d",
-        "config": "/etc/k8sbench/config.yaml",
     }
     assert seen == expected
     runner.invoke(collector.command, ["-n", "c", "--namespace=d", "--store=/data"])

@@ -1,4 +1,4 @@
-"""Colour of states and verdicts: on a terminal, unless NO_COLOR or ``--color`` say otherwise."""
+"""Colour of states and verdicts: on a terminal, unless NO_COLOR is set."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import re
 import sys
 from collections.abc import Callable
 
-import click
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.cli.main import COMMANDS, cli, main
-from tests.unit.command_line import Cli
+from k8sbench.cli.main import main
 from tests.unit.report.factory import repeats
 
 GREEN = "\x1b[32m"
@@ -55,42 +53,27 @@ def test_a_verdict_is_coloured_on_a_terminal(printed: Printed, command: str) -> 
     assert f"{GREEN}valid\x1b[0m" in printed(command)
 
 
-def test_the_columns_line_up_as_they_do_without_colour(printed: Printed) -> None:
+def test_the_columns_line_up_as_they_do_without_colour(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     colored = printed("list")
     assert "\x1b" in colored
-    assert re.sub(r"\x1b\[\d+m", "", colored) == printed("list", "--color", "never")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert re.sub(r"\x1b\[\d+m", "", colored) == printed("list")
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_the_environment_turns_it_off_and_the_option_on_again(
+def test_the_environment_turns_it_off(
     printed: Printed, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
     assert "\x1b" not in printed("results")
-    assert GREEN in printed("results", "--color", "always")
 
 
-def test_a_pipe_has_colour_only_where_it_is_asked_for(printed: Printed) -> None:
+def test_a_pipe_has_no_colour(printed: Printed) -> None:
     assert "\x1b" not in printed("results", terminal=False)
-    assert "\x1b" not in printed("results", "--color", "auto", terminal=False)
-    assert GREEN in printed("results", "--color=always", terminal=False)
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 def test_what_programs_read_never_has_colour(printed: Printed, form: str) -> None:
-    assert "\x1b" not in printed("results", "-o", form, "--color", "always")
-
-
-def test_every_command_and_those_below_it_have_the_option() -> None:
-    context = click.Context(cli)
-    commands = [cli.get_command(context, name) for name in COMMANDS]
-    for command in commands:
-        assert command is not None
-        below = command.commands.values() if isinstance(command, click.Group) else ()
-        for each in (command, *below):
-            assert [param.name for param in each.params].count("color") == 1
-
-
-def test_another_word_is_refused(cli: Cli) -> None:
-    err = cli("results", "--color", "pink", code=2).err
-    assert "'pink' is not one of 'auto', 'always', 'never'" in err
+    assert "\x1b" not in printed("results", "-o", form)

@@ -14,6 +14,7 @@ import pytest
 
 from k8sbench.app import comparing
 from k8sbench.cli import main
+from k8sbench.cli.terminal import output
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import TimedOut, Unreachable
 from k8sbench.model.phase import Phase
@@ -88,11 +89,14 @@ def test_a_case_that_only_the_old_side_has_is_noted(fill: Fill, typed: Typed) ->
     assert out.endswith("\n1 of 2 cases shows no change; 1 has no counterpart.\n")
 
 
-def test_a_regression_is_red_where_colour_is_wanted(fill: Fill, typed: Typed) -> None:
+def test_a_regression_is_red_on_a_terminal(
+    fill: Fill, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill([*old(), *new(B)])
     words = ("compare", "old", "new", "--fail-on-regression", "3%")
-    assert "\x1b[31mREGRESSION" in typed(*words, "--color", "always")[1]
     assert "\x1b" not in typed(*words)[1]
+    monkeypatch.setattr(output, "wanted", lambda: True)
+    assert "\x1b[31mREGRESSION" in typed(*words)[1]
 
 
 def test_runs_that_have_not_ended_are_named(fill: Fill, typed: Typed) -> None:

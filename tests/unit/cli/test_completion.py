@@ -52,7 +52,7 @@ def names(*words: str) -> list[str]:
         (("submit", "tsm", "--preset", "s"), ["smoke"]),
         (("submit", "tsm", "--mode", "tr"), ["train"]),
         (("results", "--published", "--pl"), ["--plot"]),
-        (("results", "--color", "a"), ["auto", "always"]),
+        (("results", "--sort", "t"), ["throughput"]),
         (("sub",), ["submit"]),
         (("store", "e"), ["export"]),
     ],

@@ -191,7 +191,7 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_other_is_taken(
     file = pathlib.Path(project("amp = true\n"))
     file.unlink()
     file.symlink_to("nowhere")
-    assert f"error: {file}: The configuration file cannot be read" in refused(cli, "list")
+    assert f"error: {file}: cannot be read" in refused(cli, "list")
     file.unlink()
     file.mkdir()
     assert "is a directory" in refused(cli, "list")

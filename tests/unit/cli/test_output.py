@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import pty
 import sys
-import termios
 
 import pytest
 import yaml
@@ -107,26 +104,6 @@ def test_csv_quotes_what_must_be_quoted() -> None:
 def test_times_are_written_in_utc() -> None:
     assert output.stamp(1795162530.9) == "2026-11-20T08:15:30Z"
     assert output.stamp(None) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("note: a word is not broken", ["note: a word is", "  not broken"]),
-        ("  warn: it is indented more", ["  warn: it is", "    indented more"]),
-        ("Then: k8sbench results --set one", ["Then: k8sbench results --set one"]),
-    ],
-)
-def test_a_note_is_broken_between_words_on_a_terminal_and_a_command_is_not(
-    monkeypatch: pytest.MonkeyPatch, text: str, shown: list[str]
-) -> None:
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 18))
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        output.note(text)
-    assert os.read(ours, 4096).decode().splitlines() == shown
-    os.close(ours)
 
 
 def test_a_note_in_a_pipe_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,6 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import results
 from k8sbench.cli import exit_codes, main, rows
-from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle import gathering, reporting
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
@@ -286,105 +286,39 @@ def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, where: path
     assert "smoke (CPU): checks the path, not the speed" in done.stdout
 
 
-class Reporter(Progress):
-    """Knows whether the terminal is its own."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: 0.0)
-        self.closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def with_and_without_gpu_metrics() -> tuple[results.Rows, results.Rows]:
-    """The rows of a run before its GPU metrics have come, and after."""
-    before = run(2800.0, run_id="seg-1")
-    assert before.measurement is not None
-    after = msgspec.structs.replace(
-        before,
-        measurement=msgspec.structs.replace(
-            before.measurement,
-            gpu_metrics=example.gpu_metrics(),
-            missing={"gpu_metrics.tensor_active": "Turing and older."},
-        ),
+def rows_with_gpu_metrics(**changes: Any) -> results.Rows:
+    """The row of a run whose GPU metrics have come."""
+    one = run(2800.0, run_id="seg-1")
+    assert one.measurement is not None
+    measured = msgspec.structs.replace(
+        one.measurement,
+        gpu_metrics=example.gpu_metrics(),
+        missing={"gpu_metrics.tensor_active": "Turing and older."},
+        **changes,
     )
-    made = [
-        results.Rows(
-            runs=(one,),
-            report=reporting.report_of_runs([one], ["seg-1"]),
-            rejected=frozenset(),
-        )
-        for one in (before, after)
-    ]
-    return made[0], made[1]
-
-
-@pytest.mark.parametrize("form", ["table", "wide", "markdown"])
-def test_for_people_the_row_comes_at_once_and_gpu_metrics_after_it(
-    form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before, after = with_and_without_gpu_metrics()
-    printed = rows.Printed(form, reporter := Reporter())
-    printed.early(before, 45.0)
-    assert reporter.closed
-    first = capsys.readouterr()
-    assert "2800.00" in first.out
-    assert "GPU metrics follow in 45s" in first.err
-    printed.at_the_end(after)
-    then = capsys.readouterr().out
-    assert "2800.00" not in then
-    for figure in ("38.0 %", "13.8 GiB", "182 W", "517 J", "0.4 %", "Input-bound", "Turing"):
-        assert figure in then
-    assert "valid" in then
-
-
-@pytest.mark.parametrize("form", ["json", "csv"])
-def test_for_programs_there_is_one_document_with_the_gpu_metrics(
-    form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before, after = with_and_without_gpu_metrics()
-    printed = rows.Printed(form, Reporter())
-    printed.early(before, 45.0)
-    first = capsys.readouterr()
-    assert first.out == ""
-    assert "GPU metrics follow in 45s" in first.err
-    printed.at_the_end(after)
-    text = capsys.readouterr().out
-    if form == "json":
-        (row,) = json.loads(text)["rows"]
-    else:
-        (row,) = csv.DictReader(io.StringIO(text))
-    assert float(row["gpu_utilization"]) == 0.38
-    assert row["tensor_active"] in (None, "")
-    assert "Turing and older." in str(row["missing"])
+    one = msgspec.structs.replace(one, measurement=measured)
+    report = reporting.report_of_runs([one], ["seg-1"])
+    is_rejected = measured.verdict == "rejected"
+    return results.Rows(
+        runs=(one,), report=report, rejected=frozenset({"seg-1"} if is_rejected else ())
+    )
 
 
 @pytest.mark.parametrize(("form", "tables"), [("table", 1), ("wide", 0), ("markdown", 0)])
-def test_gpu_metrics_that_come_with_the_row_stand_below_it_if_not_in_it(
+def test_gpu_metrics_stand_below_the_row_if_not_in_it(
     form: str, tables: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, after = with_and_without_gpu_metrics()
-    rows.Printed(form, Reporter()).at_the_end(after)
+    rows.write(rows_with_gpu_metrics(), form)
     out = capsys.readouterr().out
     assert (out.count("GPU metrics"), out.count("38.0 %")) == (tables, 1)
+    assert "Turing" in out
 
 
 def test_a_run_that_its_gpu_metrics_reject_says_so_below_its_row(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    before, after = with_and_without_gpu_metrics()
-    (one,) = after.runs
-    assert one.measurement is not None
     held = Finding(id="gpu-throttled", severity="reject", sentence="Held down.")
-    one = msgspec.structs.replace(
-        one,
-        measurement=msgspec.structs.replace(one.measurement, reasons=(held,), verdict="rejected"),
-    )
-    after = msgspec.structs.replace(after, runs=(one,), rejected=frozenset({"seg-1"}))
-    printed = rows.Printed("table", Reporter())
-    printed.early(before, 0.0)
-    printed.at_the_end(after)
-    out = capsys.readouterr().out
-    assert "rejected: gpu-throttled" in out
-    assert exit_codes.of_rows(after) == 5
+    shown = rows_with_gpu_metrics(reasons=(held,), verdict="rejected")
+    rows.write(shown, "table")
+    assert "rejected: gpu-throttled" in capsys.readouterr().out
+    assert exit_codes.of_rows(shown) == 5

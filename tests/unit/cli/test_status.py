@@ -51,7 +51,8 @@ def test_a_valid_run(root: pathlib.Path, cli: Cli) -> None:
     assert lines["Set"].strip().startswith("nightly, repeat 1; group g-")
     assert "running for 1m30s, ended 2026-11-20T07:34:54Z" in lines["Times"]
     assert lines["Verdict"].strip() == (
-        "valid, 12.50 images/s (time_weighted, smoke: checks the path, not the speed)"
+        "measured 12.50 images/s (time_weighted), trained to mIoU 0.5 %, valid,"
+        " smoke: checks the path, not the speed"
     )
     assert lines["Files"].strip() == str(root / "runs" / "seg-1")
     assert table.splitlines() == [
@@ -86,7 +87,7 @@ def test_a_rejected_run_gives_every_reason_with_its_evidence(root: pathlib.Path,
             measurement(throughput=None, verdict="rejected", reasons=(REJECTION, accepted)),
         )
     out = cli("status", "seg-1").out
-    assert "Verdict: rejected, no figure" in out
+    assert "Verdict: measured no figure" in out
     assert "Reasons: reject too-few-records: 4 records, 5 are needed." in out
     assert "master-0.log:7: iter 7 …" in out
     assert "accepted gpu-count" in out

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from tests.tiers import ROOT
-from tests.unit.command_line import Cli
 
 Capture = pytest.CaptureFixture[str]
 
@@ -42,17 +41,6 @@ def test_a_stream_that_is_closed_is_as_good_as_nowhere(closed: str, tmp_path: pa
     assert done.returncode == 0
     assert "error" not in done.stderr
     assert done.stdout in {"", "[]\n"}
-
-
-def test_a_folder_that_has_been_deleted_is_named(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    here.rmdir()
-    err = cli("list", "--store", "here", code=2).err
-    assert "error: The current folder has been deleted." in err
 
 
 def test_an_error_that_nobody_can_read_keeps_its_exit_code(tmp_path: pathlib.Path) -> None:

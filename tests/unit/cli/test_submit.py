@@ -89,7 +89,7 @@ def test_a_local_submit_plans_once_from_argv_to_the_row(
     tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(submit, "_check_frameworks", lambda *_: None)
+    monkeypatch.setattr(submit, "_with_frameworks", lambda _, cases, __: cases)
     monkeypatch.setattr(local_cluster, "LocalCluster", lambda **_: FakeCluster(at(Phase.FAILED)))
     words = ("submit", "resnet50", "--backend=local", "--repeats=2", f"--store={tmp_path}")
     assert main.main(words) == 3

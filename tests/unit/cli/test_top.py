@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
-import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -18,9 +17,8 @@ from k8sbench.app import metric_sources
 from k8sbench.cli.commands import top
 from k8sbench.cli.main import main
 from k8sbench.lifecycle import live_metrics
-from k8sbench.lifecycle.live_metrics import ADVICE, LiveMetrics
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.measure.run import gpu_latest
-from k8sbench.model.errors import Unreachable
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -29,7 +27,6 @@ from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
 from tests.unit.cli.test_drawing import alive
-from tests.unit.store import test_schema
 from tests.unit.store.examples import plan, step
 
 NODE = "ip-10-0-12-34.eu-central-1.compute.internal"
@@ -109,7 +106,6 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     monkeypatch.setattr(metric_sources, "opened", opened)
     monkeypatch.setattr(live_metrics, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(live_metrics, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 0)
     return one
 
 
@@ -132,128 +128,6 @@ def local(*, phase: Phase = Phase.RUNNING, since: float = 0.0, **changes: Any) -
 def end() -> None:
     with open_store() as store:
         store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
-
-
-def test_once_prints_a_line_per_gpu(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local()
-    assert main(["top", "seg-1", "--once"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    head, *rest = out.splitlines()
-    assert re.fullmatch(r"Running .*s · step 30/100 · 2 samples/s · loss 0\.5123 · ETA .*s", head)
-    assert [each.split() for each in rest[:-1]] == [
-        ["NODE", "REPLICA", "GPU", "UTIL", "TENSOR", "MEMORY", "POWER", "TEMP", "CLOCK", "AGE"],
-        ["–", "master-0", "0", "97%", "–", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
-        ["–", "master-0", "1", "97%", "–", "13.8Gi", "251W", "65°C", "1380MHz", "1s"],
-    ]
-    assert rest[-1] == f"Tensor active: {WITHOUT_DCP}"
-    assert (source.followed, source.released) == (["seg-1"], ["seg-1"])
-    (wanted,) = source.asked
-    assert wanted.end - wanted.start == live_metrics.WINDOW_SECONDS
-    assert 0 <= time.time() - wanted.end < 60
-
-
-def test_documents_keep_to_the_schema(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local()
-    assert main(["top", "seg-1", "--once", "-o", "json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    test_schema.validate("k8sbench top RUN --once -o json", said)
-    assert (said["phase"], said["step"]["iteration"], said["step"]["rate"]) == ("Running", 30, 2.0)
-    assert said["step"]["unit"] == "samples/s"
-    assert [one["gpu"]["index"] for one in said["gpus"]] == ["0", "1"]
-    sample = said["gpus"][1]["metrics"]["power"]
-    assert (sample["value"], sample["unit"], sample["source"]) == (251.4, "W", "dcgm")
-    assert 1 <= sample["age"] < 60
-    assert said["missing"]["tensor_active"] == WITHOUT_DCP
-    assert "tensor_active" not in said["gpus"][0]["metrics"]
-
-
-def test_without_a_sample_it_says_what_to_install(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local()
-    source.why = "Driver Not Loaded."
-    assert main(["top", "seg-1", "--once"]) == 6
-    assert capsys.readouterr() == (
-        "",
-        f"error: There are no GPU metrics of seg-1. Driver Not Loaded.\n  {ADVICE['local']}\n",
-    )
-
-
-def test_without_a_prometheus_the_log_of_a_run_here_is_its_source(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 0)
-    local()
-    once = ["top", "seg-1", "--once", "--prometheus", "none"]
-    assert main(once) == 6
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "The log holds no samples of a GPU: " in err
-    assert err.endswith(f"\n  {ADVICE['local']}\n")
-    sample = {"event": "gpu", "rank": 0, "every": 1.0, "at": [time.time()], "power": [251.4]}
-    with open_store() as store, contextlib.closing(store.archive("seg-1")) as archive:
-        gpu = {"gpu_model": "Tesla T4", "gpu_uuid": "GPU-7"}
-        for event in ({"event": "environment", "rank": 0, **gpu}, sample):
-            printed_now = live_runs.line(f"K8SBENCH {json.dumps(event)}", at=time.time()).line
-            assert printed_now is not None
-            archive.write(printed_now)
-    assert main([*once, "-o", "json"]) == 0
-    (now,) = json.loads(capsys.readouterr().out)["gpus"]
-    assert (now["gpu"]["uuid"], now["metrics"]["power"]["value"]) == ("GPU-7", 251.4)
-
-
-def test_once_gives_a_source_that_begins_when_it_is_asked_a_moment(
-    root: pathlib.Path,
-    source: Source,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live_metrics, "ONCE_LOOKS", 8)
-    source.why = "It was not read yet."
-
-    def then(number: int) -> None:
-        source.why = source.why if number < 3 else None
-
-    source.then = then
-    local()
-    assert main(["top", "seg-1", "--once", "-o", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["gpus"]) == len(source.asked) - 1 == 2
-
-
-def test_without_a_sample_it_waits_only_while_the_run_is_young(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source.why = "There is no DCGM exporter on node-1."
-    source.then = lambda number: end() if number == 3 else None
-    local()
-    assert main(["top", "seg-1"]) == 0
-    seen = capsys.readouterr().out
-    assert f"No GPU metrics: There is no DCGM exporter on node-1.\n{ADVICE['local']}\n" in seen
-
-
-def test_of_an_old_run_without_a_sample_it_ends(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source.why = "There is no DCGM exporter on node-1."
-    local(since=live_metrics.FIRST_SECONDS + 1)
-    assert main(["top", "seg-1"]) == 6
-    assert "There are no GPU metrics of seg-1." in capsys.readouterr().err
-
-
-def test_a_run_that_has_not_begun_has_no_metrics_and_no_fault(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local(phase=Phase.PENDING)
-    assert main(["top", "seg-1", "-o", "json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["phase"], said["gpus"]) == ("Pending", [])
-    assert said["missing"] == {"*": "Nothing was read yet."}
-    assert not source.asked
 
 
 def test_a_run_that_is_over_points_to_its_results(
@@ -288,18 +162,46 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
     source.then = then
     assert main(["top", "seg-1"]) == 0
     out, err = capsys.readouterr()
-    blocks = out.split("\n\n")
+    blocks = out.rstrip().split("\n\n")
     assert len(blocks) >= 2
     assert all(each.startswith("Running ") for each in blocks)
     # A source that fails for once does not take away what it said before.
     (failed,) = [each for each in blocks if "503" in each]
     assert "251W" in failed
-    assert failed.rstrip().endswith("No GPU metrics: It answers 503.")
+    assert "No GPU metrics: It answers 503." in failed
     assert err == (
         "Run seg-1 is Succeeded. All ended with 0.\n"
         "See what was measured with: k8sbench results seg-1\n"
     )
-    assert source.released == ["seg-1"]
+    assert (source.followed[0], source.released) == ("seg-1", ["seg-1"])
+    wanted = source.asked[0]
+    assert wanted.end - wanted.start == live_metrics.WINDOW_SECONDS
+    assert 0 <= time.time() - wanted.end < 60
+
+
+def test_without_a_prometheus_the_log_of_a_run_here_is_its_source(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local()
+    sample = {"event": "gpu", "rank": 0, "every": 1.0, "at": [time.time()], "power": [251.4]}
+    gpu = {"gpu_model": "Tesla T4", "gpu_uuid": "GPU-7"}
+    with open_store() as store, contextlib.closing(store.archive("seg-1")) as archive:
+        for event in ({"event": "environment", "rank": 0, **gpu}, sample):
+            line = live_runs.line(f"K8SBENCH {json.dumps(event)}", at=time.time()).line
+            assert line is not None
+            archive.write(line)
+        with metric_sources.opened("none", None, store) as sources:
+            metrics = LiveMetrics(store.run("seg-1"), sources, time.time)
+            metrics.read()
+            ((gpu_now,), _) = metrics.gpus()
+    assert (gpu_now.gpu.uuid, gpu_now.metrics["power"].value) == ("GPU-7", 251.4)
+
+
+def test_before_a_run_has_begun_no_source_is_asked(source: Source) -> None:
+    metrics = LiveMetrics(live_runs.run("seg-1", device="cuda"), [source], lambda: NOW)
+    metrics.read()
+    assert metrics.gpus() == ((), {"*": "Nothing was read yet."})
+    assert not source.asked
 
 
 def test_the_program_s_own_uuids_are_asked_for() -> None:
@@ -323,7 +225,7 @@ def watched(gpus: int, width: int, notes: str = WITHOUT_DCP) -> list[str]:
         ),
         print,
     )
-    metrics.once(lambda _: None)
+    metrics.read()
     return top.text(metrics, width).splitlines()
 
 
@@ -336,19 +238,15 @@ def test_a_terminal_of_80_columns_has_room_for_all() -> None:
     ]
 
 
-@pytest.mark.parametrize("backend", ADVICE)
-def test_without_a_source_it_is_shown_what_to_install_or_open(backend: str) -> None:
+def test_without_a_sample_it_says_why() -> None:
     source = Source()
     source.why = "There is none of them."
-    run = live_runs.run(device="cuda", backend=backend)
-    metrics = LiveMetrics(run, [source], lambda: NOW)
+    metrics = LiveMetrics(live_runs.run(device="cuda"), [source], lambda: NOW)
     metrics.take([moved(Phase.RUNNING)], print)
-    assert metrics.advice() is None  # the sources were not asked yet
-    with pytest.raises(Unreachable):
-        metrics.once(lambda _: None)
+    metrics.read()
     seen = top.text(metrics, 80).splitlines()
     assert max(map(cell_len, seen)) <= 80
-    assert " ".join(seen).endswith(f"No GPU metrics: {source.why} {ADVICE[backend]}")
+    assert " ".join(seen[1:]).startswith(f"No GPU metrics: {source.why} k8sbench doctor says")
 
 
 @pytest.mark.parametrize(

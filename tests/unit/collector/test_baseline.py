@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.app import baselines, collectors, comparing, reading
-from k8sbench.app.collector_settings import CollectorSettings
+from k8sbench.app.serve import CollectorSettings
 from k8sbench.cli import main
 from k8sbench.collector import metrics as exposed
 from k8sbench.collector.controller import State

@@ -10,9 +10,7 @@ from typing import Any, cast
 import pytest
 
 from k8sbench.app import serve
-from k8sbench.app.collector_settings import CollectorSettings
-from k8sbench.app.leadership import Leadership
-from k8sbench.app.serve import Look
+from k8sbench.app.serve import CollectorSettings, Leadership, Look
 from k8sbench.collector import controller
 from k8sbench.collector.controller import Controller
 from k8sbench.lifecycle.context import Stop

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -16,19 +15,17 @@ import pytest
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.metrics import prometheus_api
-from k8sbench.adapters.store import removal
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import collectors, logs, stores, taking_over
-from k8sbench.app.collector_settings import CollectorSettings
-from k8sbench.app.logs import LogOptions
+from k8sbench.app import collectors, logs, stores
+from k8sbench.app.serve import CollectorSettings
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.model import creation
-from k8sbench.model.errors import NotFound, Unreachable
+from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
@@ -94,27 +91,6 @@ def printed(archive: LogWriter, replica: str, text: str, at: float = NOW) -> Non
     archive.write(LogLine(replica=replica, at=at, text=text))
 
 
-def follow(
-    monkeypatch: pytest.MonkeyPatch, *happens: Callable[[], object], replica: str | None = None
-) -> Sink:
-    """Follow the logs; at each wait for more the next of what ``happens`` does."""
-    sink, script = Sink(), iter(happens)
-    now = 0.0
-
-    def wait(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        next(script, lambda: None)()
-
-    clock = SimpleNamespace(sleep=wait, monotonic=lambda: now)
-    monkeypatch.setattr(logs, "time", clock)
-    options = LogOptions(
-        run="seg-1", follow=True, access=HERE, store=stores.CLUSTER, replica=replica
-    )
-    logs.logs(options, sink, Stop())
-    return sink
-
-
 @pytest.fixture
 def archive(collector: Collector) -> LogWriter:
     """The open archive of a run that goes on."""
@@ -124,53 +100,42 @@ def archive(collector: Collector) -> LogWriter:
     return collector.store.archive("seg-1")
 
 
-def test_one_that_stays_away_or_loses_the_run_ends_it(
-    collector: Collector, archive: LogWriter, monkeypatch: pytest.MonkeyPatch
+def test_logs_are_printed_as_far_as_the_collector_has_them(
+    collector: Collector, archive: LogWriter
 ) -> None:
+    printed(archive, "worker-0", "two", at=NOW + 1)
+    printed(archive, "master-0", "one")
     archive.close()
-
-    def away() -> None:
-        collector.is_away = True
-
+    sink = Sink()
+    logs.logs("seg-1", stores.CLUSTER, HERE, sink, Stop(), follows=True)
+    assert sink.lines == ["master-0: one", "worker-0: two"]
+    assert sink.notes[-1].startswith("Run seg-1 is Running.")
+    collector.is_away = True
     with pytest.raises(Unreachable, match="does not answer"):
-        follow(monkeypatch, away)
-    collector.is_away = False
-
-    def lose() -> None:
-        removal.remove(collector.store, "seg-1")
-
-    with pytest.raises(NotFound, match="The collector has no such run: seg-1"):
-        follow(monkeypatch, lose)
+        logs.logs("seg-1", stores.CLUSTER, HERE, sink, Stop())
 
 
-def test_a_part_that_did_not_come_is_asked_for_again(
+def test_a_file_that_did_not_come_whole_is_an_error(
     collector: Collector, archive: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(100):
         printed(archive, "master-0", f"line {number}")
     archive.close()
     whole = collector.store.log_files("seg-1")[0].read_bytes()
-    rest, begins = CollectorProxy.rest, list[int]()
+    with monkeypatch.context() as patched:
 
-    def breaks(self: CollectorProxy, path: str, begin: int) -> Iterator[bytes]:
-        begins.append(begin)
-        for piece in rest(self, path, begin):
-            if len(begins) == 1:
-                yield piece[:1000]
-                raise ApiFault(None, "", "it closed the connection before the end of its answer")
-            yield piece
+        def breaks(self: CollectorProxy, path: str) -> Iterator[bytes]:
+            yield whole[:1000]
+            raise ApiFault(None, "", "it closed the connection before the end of its answer")
 
-    monkeypatch.setattr(CollectorProxy, "rest", breaks)
-    copies = collectors.Copies(HERE, "seg-1", tmp_path)
-    with pytest.raises(
-        Unreachable, match=r"logs/master-0\.log of run seg-1 cannot be read: it clo"
-    ):
-        copies.take("logs")
-    for _ in range(2):
-        (path,) = copies.take("logs")
-        assert path.read_bytes() == whole
-        assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
-    assert begins == [0, 1000]
+        patched.setattr(CollectorProxy, "file", breaks)
+        with pytest.raises(
+            Unreachable, match=r"logs/master-0\.log of run seg-1 cannot be read: it clo"
+        ):
+            collectors.copied(HERE, "seg-1", tmp_path, "logs")
+    (path,) = collectors.copied(HERE, "seg-1", tmp_path, "logs")
+    assert path.read_bytes() == whole
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
 
 
 @pytest.fixture
@@ -189,7 +154,7 @@ def without_its_job(theirs: Run, store: SqlStore) -> tuple[Run, RunContext]:
     store.record(theirs.plan, at=theirs.created_at, owner=None, location=place)
     ours = store.move("seg-1", creation.created(theirs.created_at, "uid-1"))
     gone = FakeCluster(at(Phase.LOST, "The job is gone.", creation.JOB_GONE), outlives=True)
-    ask = partial(taking_over.collected_elsewhere, HERE)
+    ask = partial(collectors.collected_elsewhere, HERE)
     return ours, msgspec.structs.replace(context(store, gone), collected_elsewhere=ask)
 
 

@@ -13,7 +13,7 @@ import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import baselines, reading
-from k8sbench.app.collector_settings import CollectorSettings
+from k8sbench.app.serve import CollectorSettings
 from k8sbench.collector import http
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
@@ -91,36 +91,17 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     assert [member["run_id"] for member in row["members"]] == ["seg-1", "seg-2"]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "status", "part"),
-    [
-        (None, 200, slice(None)),
-        ("bytes=0-", 206, slice(None)),
-        ("bytes=5-", 206, slice(5, None)),
-        ("bytes=0-4", 200, slice(None)),
-        ("bytes=9999-", 416, slice(0, 0)),
-        ("bytes=0-1,4-5", 200, slice(None)),
-        ("lines=1", 200, slice(None)),
-    ],
-)
-def test_a_log_is_sent_whole_or_in_parts(
-    get: Get, store: SqlStore, wanted: str | None, status: int, part: slice
-) -> None:
+def test_a_log_is_sent_whole(get: Get, store: SqlStore) -> None:
     whole = store.log_files("seg-1")[0].read_bytes()
-    headers = {} if wanted is None else {"Range": wanted}
-    answer = get("/api/v1/runs/seg-1/artifacts/logs/master-0.log", **headers)
-    assert (answer.status, answer.data) == (status, whole[part])
-    if status == 206:
-        begin = part.indices(len(whole))[0]
-        end = begin + len(answer.data) - 1
-        assert answer.headers["Content-Range"] == f"bytes {begin}-{end}/{len(whole)}"
+    answer = get("/api/v1/runs/seg-1/artifacts/logs/master-0.log")
+    assert (answer.status, answer.data) == (200, whole)
 
 
 def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 10)
-    answer = http.file(path, None)
-    pieces = http._pieces(path, 0, 10)
+    answer = http.file(path)
+    pieces = http._pieces(path, 10)
     with path.open("ab") as more:
         more.write(b"y" * 10)
     assert b"".join(pieces) == b"x" * 10

@@ -126,12 +126,6 @@ def test_every_argument_of_the_dockerfiles_is_given(machine: Machine) -> None:
         assert given["REVISION"] == "unknown"  # there is no git on this machine
 
 
-def test_the_base_of_the_dockerfile_holds_where_none_is_named(machine: Machine) -> None:
-    machine.has("podman").run("pytorch")
-    [words] = machine.calls("build")
-    assert not any(value.startswith("BASE=") for value in option(words, "--build-arg"))
-
-
 def test_an_index_of_one_s_own_is_a_secret_of_the_build(
     machine: Machine, tmp_path: pathlib.Path
 ) -> None:
@@ -147,11 +141,6 @@ def test_a_docker_without_its_daemon_gives_way_to_the_next(machine: Machine) -> 
     done = machine.has("docker", fails_at="info").has("buildah").run("pytorch")
     assert done.returncode == 0
     assert [words[0] for words in machine.calls("build")] == ["buildah"]
-
-
-def test_one_may_choose(machine: Machine) -> None:
-    machine.has("docker").has("podman").run("pytorch", ENGINE="podman")
-    assert [words[0] for words in machine.calls("build")] == ["podman"]
 
 
 def test_push_takes_the_names_that_build_gave(machine: Machine) -> None:
@@ -203,12 +192,6 @@ def test_without_any_program_it_says_what_to_install(machine: Machine) -> None:
         "error: there is no docker, podman or buildah here, and one of them has to build.\n"
         "  Install one. The public images need no build: see docs/images.md.\n"
     )
-
-
-def test_a_docker_without_its_daemon_alone_is_said_to_be_so(machine: Machine) -> None:
-    done = machine.has("docker", fails_at="info").run()
-    assert done.returncode == 2
-    assert "docker is installed, but `docker info` fails: its daemon may not run." in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from k8sbench.adapters.files import catalog, image_table, pools
 from k8sbench.measure.group import gpu_peaks
@@ -115,11 +113,6 @@ def test_capabilities_are_numbers_not_texts() -> None:
     assert images.number("2.10.0") > images.number("2.9.1")
 
 
-@given(st.integers(1, 20), st.integers(0, 9))
-def test_a_build_runs_on_what_it_was_compiled_for(major: int, minor: int) -> None:
-    assert images.has_kernels(build(f"{major}.{minor}"), f"{major}.{minor}")
-
-
 # --- what an image holds --------------------------------------------------------------------------
 
 
@@ -157,12 +150,6 @@ def test_an_image_is_known_by_its_name_in_any_registry(
 def test_any_other_image_is_not_guessed_at(name: str) -> None:
     assert TABLE.content(name) is None
     assert images.image_warning(TABLE, gpu_model="Tesla K80", image=name) is None
-
-
-@given(st.text())
-def test_no_name_is_too_odd(name: str) -> None:
-    TABLE.content(name)
-    TABLE.capability(name)
 
 
 # --- what is said ---------------------------------------------------------------------------------

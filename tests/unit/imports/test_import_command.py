@@ -16,7 +16,7 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model import identity
 from k8sbench.ports import RunFilter
-from k8sbench.report import command
+from k8sbench.report import page
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
@@ -281,7 +281,7 @@ def test_the_command_on_the_page_imports_the_same_case(
     cli("import", *words, "--set", "s", "-o", "name", code=None)
     with open_store() as store:
         (plan,) = (run.plan for run in store.runs(RunFilter()))
-    again = shlex.split(command.repeating(plan))
+    again = shlex.split(page.repeating(plan))
     assert again[:3] == ["k8sbench", "import", "LOG..."]
     monkeypatch.setenv("K8SBENCH_STORE", "other")
     cli("import", words[0], *again[3:], "--set", "s", code=None)

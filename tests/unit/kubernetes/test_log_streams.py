@@ -352,42 +352,6 @@ def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
     assert "restarted" in gap.why
 
 
-def test_a_pod_that_is_replaced_before_it_was_read_to_its_end_leaves_a_gap(pod: Pod) -> None:
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.until_lines(3)
-
-    pod.uid = "u2"
-    pod.want()
-
-    def replace(node: Node) -> None:
-        node.breaks, node.now = True, lines(10, 12)
-
-    pod.node.do(replace)
-    pod.until_lines(5)
-    pod.end()
-    assert pod.lines == texts((0, 3), (10, 12))
-    assert [(gap.after, gap.before) for gap in pod.gaps] == [
-        (T0 / 1_000_000 + 2, T0 / 1_000_000 + 10)
-    ]
-
-
-def test_a_pod_that_is_gone_after_its_stream_has_ended_lacks_nothing(pod: Pod) -> None:
-    pod.node.now = lines(0, 3)
-    pod.want()
-    pod.until_lines(3)
-    gone = ApiFault(404, "NotFound", 'pods "p" not found')
-
-    def delete(node: Node) -> None:
-        node.runs, node.answers = False, [gone] * 1000
-
-    pod.node.do(delete)
-    pod.node.until(lambda node: len(node.answers) < 1000)
-    pod.end()
-    assert pod.lines == texts((0, 3))
-    assert pod.gaps == []
-
-
 def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     """Another job's pod may bear it by now."""
     pod.node.now = lines(0, 3)
@@ -432,42 +396,6 @@ def test_what_a_kubelet_cuts_short_of_the_container_before_is_requested_again(po
     pod.end()
     assert pod.lines == texts((0, 12))
     assert pod.gaps == []
-
-
-def test_the_container_before_is_not_read_again_when_a_log_is_rotated(pod: Pod) -> None:
-    pod.node.now = lines(0, 5)
-    pod.want()
-    pod.until_lines(5)
-    pod.restarts = 1
-    pod.want()
-    pod.node.do(Node.restart)
-    pod.node.do(lambda node: node.now.extend(lines(5, 10)))
-    pod.until_lines(10)
-    pod.cut(lines(20, 22), rotated=True)
-    pod.until_lines(12)
-    pod.end()
-    assert pod.lines == texts((0, 10), (20, 22))
-    assert len(pod.gaps) == 1
-
-
-def test_a_container_between_two_restarts_is_read(pod: Pod) -> None:
-    """The one after it has printed nothing, and the stream of the one before it was whole."""
-    pod.node.now = lines(0, 5)
-    pod.want()
-    pod.until_lines(5)
-
-    def restart_twice(node: Node) -> None:
-        node.restart()
-        node.now.extend(lines(5, 8))
-        node.restart()
-
-    pod.node.do(restart_twice)
-    pod.node.until(lambda node: len(node.asked) > 1)
-    pod.restarts = 2
-    pod.want()
-    pod.end()
-    assert pod.lines == texts((0, 8))
-    assert "restarted" in pod.gaps[0].why
 
 
 def test_a_long_log_is_requested_from_its_last_lines_on(

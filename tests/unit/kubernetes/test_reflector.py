@@ -14,15 +14,15 @@ from k8sbench.adapters.kubernetes.watching import reflector
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
 def test_pauses_grow_to_a_bound(failures: int) -> None:
-    pauses = [reflector.pause(failures, reflector.LONGEST_PAUSE, None) for _ in range(100)]
+    pauses = [reflector.pause(failures, None) for _ in range(100)]
     top = min(reflector.FIRST_PAUSE * 2.0 ** (failures - 1), 15.0) if failures < 100 else 15.0
     assert all(top / 2 <= one <= top for one in pauses)
     assert len(set(pauses)) > 1
 
 
 def test_a_pause_is_as_long_as_the_server_asks_within_the_bound() -> None:
-    assert reflector.pause(1, 15.0, 7.0) == 7.0
-    assert reflector.pause(1, 15.0, 3600.0) == 15.0
+    assert reflector.pause(1, 7.0) == 7.0
+    assert reflector.pause(1, 3600.0) == 15.0
 
 
 class Emptied:
@@ -46,6 +46,7 @@ class Emptied:
 def test_the_objects_of_a_kind_that_was_deleted_are_gone_and_of_one_not_loaded_yet_are_not(
     monkeypatch: pytest.MonkeyPatch, is_loaded_late: bool
 ) -> None:
+    monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.05)
     monkeypatch.setattr(reflector, "GONE_SECONDS", 1e9 if is_loaded_late else 0.1)
     events: queue.Queue[reflector.WatchEvent] = queue.Queue()
     one = reflector.Reflector(
@@ -53,7 +54,6 @@ def test_the_objects_of_a_kind_that_was_deleted_are_gone_and_of_one_not_loaded_y
         reflector.Source(kind="PyTorchJob", path="/jobs"),
         lambda job: job,
         events.put,
-        longest_pause=0.05,
     )
     seen: list[reflector.WatchEvent] = []
     while sum(isinstance(event, reflector.Failed) for event in seen) < 20:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.watching.failures import NOTE_SECONDS, WatchFailures
+from k8sbench.adapters.kubernetes.watching.watches import NOTE_SECONDS, WatchFailures
 from k8sbench.model.errors import BenchError, Unreachable
 
 AWAY = ApiFault(None, "", "connection refused")

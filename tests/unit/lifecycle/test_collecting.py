@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import pathlib
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.lifecycle import adopting, collecting, serving, submitting
-from k8sbench.lifecycle.artifacts import GAPS, kept_gaps
+from k8sbench.lifecycle import adopting, collecting, submitting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.job_events import GAPS, kept_gaps
 from k8sbench.model.errors import StoreError, Unreachable
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
@@ -42,9 +38,9 @@ from tests.unit.model.specs import a_request
 
 def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
     cluster = FakeCluster(outlives=True)
-    options = a_request(set_name="night")
+    options = a_request(set_name="night", detach=True)
     args = (context(store, cluster), Silent(), Stop(), options)
-    runs = runs_of(submitting.create_all([planned_case("kubernetes", **asked)] * cases, *args))
+    runs = runs_of(submitting.submit([planned_case("kubernetes", **asked)] * cases, *args))
     assert cluster.released == [run.run_id for run in runs]
     return runs
 
@@ -57,63 +53,6 @@ def collect(
 
 def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:
     return FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=phase)
-
-
-def test_a_detached_run_is_recorded_with_its_location_and_still_owed(store: Store) -> None:
-    (run,) = detached(store)
-    assert run.location == LOCATION
-    assert collecting.open_runs(context(store, FakeCluster(outlives=True))) == [run]
-
-
-def test_a_run_that_another_process_follows_is_left_to_it(
-    store: Store, tmp_path: pathlib.Path
-) -> None:
-    (run,) = detached(store)
-    program = (
-        "import sys; from k8sbench.adapters.store.sql_store import open_store;"
-        f" s = open_store({str(tmp_path / 'store')!r});"
-        f" print(s.claims.claim({run.run_id!r}), flush=True);"
-        " sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "True\n"
-        cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-        assert collect(store, cluster, [run]).followed == [run]
-        other.kill()
-    # The system itself ends the claims of a process that is killed.
-    assert collect(store, cluster, [run]).closed[0].phase is Phase.SUCCEEDED
-
-
-def test_a_run_that_was_killed_before_its_measurement_is_measured(store: Store) -> None:
-    (run,) = detached(store)
-    end = at(Phase.SUCCEEDED).transition
-    assert end is not None
-    run = store.move(run.run_id, end)
-    cluster = FakeCluster(outlives=True)
-    taken = collect(store, cluster, [run])
-    assert taken.closed[0].measurement is not None
-    assert cluster.marks == {}
-
-
-def test_a_job_that_the_store_does_not_know_is_recorded_and_followed(
-    store: Store, tmp_path: pathlib.Path
-) -> None:
-    (theirs,) = detached(store)
-    with open_store(str(tmp_path / "elsewhere")) as ours:
-        cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
-        cluster.found = [on_cluster(theirs.plan, Phase.SUCCEEDED)]
-        (found,) = cluster.found
-        run = collecting.recorded(found, context(ours, cluster))
-        assert run.plan == theirs.plan
-        assert run.created_at == 5.0
-        (closed,) = collect(ours, cluster, [run]).closed
-        assert closed.measurement is not None
 
 
 def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
@@ -137,66 +76,6 @@ def test_a_place_has_more_than_one_url(store: Store) -> None:
     (run,) = detached(store)
     inside = msgspec.structs.replace(LOCATION, server="https://10.96.0.1")
     collecting.check_place(run, There(outlives=True), inside)
-
-
-class Served(FakeCluster):
-    """Something happens at each look, and at the last one a stop is asked for."""
-
-    def __init__(self, stop: Stop, *looks: Callable[[], None]) -> None:
-        super().__init__(at(Phase.SUCCEEDED), outlives=True)
-        self.stop, self.looks = stop, list(looks)
-
-    def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-        events = super().wait(seconds)
-        if not events and not self.looks:
-            self.stop("Interrupted (SIGTERM)")
-        elif not events:
-            self.looks.pop(0)()
-        return events
-
-
-def adopt(here: RunContext) -> None:
-    jobs = here.cluster.jobs()
-    adopting.take_what_is_left(jobs, here, lambda _: None, adopts=True, renumber=False)
-
-
-def serve(store: Store, cluster: Served, reporter: Silent | None = None) -> CollectResult:
-    times = itertools.count(0.0, serving.LIST_SECONDS)
-    here = msgspec.structs.replace(context(store, cluster), clock=lambda: next(times))
-
-    def find() -> list[Run]:
-        adopt(here)
-        return collecting.open_runs(here)
-
-    return served(find, here, reporter or Silent(), cluster.stop)
-
-
-def test_a_namespace_that_is_served_goes_on_with_new_jobs_until_the_stop(store: Store) -> None:
-    (old,) = detached(store)
-    new = planned_case("kubernetes").plan("new", "elsewhere", 1)
-    cluster = Served(Stop(), lambda: None, lambda: cluster.found.append(job), lambda: None)
-    job = on_cluster(new, Phase.RUNNING)
-    result = serve(store, cluster)
-    assert {run.run_id for run in result.closed} == {old.run_id, "new"}
-    assert all(run.measurement is not None for run in result.closed)
-    assert (result.going_on, result.failed) == ([], {})
-    assert store.claims.claim("new")
-
-
-def test_a_cluster_that_does_not_answer_for_a_while_is_asked_again(store: Store) -> None:
-    class Away(Served):
-        def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-            self.lists = getattr(self, "lists", 0) + 1
-            if self.lists in {2, 3}:
-                raise Unreachable("The API server does not answer.")
-            return super().jobs(run_ids)
-
-    reporter = Silent()
-    cluster = Away(Stop(), *[lambda: None] * 5)
-    assert serve(store, cluster, reporter).closed == []
-    (said,) = reporter.reported
-    assert said.startswith("warning: new jobs are not seen for now: The API server")
-    assert cluster.lists > 3
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -246,16 +125,6 @@ def cancel(
     wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
     wished = store.wish(run.run_id, wish)
     return collecting.cancel(wished, context(store, cluster), reporter or Silent(), Stop())
-
-
-def test_a_run_whose_job_is_over_is_not_cancelled_any_more(store: Store) -> None:
-    (run,) = detached(store)
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    cluster.cancel = lambda *_, **__: None  # type: ignore[method-assign]
-    closed = cancel(store, run, cluster)
-    assert closed is not None
-    assert closed.phase is Phase.SUCCEEDED
-    assert closed.measurement is not None
 
 
 def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +11,12 @@ import pytest
 
 from k8sbench.lifecycle import collecting, submitting
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.submitting import Submitted
 from k8sbench.model import attempts, creation
-from k8sbench.model.creation import SETTLE_SECONDS, unknown_error
 from k8sbench.model.errors import Interrupted, NoRoom, Unreachable, UsageError
 from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Store
 from tests.tiers import ROOT
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, Silent, at, context, planned_case
@@ -27,7 +24,6 @@ from tests.unit.model.specs import a_request
 
 GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
 ENDED = at(Phase.SUCCEEDED)
-LOST_ANSWER = unknown_error("mine", "the API server gave no clear answer within 1m.")
 NOW = 1000.0
 
 
@@ -76,12 +72,11 @@ def submitted(
     reporter: Silent | None = None,
     **asked: Any,
 ) -> list[Submitted]:
-    options = a_request(set_name="night", run_id=run_id if cases == 1 else None, parallel=parallel)
-    submit = submitting.create_all if detach else submitting.submit
+    run_id = run_id if cases == 1 else None
+    options = a_request(set_name="night", run_id=run_id, parallel=parallel, detach=detach)
     wanted = [planned_case("kubernetes", **asked)] * cases
-    return list(
-        submit(wanted, here(store, cluster, now), reporter or Silent(), stop or Stop(), options)
-    )
+    args = (wanted, here(store, cluster, now), reporter or Silent(), stop or Stop(), options)
+    return list(submitting.submit(*args))
 
 
 def collected(
@@ -136,54 +131,6 @@ def test_the_page_says_what_each_state_of_a_creation_means() -> None:
     }
 
 
-def test_a_job_that_is_over_before_its_creation_is_answered_is_not_deleted_until_then(
-    store: Store,
-) -> None:
-    ended, waits = threading.Event(), []
-
-    class Unanswered(FakeCluster):
-        answers_late = True
-
-        def create(self, *args: Any) -> None:
-            super().create(*args)
-            ended.wait(10.0)
-            waits.append(list(self.removed))
-
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            if self.created and store.run("mine").phase is Phase.SUCCEEDED and seconds != 0.0:
-                ended.set()  # nothing is left to do but to wait
-            return super().wait(seconds)
-
-    (one,) = submitted(store, cluster := Unanswered(ENDED, outlives=True))
-    assert one.run.measurement is not None
-    assert (waits, cluster.removed) == ([[]], ["mine"])
-
-
-# -- looked for -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_job_that_may_still_come_is_not_given_up(store: Store, killed: bool) -> None:
-    if killed:
-        recorded(store)
-    else:
-        submitted(store, Refusing(refusals=[LOST_ANSWER]), detach=True)
-    first = collected(store, FakeCluster(GONE, outlives=True), now=NOW + 1.0)
-    assert [run.run_id for run in first.going_on] == ["mine"]
-    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
-    again = collected(store, FakeCluster(GONE, outlives=True), now=NOW + SETTLE_SECONDS)
-    assert bool(again.going_on) is killed  # then it counts from the first look
-    cluster = FakeCluster(GONE, outlives=True)
-    last = collected(store, cluster, now=NOW + SETTLE_SECONDS + 1.0)
-    if killed:
-        assert cluster.removed == ["mine"]  # it may have come late
-    else:
-        last = again
-    (run,) = last.closed
-    assert reported(run)[-1] == ("Failed", "not-created")
-    assert run.history[-1].cause == "Its job was never created: the cluster has none of its name."
-
-
 def test_a_run_whose_submit_is_still_at_work_is_left_to_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,44 +139,6 @@ def test_a_run_whose_submit_is_still_at_work_is_left_to_it(
     result = collected(store, FakeCluster(outlives=True), now=NOW)
     assert [run.run_id for run in result.followed] == ["mine"]
     assert reported(store.run("mine")) == [("Created", None)]
-
-
-def test_a_follower_looks_for_the_job_until_it_comes(store: Store) -> None:
-    class Late(Passing):
-        def resume(self, run: Run, marks: Any) -> None:
-            self.script = (GONE,) if not self.marks else (at(Phase.RUNNING), ENDED)
-            super().resume(run, marks)
-
-    recorded(store)
-    (run,) = collected(store, Late(), now=NOW, follow=True).closed
-    assert [step.phase for step in run.history][-2:] == [Phase.RUNNING, Phase.SUCCEEDED]
-
-
-def test_a_follower_ends_a_run_whose_job_does_not_come(store: Store) -> None:
-    recorded(store)
-    (run,) = collected(store, Passing(GONE), now=NOW, follow=True).closed
-    assert reported(run)[1:] == [("Created", "creation-unknown"), ("Failed", "not-created")]
-
-
-def test_a_run_that_is_cancelled_before_its_job_is_seen_ends_the_job_that_comes(
-    store: Store,
-) -> None:
-    class Late(Passing):
-        def resume(self, run: Run, marks: Any) -> None:
-            self.script = (GONE,) if not self.marks else (at(Phase.RUNNING),)
-            super().resume(run, marks)
-
-        def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
-            if self.script != (GONE,):
-                super().cancel(run_id, cause, cause_id)
-
-    cluster, wish = Late(), Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
-    recorded(store)
-    executor = Executor(here(store, cluster), Silent())
-    executor.take(store.wish("mine", wish))
-    (run,) = executor.to_the_end(Stop(), lambda: False)
-    assert (run.phase, run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
-    assert cluster.cancelled == [("Not wanted.", "cancelled")]
 
 
 def test_a_job_that_is_known_to_have_existed_is_lost_and_not_never_created(store: Store) -> None:
@@ -266,7 +175,7 @@ def test_a_run_that_was_refused_in_the_wrong_namespace_is_recorded_where_it_is(
     cluster = FakeCluster(outlives=True)
     right = msgspec.structs.replace(here(store, cluster), location=elsewhere)
     args = ([planned_case("kubernetes")], right, Silent(), Stop())
-    list(submitting.create_all(*args, a_request(set_name="night", run_id="mine")))
+    list(submitting.submit(*args, a_request(set_name="night", run_id="mine", detach=True)))
     assert store.run("mine").location == elsewhere
 
 
@@ -301,19 +210,13 @@ def test_what_every_job_would_meet_ends_the_creating_and_not_the_following(
 def test_a_detached_submit_goes_on_after_a_refusal(store: Store) -> None:
     cluster = Refusing(refusals=[None, NoRoom("Quota few is full.")])
     outcomes = submitted(store, cluster, cases=3, detach=True)
-    assert [one.state for one in outcomes] == ["created", "refused", "created"]
-    assert reported(outcomes[1].run)[-1] == ("Failed", "not-created")
+    assert [one.state for one in outcomes] == ["created", "created", "refused"]
+    assert reported(outcomes[2].run)[-1] == ("Failed", "not-created")
 
 
 # -- quotas -----------------------------------------------------------------------------------
 
 FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")
-
-
-def test_those_that_wait_for_a_quota_keep_no_thread_from_others(store: Store) -> None:
-    cluster = Passing(ENDED, refusals=[FULL] * 6)
-    outcomes = submitted(store, cluster, cases=8, parallel=8)
-    assert [one.state for one in outcomes] == ["closed"] * 8
 
 
 def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: Store) -> None:
@@ -331,26 +234,6 @@ def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: St
     assert reported(store.run("mine"))[-1] == ("Failed", "not-created")
     (one,) = submitted(store, Refusing(ENDED))
     assert one.run.phase is Phase.SUCCEEDED
-
-
-def test_a_run_that_waits_for_a_quota_and_is_cancelled_elsewhere_is_not_created(
-    store: Store,
-) -> None:
-    wish = Wish(kind="cancel", at=NOW, cause="Not wanted.", cause_id="cancelled")
-
-    class Wished(Passing):
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            if store.run("mine").phase is Phase.QUEUED:
-                store.wish("mine", wish)
-            return super().wait(seconds)
-
-        def cancel(self, *_: Any, **__: Any) -> None:
-            """There is no job."""
-
-    cluster = Wished(ENDED, refusals=[FULL] * 3)
-    (one,) = submitted(store, cluster)
-    assert (one.run.phase, one.run.history[-1].cause) == (Phase.CANCELLED, "Not wanted.")
-    assert cluster.created == []
 
 
 # -- stopped ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.admit import Limits, Standing, admit
+from k8sbench.lifecycle.decide import Standing, admit
 from k8sbench.lifecycle.states import State, state_of
 from k8sbench.lifecycle.views import (
     Busy,
@@ -209,30 +209,11 @@ def test_four_requests_of_a_kind_are_under_way_at_a_time() -> None:
     standing = Standing(
         going_on=9, creating=3, deleting=4, to_create=("a", "b"), to_delete=("c", "d")
     )
-    admission = admit(standing, Limits(), NOW)
+    admission = admit(standing)
     assert (admission.create, admission.delete, admission.has_room) == (("a",), (), False)
 
 
 def test_a_further_run_begins_where_a_place_is_free() -> None:
     standing = Standing(going_on=1, creating=0, deleting=0)
-    assert admit(standing, Limits(parallel=2), NOW).has_room
-    assert not admit(standing, Limits(parallel=1), NOW).has_room
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_put_off"),
-    [({}, True), ({"lack_room": True}, False), ({"put_off_since": NOW - 300.0}, False)],
-)
-def test_deletions_are_put_off_while_pods_start_unless_they_make_room(
-    changes: dict[str, object], is_put_off: bool
-) -> None:
-    standing = Standing(
-        going_on=1,
-        creating=0,
-        deleting=0,
-        to_delete=("a",),
-        are_starting=True,
-        put_off_since=NOW,
-    )
-    admission = admit(msgspec.structs.replace(standing, **changes), Limits(), NOW)
-    assert (admission.delete == ()) is is_put_off
+    assert admit(standing, parallel=2).has_room
+    assert not admit(standing, parallel=1).has_room

@@ -11,8 +11,8 @@ import pytest
 
 from k8sbench.adapters.store import run_logs
 from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.artifacts import kept_gaps
 from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.job_events import kept_gaps
 from k8sbench.model.errors import StoreError
 from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
@@ -130,15 +130,6 @@ def test_a_job_that_cannot_be_cancelled_is_not_waited_for_without_end(store: Sto
     assert final.action == "End it with: k8sbench delete seg-1"
     assert cluster.released == ["seg-1"]
     assert len(cluster.cancelled) == 1
-
-
-def test_what_is_left_of_a_job_is_deleted_when_its_run_is_closed(store: Store) -> None:
-    cluster = FakeCluster(at(Phase.FAILED), outlives=True)
-    submit(store, cluster, cases=2)
-    assert cluster.removed == ["seg-1", "seg-2"]
-    kept = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    submit(store, kept, run_id="kept", keep=True)
-    assert kept.removed == []
 
 
 def test_what_is_left_out_of_a_log_that_grows_without_end_is_one_gap(

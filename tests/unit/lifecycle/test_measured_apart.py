@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app import measured_apart
+from k8sbench.app import context
 from k8sbench.model.spec import LogFormat
 from tests.unit.cli import live_runs
 
@@ -18,17 +18,17 @@ ENDLESS = r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
 SOUND = r"^x # (?P<iteration>\d+) (?P<rate>\S+)"
 
 
-def task(folder: pathlib.Path, record: str, *lines: str) -> measured_apart.Task:
+def task(folder: pathlib.Path, record: str, *lines: str) -> context.Task:
     log = folder / "master-0.log"
     log.write_text("".join(f"{line}\n" for line in lines))
     declared = LogFormat(name="mine", unit="x", per="job", record=record)
     run = live_runs.run(log=declared, impl="user", trainer=None)
-    return measured_apart.Task(run=run, files={str(log): log.name})
+    return context.Task(run=run, files={str(log): log.name})
 
 
 def test_it_is_measured_as_it_would_be_here(tmp_path: pathlib.Path) -> None:
     given = task(tmp_path, SOUND, *(f"x # {step} 5.0" for step in range(1, 200)))
-    assert measured_apart.measure(given) == measured_apart.measured(given)
+    assert context.measure(given) == context.measured(given)
 
 
 def test_an_expression_that_never_ends_is_a_rejected_measurement_on_any_thread(
@@ -36,7 +36,7 @@ def test_an_expression_that_never_ends_is_a_rejected_measurement_on_any_thread(
 ) -> None:
     given = task(tmp_path, ENDLESS, "abcdefghij " * 6)
     made = []
-    thread = threading.Thread(target=lambda: made.append(measured_apart.measure(given)))
+    thread = threading.Thread(target=lambda: made.append(context.measure(given)))
     thread.start()
     thread.join()
     (found,) = made
@@ -53,8 +53,8 @@ def test_ctrl_c_ends_it_and_a_failure_is_told(
 
     monkeypatch.setattr(subprocess, "run", run(code))
     with pytest.raises(KeyboardInterrupt):
-        measured_apart.measure(task(tmp_path, SOUND))
+        context.measure(task(tmp_path, SOUND))
     monkeypatch.setattr(subprocess, "run", run(1))
-    found = measured_apart.measure(task(tmp_path, SOUND))
+    found = context.measure(task(tmp_path, SOUND))
     assert found.verdict == "rejected"
     assert "cannot be measured: code 1, Error: no" in str(found.reasons)

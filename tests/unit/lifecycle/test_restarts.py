@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -16,20 +15,17 @@ import pytest
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import collecting, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
-from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts
 from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
     Interrupted,
-    NoRoom,
-    Unreachable,
     UsageError,
 )
 from k8sbench.model.kube import attempt_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogMark, Manifest, Store
 from tests.unit.lifecycle.played import (
     LOCATION,
@@ -45,14 +41,8 @@ from tests.unit.model.specs import a_request
 KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
 FAILED = at(Phase.FAILED, KILLED, "replica-failed")
 ENDED = at(Phase.SUCCEEDED)
-CANCEL = Wish(kind="cancel", at=30.0, cause="Cancelled.", cause_id="cancelled")
 POD = "pod mine-worker-1 on node n1 of the attempt before is not gone."
 LEFT = EarlierAttempt(POD, "The run continues when it is gone.")
-AWAY = Unreachable("The API server does not answer.")
-
-
-class Killed(BaseException):
-    """Stands for the end of the process: whatever follows is done by another one."""
 
 
 class Restarted(FakeCluster):
@@ -171,26 +161,6 @@ def texts(store: Store, replica: str = "master-0") -> list[str]:
 # -- which ends are restarted -------------------------------------------------------------------
 
 
-def test_a_run_goes_on_with_its_next_attempt_and_its_logs_follow_each_other(store: Store) -> None:
-    cluster, reporter = Restarted([line("one"), FAILED], [line("two"), ENDED]), Silent()
-    run = submit(store, cluster, reporter=reporter)
-    assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
-    assert causes(run) == [None, "job-created", "restarting", "job-created", None]
-    assert run.history[2].cause == f"Attempt 2 of 4: {KILLED}"
-    assert texts(store) == ["one", "two"]
-    assert reporter.reported == ["planned", "Created", "Succeeded", "ended"]
-    assert run.measurement is not None
-    assert cluster.removed == ["mine"], "what is deleted between attempts is not the run's end"
-
-
-def test_that_another_attempt_comes_is_on_record_before_anything_is_deleted(store: Store) -> None:
-    cluster = Restarted([FAILED], [ENDED])
-    seen: list[tuple[str, str | None]] = []
-    cluster.see = lambda call: seen.append((call, store.run("mine").history[-1].cause_id))
-    submit(store, cluster)
-    assert ("clear", "restarting") in seen
-
-
 def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_last(
     store: Store,
 ) -> None:
@@ -250,48 +220,7 @@ def test_the_time_counts_from_the_start_of_the_first_attempt(store: Store) -> No
     assert (run.restarts, run.history[-1].cause) == (0, KILLED)
 
 
-def test_a_run_that_is_to_be_cancelled_is_not_restarted(store: Store) -> None:
-    class Wished(Restarted):
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            store.wish("mine", CANCEL)  # by another process, which has not reached the cluster
-            return super().wait(seconds)
-
-    run = submit(store, Wished([FAILED]))
-    assert (run.phase, run.restarts) == (Phase.FAILED, 0)
-
-
 # -- a kill at any moment -------------------------------------------------------------------------
-
-
-def test_lines_of_an_attempt_are_read_on_from_its_own_mark(store: Store) -> None:
-    """Its pods have the names of those before, and their logs begin anew."""
-    faults = {"cleared": [Killed()]}
-    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
-    with pytest.raises(Killed):
-        submit(store, cluster)
-    assert store.log_marks("mine") == {}
-    cluster.scripts = ([], [])
-    collect(store, cluster, follow=False)
-    assert store.log_marks("mine") == {}, "nothing of the second attempt is archived"
-    cluster.scripts = ([], [line("two"), line("three"), ENDED])
-    collect(store, cluster)
-    assert cluster.marks["mine"] == {}
-    assert store.log_marks("mine")["master-0"].lines == 2
-
-
-def test_a_run_whose_cluster_does_not_answer_can_be_taken_up_again(store: Store) -> None:
-    cluster = Restarted([FAILED], [ENDED], faults={"cleared": [Killed()]})
-    with pytest.raises(Killed):
-        submit(store, cluster)
-    executor = Executor(here(store, cluster), Silent())
-    cluster.jobs = Mock(side_effect=AWAY)  # type: ignore[method-assign]
-    with pytest.raises(Unreachable):
-        executor.take(store.run("mine"))
-    assert not executor.has("mine")
-    del cluster.jobs
-    assert executor.take(store.run("mine"))
-    (run,) = executor.to_the_end(Stop())
-    assert run.phase is Phase.SUCCEEDED
 
 
 def test_a_stop_between_two_attempts_leaves_the_run_to_whoever_follows_it_next(
@@ -312,43 +241,6 @@ def test_a_stop_between_two_attempts_leaves_the_run_to_whoever_follows_it_next(
 
 
 # -- what may keep an attempt from being created --------------------------------------------------
-
-
-def test_they_are_waited_for_as_long_as_the_run_may_take(store: Store) -> None:
-    cluster = Restarted([at(Phase.RUNNING), FAILED], faults={"clear": [LEFT] * 100})
-    run = submit(store, cluster, timeout_s=600.0)
-    assert run.history[-1].cause_id == "timeout"
-    assert POD.removesuffix(".") in run.history[-1].cause
-    assert (cluster.attempts, cluster.cancelled) == ([1], [])
-    assert cluster.removed == ["mine"]
-
-
-@pytest.mark.parametrize("call", ["clear", "create"])
-def test_a_cluster_that_does_not_answer_is_asked_again(store: Store, call: str) -> None:
-    skip = [None] if call == "create" else []
-    cluster = Restarted([FAILED], [ENDED], faults={call: [*skip, AWAY, AWAY]})
-    assert submit(store, cluster).phase is Phase.SUCCEEDED
-    assert cluster.attempts == [1, 2]
-
-
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_an_attempt_waits_for_room_in_a_quota_whoever_follows_it(
-    store: Store, is_killed: bool
-) -> None:
-    full = NoRoom("quota small has no room for it.")
-    faults = {"create": [None, full, Killed() if is_killed else full]}
-    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED], faults=faults)
-    if is_killed:
-        with pytest.raises(Killed):
-            submit(store, cluster)
-        cluster.going_on.clear()
-        collect(store, cluster)
-    else:
-        submit(store, cluster)
-    run = store.run("mine")
-    assert (run.phase, run.restarts, cluster.attempts) == (Phase.SUCCEEDED, 1, [1, 2])
-    assert [step.cause_id for step in run.history].count("quota-full") == 1
-    assert texts(store) == ["one", "two"]
 
 
 def test_an_attempt_that_is_refused_ends_the_run_with_the_reason(store: Store) -> None:
@@ -383,38 +275,6 @@ def test_an_internal_error_is_not_taken_for_an_answer(store: Store) -> None:
 
 
 # -- other stores, and this machine ---------------------------------------------------------------
-
-
-def test_a_job_that_another_store_restarted_is_recorded_as_the_attempt_that_it_is(
-    store: Store,
-) -> None:
-    cluster = Restarted([], [line("two"), FAILED], [ENDED])
-    cluster.there = 2
-    (job,) = cluster.jobs()
-    run = collecting.recorded(job, here(store, cluster))
-    assert (run.restarts, attempts.is_restarting(run)) == (1, False)
-    collect(store, cluster)
-    assert store.run("mine").history[-1].phase is Phase.SUCCEEDED
-    assert cluster.attempts == [3]
-    assert store.run("mine").restarts == 2
-
-
-def test_an_attempt_that_another_store_began_after_a_kill_is_read_from_its_first_line(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(_: str) -> None:
-        raise Killed
-
-    cluster = Restarted([line("one"), FAILED], [line("two"), ENDED])
-    with monkeypatch.context() as patched:
-        patched.setattr(store, "begin_attempt", killed)
-        with pytest.raises(Killed):
-            submit(store, cluster)
-    cluster.there = 2
-    cluster.going_on.clear()
-    collect(store, cluster)
-    assert cluster.marks["mine"] == {}
-    assert texts(store) == ["one", "two"]
 
 
 def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> None:

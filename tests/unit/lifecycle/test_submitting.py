@@ -104,15 +104,6 @@ def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
     assert "No space left" in run.history[-1].cause
 
 
-def test_a_job_on_a_cluster_outlives_a_k8sbench_that_breaks(store: Store) -> None:
-    trouble = StoreError("No space left on the disk.")
-    reporter = Silent()
-    with pytest.raises(StoreError, match="No space left"):
-        submit(store, FakeCluster(at(Phase.RUNNING), trouble, outlives=True), reporter=reporter)
-    assert store.run("seg-1").phase is Phase.RUNNING
-    assert reporter.reported[-1].endswith("k8sbench collect seg-1 --follow")
-
-
 def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
     class Refusing(FakeCluster):
         def create(self, *_: Any) -> None:
@@ -214,15 +205,14 @@ def test_a_stop_before_the_last_job_is_created_says_how_many_are_and_the_way_on(
     store: Store,
 ) -> None:
     stop, cluster = Stop(), FakeCluster(outlives=True)
-    options = a_request(set_name="night")
-    creating = submitting.create_all(
+    options = a_request(set_name="night", detach=True)
+    creating = submitting.submit(
         [planned_case("kubernetes")] * 3, context(store, cluster), Silent(), stop, options
     )
     assert next(creating).run.run_id == "seg-1"
     stop("Interrupted (Ctrl-C)")
-    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): 1 of 3 jobs were created\.") as raised:
+    with pytest.raises(Interrupted, match=r"detached from seg-1; .* 2 more were not") as raised:
         next(creating)
-    assert raised.value.action.startswith("Go on with the set, and what is missing of it")
     assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
 
@@ -283,9 +273,9 @@ def test_a_run_id_of_another_case_is_refused(store: Store) -> None:
 def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> None:
     cluster = FakeCluster(outlives=True)
     here = context(store, cluster)
-    options = a_request(set_name="night", run_id="mine")
+    options = a_request(set_name="night", run_id="mine", detach=True)
     args = (Silent(), Stop(), options)
-    (run,) = runs_of(submitting.create_all([planned_case("kubernetes")], here, *args))
+    (run,) = runs_of(submitting.submit([planned_case("kubernetes")], here, *args))
     there = msgspec.structs.replace(LOCATION, namespace="other")
     elsewhere = msgspec.structs.replace(here, location=there)
     with pytest.raises(UsageError, match=r"submitted to namespace bench .* in namespace other of"):
@@ -308,7 +298,8 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     killed = context(store, FakeCluster(outlives=True))
     case = planned_case("kubernetes")
     # One whose job goes on, and one that was recorded and killed before its job was created.
-    list(submitting.create_all([case], killed, Silent(), Stop(), options))
+    detached = msgspec.structs.replace(options, detach=True)
+    list(submitting.submit([case], killed, Silent(), Stop(), detached))
     store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     here = context(store, cluster)
@@ -353,28 +344,17 @@ def test_a_case_that_cannot_be_started_here_stops_no_other(store: Store) -> None
     }
 
 
-def test_a_failed_case_stops_no_other(store: Store) -> None:
-    ends = [at(Phase.SUCCEEDED), at(Phase.FAILED), at(Phase.SUCCEEDED)]
-
-    class Mixed(FakeCluster):
-        def create(self, *asked: Any) -> None:
-            self.script = (ends.pop(0),)
-            super().create(*asked)
-
-    runs = submit(store, Mixed(), cases=3)
-    assert [run.phase for run in runs] == [Phase.SUCCEEDED, Phase.FAILED, Phase.SUCCEEDED]
-
-
 def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakeCluster(outlives=True)
     here, options = context(store, cluster), a_request(set_name="night", run_id="mine")
     args = ([planned_case("kubernetes")], here, Silent(), Stop(), options)
-    (created,) = submitting.create_all(*args)
+    detached = msgspec.structs.replace(options, detach=True)
+    (created,) = submitting.submit(*args[:-1], detached)
     monkeypatch.setattr(store.claims, "claim", lambda run_id: False)
-    for again in (submitting.submit, submitting.create_all):
-        (joined,) = again(*args)
+    for asked in (options, detached):
+        (joined,) = submitting.submit(*args[:-1], asked)
         assert (joined.run, joined.state) == (created.run, "followed-elsewhere")
     assert cluster.created == ["mine"]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.adapters.files import catalog, pools
-from k8sbench.adapters.store import reindexing
+from k8sbench.adapters.store import sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
 from k8sbench.lifecycle import submitting
@@ -119,7 +119,7 @@ def test_a_check_finds_nothing_and_a_rebuild_gives_the_same_runs(root: pathlib.P
     with open_store(str(root)) as store:
         before = store.runs(RunFilter())
         assert differences(store) == []
-        assert reindexing.reindex(store).findings == ()
+        assert sql_store.reindex(store).findings == ()
         assert store.runs(RunFilter()) == before
 
 

@@ -11,12 +11,10 @@ import pytest
 
 from k8sbench.lifecycle import collecting, requests, submitting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
@@ -45,7 +43,7 @@ def run(store: Store) -> Run:
     """A run whose job goes on, and that no process follows."""
     args = (context(store, FakeCluster(outlives=True)), Silent(), Stop())
     cases = [planned_case("kubernetes")]
-    (created,) = runs_of(submitting.create_all(cases, *args, a_request(set_name="night")))
+    (created,) = runs_of(submitting.submit(cases, *args, a_request(set_name="night", detach=True)))
     return created
 
 
@@ -79,29 +77,6 @@ class Going(FakeCluster):
 
 
 # -- to cancel ------------------------------------------------------------------------------------
-
-
-def test_a_wish_that_was_not_asked_for_is_asked_for_by_the_next_collect(
-    store: Store, run: Run
-) -> None:
-    store.wish(run.run_id, CANCEL)
-    cluster = Going(run)
-    (closed,) = collect(store, cluster).closed
-    assert cluster.cancelled == [("By hand.", "cancelled")]
-    assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
-    assert store.run(run.run_id).wishes == ()
-
-
-def test_a_job_that_is_gone_and_was_to_be_cancelled_is_cancelled(store: Store, run: Run) -> None:
-    store.wish(run.run_id, CANCEL)
-    (closed,) = collect(store, FakeCluster(GONE, outlives=True)).closed
-    assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
-
-
-def test_a_job_that_is_gone_and_was_not_to_be_cancelled_is_lost(store: Store, run: Run) -> None:
-    (closed,) = collect(store, FakeCluster(GONE, outlives=True)).closed
-    assert closed.phase is Phase.LOST
-    assert store.run(run.run_id).wishes == ()
 
 
 @pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
@@ -155,22 +130,6 @@ def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
     assert store.run(run.run_id).wishes == left
 
 
-def test_the_process_that_follows_a_run_knows_who_ended_its_job(store: Store, run: Run) -> None:
-    class Deleted(FakeCluster):
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            events = super().wait(seconds)
-            if events:
-                store.wish(run.run_id, CANCEL)
-            return events
-
-    cluster = Deleted(GONE, outlives=True)
-    (closed,) = collecting.collect(
-        [run], context(store, cluster), Silent(), Stop(), follow=True
-    ).closed
-    assert end(closed) == (Phase.CANCELLED, "By hand.", "cancelled")
-    assert cluster.cancelled == []
-
-
 # -- what k8sbench decides itself -----------------------------------------------------------------
 
 
@@ -222,36 +181,6 @@ def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectRes
 # -- to delete ------------------------------------------------------------------------------------
 
 
-class KilledWhenDeleting(FakeCluster):
-    """A cluster whose client is killed when it deletes a job."""
-
-    def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
-        raise Killed
-
-
-def test_a_kill_between_the_end_and_its_measuring_leaves_both(store: Store, run: Run) -> None:
-    def killed(_: Run, gaps: Sequence[LogGap]) -> Measurement:
-        raise Killed
-
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    here: RunContext = msgspec.structs.replace(context(store, cluster), measure=killed)
-    with pytest.raises(Killed):
-        collecting.collect([run], here, Silent(), Stop(), follow=False)
-    again = FakeCluster(outlives=True)
-    (closed,) = collect(store, again).closed
-    assert closed.measurement is not None
-    assert again.removed == [run.run_id]
-    assert closed.wishes == ()
-
-
-def test_a_job_that_was_never_created_leaves_nothing(store: Store, run: Run) -> None:
-    with pytest.raises(Killed):
-        collect(store, KilledWhenDeleting(GONE, outlives=True))
-    again = FakeCluster(outlives=True)
-    collect(store, again)
-    assert again.removed == [run.run_id]
-
-
 def test_a_refused_deletion_stays_owed_and_is_reported(store: Store, run: Run) -> None:
     class Refusing(FakeCluster):
         def remove(self, run_id: str, *_: Any, **__: Any) -> str | None:
@@ -287,28 +216,6 @@ def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run
     result = served(lambda: collecting.open_runs(here), *args)
     assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
     assert 2 <= len(cluster.removed) <= 5, "the pauses grow"
-
-
-def test_with_keep_nothing_is_owed(store: Store, run: Run) -> None:
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    (closed,) = collect(store, cluster, keep=True).closed
-    assert (cluster.removed, closed.wishes) == ([], ())
-    store.wish(run.run_id, requests.left_over(30.0))
-    collect(store, cluster, keep=True)
-    assert (cluster.removed, store.run(run.run_id).wishes) == ([], ())
-
-
-def test_what_a_user_deletes_is_deleted_whoever_uses_it(store: Store, run: Run) -> None:
-    class Used(FakeCluster):
-        def remove(self, run_id: str, *_: Any, force: bool = False, **__: Any) -> str | None:
-            self.removed.append(f"{run_id} {force}")
-            return None if force else "k8sbench on lab-7 follows it."
-
-    store.wish(run.run_id, requests.by_name(9.0))
-    cluster = Used(at(Phase.SUCCEEDED), outlives=True)
-    collect(store, cluster)
-    assert cluster.removed == [f"{run.run_id} True"]
-    assert store.run(run.run_id).wishes == ()
 
 
 def test_runs_with_a_wish_are_found(store: Store, run: Run) -> None:

@@ -84,7 +84,6 @@ def machine(**changes: Any) -> Machine:
         "library": Path("/venv/lib/site-packages"),
         "environ": {"HOME": "/home/user", "PATH": "/usr/bin"},
         "cores": 2,
-        "first_ephemeral_port": 32768,
         "port": 45001,
         "gpus": None,
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.adapters.local import environment
+from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.manifest import ManifestJob
 from tests.unit.local import examples
 
 
 def injected(job: ManifestJob, replica: str, address: str, port: int) -> list[str]:
-    found = environment.injected(
+    found = launch.injected(
         job,
         next(each for each in job.replicas if each.name == replica),
         address,
@@ -84,7 +84,7 @@ def test_a_paddlejobs_other_workers_go_to_the_first_ones_service() -> None:
 
 
 def test_variables_refer_to_earlier_ones_as_the_kubelet_has_it() -> None:
-    found = environment.resolved(
+    found = launch.resolved(
         [
             ("LATE", "$(EARLY)"),
             ("EARLY", "1"),
@@ -105,13 +105,4 @@ def test_variables_refer_to_earlier_ones_as_the_kubelet_has_it() -> None:
 
 def test_what_python_needs_to_be_found_stays() -> None:
     kept = dict.fromkeys(("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH"), "x")
-    assert environment.users_own(kept) == kept
-
-
-def test_replicas_look_for_ports_where_nobody_else_does() -> None:
-    assert environment.port_range(0, 2, 32768) == "10000:21383"
-    assert environment.port_range(1, 2, 32768) == "21384:32767"
-
-
-def test_there_is_no_such_place_where_the_kernel_hands_out_nearly_all_ports() -> None:
-    assert environment.port_range(0, 2, 1024) is None
+    assert launch.users_own(kept) == kept

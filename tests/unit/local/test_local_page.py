@@ -7,7 +7,7 @@ import re
 import pytest
 
 from k8sbench.adapters import lines
-from k8sbench.adapters.local import environment, launch
+from k8sbench.adapters.local import launch
 from k8sbench.diagnose.job import exits as endings
 from tests.tiers import ROOT
 from tests.unit.local import examples
@@ -27,7 +27,7 @@ def test_every_variable_that_a_replica_gets_is_on_the_page(framework: str) -> No
 
 def test_the_page_names_what_is_kept_and_what_is_not() -> None:
     assert {"PATH", "HOME", "USER", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH"} <= NAMES
-    assert not {"RANK", "NCCL_DEBUG"} & environment.KEPT
+    assert not {"RANK", "NCCL_DEBUG"} & launch.KEPT
 
 
 def test_every_cause_is_on_the_page() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters.local import programs
+from k8sbench.adapters.local import manifest
 from k8sbench.model.errors import UsageError
 from tests.unit.local.examples import FOLDER, STARTS, plan
 
 
 @pytest.mark.parametrize("command", STARTS.values(), ids=" ".join)
 def test_the_commands_that_planning_makes_run(command: tuple[str, ...]) -> None:
-    programs.check(plan(), (*command, "--batch-size", "2"))
+    manifest.check(plan(), (*command, "--batch-size", "2"))
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_the_commands_that_planning_makes_run(command: tuple[str, ...]) -> None:
 )
 def test_anything_else_is_refused(command: str) -> None:
     with pytest.raises(UsageError, match="k8sbench's own trainers alone"):
-        programs.check(plan(), command.split(" "))
+        manifest.check(plan(), command.split(" "))
 
 
 def test_a_plan_without_a_trainer_is_refused() -> None:
     with pytest.raises(UsageError, match="k8sbench's own trainers alone"):
-        programs.check(plan(trainer=None), ("python3", "-m", "k8sbench.trainers.None"))
+        manifest.check(plan(trainer=None), ("python3", "-m", "k8sbench.trainers.None"))
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_a_plan_without_a_trainer_is_refused() -> None:
 )
 def test_variables_that_load_other_code_are_refused(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
-        programs.check_variables({name: value})
+        manifest.check_variables({name: value})
 
 
 @pytest.mark.parametrize(
     "name", ["NCCL_DEBUG", "LD_LIBRARY_PATH", "PYTHONUNBUFFERED", "PET_MONITOR_INTERVAL"]
 )
 def test_other_variables_are_the_benchmarks_own(name: str) -> None:
-    programs.check_variables({name: "1", "PYTHONPATH": "/opt/k8sbench"})
+    manifest.check_variables({name: "1", "PYTHONPATH": "/opt/k8sbench"})

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Result
 from k8sbench.model.run import Run

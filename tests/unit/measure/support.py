@@ -15,6 +15,12 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "logs"
 
 NOT_SUPPORTED = 9223372036854775794
 """What DCGM gives for a field that a GPU does not have, as do the numbers above it."""
+NOT_COMPARABLE = (
+    *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
+    *("device", "estimator", "model", "arithmetic", "data", "backend", "mode"),
+    *("metric", "target", "weights", "length"),
+)
+"""Ids of everything that can forbid a ratio."""
 
 
 class Lines:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import compare as comparing
-from k8sbench.measure.group.comparable import NOT_COMPARABLE
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.compared import Compared, Comparison
@@ -16,6 +15,7 @@ from k8sbench.model.measurement import Arithmetic, GpuFigure, GpuMetrics, arithm
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
+from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke
 
 A, B = (100.0, 101.0, 102.0, 100.5, 101.5), (90.0, 91.0, 92.0, 90.5, 91.5)

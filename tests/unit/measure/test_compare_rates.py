@@ -91,6 +91,7 @@ def test_an_unchanged_case_fails_in_ci_at_most_once_in_20_and_5_percent_are_foun
     assert alarms(3, 0.005, 0.10) == 0.0, "three runs can show nothing"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_page_states_the_rates_of_comparisons_golden() -> None:
     lines = [
@@ -110,6 +111,7 @@ def test_the_page_states_the_rates_of_comparisons_golden() -> None:
     struct_docs.assert_generated(PAGE, "rates", "\n".join(lines))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_page_states_the_rates_of_marked_changes_golden() -> None:
     lines = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.deviations import data_source
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Deviation

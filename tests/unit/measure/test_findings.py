@@ -119,10 +119,7 @@ def of_two(event: str, master: dict[str, Any], worker: dict[str, Any]) -> Callab
 EXAMPLES: dict[str, Callable[[], Found]] = {
     **{name: beside(**changes) for name, changes in members.MIXED.items()},
     "above-peak": log([f"GPU 0: {V100}", *run([0.1] * 8)], fingerprint=MODEL),
-    "airank-accuracy": log([*airank.trained("78.6"), "Iter(val) [20]\tmIoU: 0.7000, aAcc: 1.0000"]),
     "airank-clock": log([*STEADY, airank.airank(-300_000, "eval_accuracy:60.0")]),
-    "airank-ips": lambda: measured(fixture("airank_mmseg.log"), gpus=2).reasons,
-    "airank-target": log(airank.trained("76.0", last="target_quality_time:50.0sec")),
     "below-median": log(run([90.0, *[0.5] * 19])),
     "batch-mismatch": log(integrity.paddleseg(4, 93, 500, integrity.SEG_DATA), **SEG),
     "batch-size": log(["    samples_per_gpu=8,", *STEADY]),

@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 
 from k8sbench.measure.group import rules as group_rules
-from k8sbench.measure.rules import IntegrityRule
 from k8sbench.measure.run import log_clock
 from k8sbench.measure.run import rules as run_rules
+from k8sbench.measure.verdict import IntegrityRule
 from tests import struct_docs
 
 DOCS = Path(__file__).parents[3] / "docs"

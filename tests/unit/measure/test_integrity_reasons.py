@@ -9,10 +9,10 @@ import pytest
 
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
-from k8sbench.model.spec import Accuracy
 from tests.unit.measure.support import FIXTURES, Lines, fixture, ids, measured, mmseg, run, tsm
 
 STEADY = [0.5] * 8
+STEADY_LINES = run(STEADY)
 HEAD = "2026-03-02 09:59:00,000 - mmseg - INFO - "
 
 
@@ -139,12 +139,6 @@ def test_a_resumed_log_of_paddleclas_is_one_run() -> None:
     found = measured([*lines[:-3], loaded, *second], **known)
     assert (ids(found, "reject"), "restarted" in ids(found, "warn")) == ([], True)
     assert "iterations-back" in ids(measured([*lines[:-3], *second], **known), "reject")
-
-
-def test_more_ranks_than_gpus_are_rejected() -> None:
-    lines = [f"[1,{rank}]<stdout>:{line}" for line in run(STEADY) for rank in (0, 1)]
-    assert ids(measured(lines, gpus=1)) == ["gpu-count"]
-    assert ids(measured(lines, gpus=2)) == []
 
 
 def test_without_any_word_on_gpus_there_is_an_error_that_asks_for_them() -> None:
@@ -538,11 +532,6 @@ def test_a_log_of_another_model_is_rejected_where_both_names_are_known(
     assert ids(found) == expected
 
 
-def test_with_a_format_alone_there_is_no_model_to_differ_from() -> None:
-    found = measured(["        type='FCNHead',", *run(STEADY)], model="DeepLabV3+")
-    assert ids(found) == []
-
-
 def test_another_number_of_parameters_is_another_model() -> None:
     known = {"format": "paddleseg", "gpus": 4, "batch_size": 2, "warmup": 10}
     log = "paddleseg.log"
@@ -560,12 +549,6 @@ def test_two_logs_glued_together_are_rejected() -> None:
     (reason,) = found.reasons
     assert [place.line for place in reason.evidence] == [9]
     assert (found.records, found.iterations) == (8, 80)
-
-
-def test_the_same_log_twice_counts_once_and_is_remarked() -> None:
-    lines = run(STEADY)
-    found = measured([*lines, *lines])
-    assert (found.verdict, ids(found), found.records) == ("valid", ["repeated-lines"], 8)
 
 
 def test_a_resumed_run_is_remarked_and_counts_iterations_once() -> None:
@@ -592,53 +575,58 @@ def test_a_lost_line_inside_the_window_is_rejected() -> None:
     assert reason.evidence[0].line == 5
 
 
-def test_a_lost_line_before_the_window_is_no_matter() -> None:
-    lines = run([0.5] * 12)
-    del lines[1]
-    assert ids(measured(lines, warmup=50)) == []
+LONG = run([0.5] * 12)
+VALIDATED = "2026-03-02 10:00:25,000 - mmseg - INFO - Iter(val) [50]\tmIoU: 0.5000, aAcc: 0.9"
+NAN_FIRST = [STEADY_LINES[0].replace("2.0000", "nan"), *STEADY_LINES[1:]]
+RANKS = [f"[1,{rank}]<stdout>:{line}" for line in STEADY_LINES for rank in (0, 1)]
+RESUMED = [HEAD + "resumed from epoch: 0, iter 4000", *run(STEADY, first=4000)]
+EPOCHS, OTHER_EPOCHS = (
+    [tsm(e, s, 0.5, 0.5) for e in numbers for s in range(0, 100, 20)]
+    for numbers in ((0, 1), (0, 2))
+)
+LINES: dict[str, tuple[list[str], dict[str, Any], list[str]]] = {
+    "a line is lost before the window": ([*LONG[:1], *LONG[2:]], {"warmup": 50}, []),
+    "a line is lost behind the window": (
+        [*LONG[:9], *LONG[10:]],
+        {"warmup": 10, "iterations": 60},
+        [],
+    ),
+    "the head is cut off": (run(STEADY, first=4000), {"warmup": 20}, ["iterations-missing"]),
+    "it says that it resumes": (RESUMED, {"warmup": 20}, ["restarted"]),
+    "mmcv prints an evaluation in place of a record": ([*LONG[:4], VALIDATED, *LONG[5:]], {}, []),
+    "an evaluation explains no second line": (
+        [*LONG[:4], VALIDATED, *LONG[6:]],
+        {},
+        ["iterations-missing"],
+    ),
+    "the end of an epoch is in no record": (EPOCHS, {"format": "tsm"}, []),
+    "a line is lost at the end of an epoch": (
+        [*EPOCHS[:4], *EPOCHS[5:]],
+        {"format": "tsm"},
+        ["iterations-missing"],
+    ),
+    "an epoch is missing": (OTHER_EPOCHS, {"format": "tsm"}, ["iterations-missing"]),
+    "the last interval is shorter": (run(STEADY, total=85), {}, []),
+    "the same log twice": ([*STEADY_LINES, *STEADY_LINES], {}, ["repeated-lines"]),
+    "more ranks than GPUs": (RANKS, {"gpus": 1}, ["gpu-count"]),
+    "as many ranks as GPUs": (RANKS, {"gpus": 2}, []),
+    "a format alone has no model": (
+        ["        type='FCNHead',", *STEADY_LINES],
+        {"model": "DeepLabV3+"},
+        [],
+    ),
+    "a loss that is no number in the warm-up": (NAN_FIRST, {"warmup": 10}, ["loss-not-finite"]),
+}
+REMARKS = {"restarted", "repeated-lines"}
 
 
-def test_a_lost_line_behind_the_window_is_no_matter() -> None:
-    lines = run([0.5] * 12)
-    del lines[9]
-    assert ids(measured(lines, warmup=10, iterations=60)) == []
-
-
-def test_a_log_whose_head_is_cut_off_is_rejected() -> None:
-    found = measured(run(STEADY, first=4000), warmup=20)
-    assert ids(found, "reject") == ["iterations-missing"]
-
-
-def test_a_log_that_says_that_it_resumes_may_begin_late() -> None:
-    lines = [HEAD + "resumed from epoch: 0, iter 4000", *run(STEADY, first=4000)]
-    found = measured(lines, warmup=20)
-    assert (found.verdict, ids(found)) == ("valid", ["restarted"])
-
-
-def test_the_evaluation_that_mmcv_prints_in_place_of_a_record_is_no_loss() -> None:
-    lines = run([0.5] * 10)
-    lines[4] = "2026-03-02 10:00:25,000 - mmseg - INFO - Iter(val) [50]\tmIoU: 0.5000, aAcc: 0.9"
-    found = measured(lines)
-    assert (found.verdict, ids(found), found.iterations) == ("valid", [], 90)
-
-
-def test_two_lost_lines_are_not_explained_by_an_evaluation() -> None:
-    lines = run([0.5] * 10)
-    lines[4] = "2026-03-02 10:00:25,000 - mmseg - INFO - Iter(val) [50]\tmIoU: 0.5000, aAcc: 0.9"
-    del lines[5]
-    assert ids(measured(lines), "reject") == ["iterations-missing"]
-
-
-def test_the_end_of_an_epoch_that_is_in_no_record_is_no_loss_but_a_lost_line_there_is() -> None:
-    lines = [tsm(e, s, 0.5, 0.5) for e in range(2) for s in range(0, 100, 20)]
-    assert ids(measured(lines, format="tsm"), "reject") == []
-    del lines[4]
-    assert ids(measured(lines, format="tsm"), "reject") == ["iterations-missing"]
-
-
-def test_an_epoch_that_is_missing_altogether_is_rejected() -> None:
-    lines = [tsm(e, s, 0.5, 0.5) for e in (0, 2) for s in range(0, 100, 20)]
-    assert "iterations-missing" in ids(measured(lines, format="tsm"), "reject")
+@pytest.mark.parametrize("case", LINES)
+def test_a_log_has_the_reasons_of_its_lines(case: str) -> None:
+    lines, known, expected = LINES[case]
+    found = measured(lines, **known)
+    assert ids(found) == expected
+    is_remarked = {*expected} <= REMARKS or "warm-up" in case
+    assert found.verdict == ("valid" if is_remarked else "rejected")
 
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf", "NaN"])
@@ -650,23 +638,12 @@ def test_a_loss_that_is_no_number_is_rejected(loss: str) -> None:
     assert found.final_loss == 2.0
 
 
-def test_a_loss_that_was_no_number_in_the_warm_up_alone_is_remarked() -> None:
-    lines = run(STEADY)
-    lines[0] = mmseg(10, 0.5, at=5, loss="nan", total=80)
-    found = measured(lines, warmup=10)
-    assert (found.verdict, ids(found)) == ("valid", ["loss-not-finite"])
-
-
 def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
     lines = run(STEADY)
     lines[-1] = mmseg(80, 0.5, at=40, loss="nan", total=80)
     found = measured(lines)
     assert found.final_loss is None
     assert "nan" in found.missing["final_loss"]
-
-
-def test_a_last_interval_shorter_than_the_others_is_no_early_end() -> None:
-    assert ids(measured(run(STEADY, total=85))) == []
 
 
 # The log's own summary.
@@ -922,14 +899,6 @@ def test_a_rejection_that_is_accepted_is_kept_and_marked() -> None:
     assert (reason.id, reason.severity, reason.accepted) == ("iterations-missing", "reject", True)
 
 
-def test_accepting_one_reason_accepts_no_other() -> None:
-    lines = run(STEADY)
-    del lines[4]
-    lines[5] = lines[5].replace("loss: 2.0000", "loss: nan")
-    found = measured(lines, accept=("iterations-missing",))
-    assert found.verdict == "rejected"
-
-
 def test_a_rejected_log_keeps_its_figures_apart() -> None:
     lines = run(STEADY)
     del lines[4]
@@ -939,17 +908,3 @@ def test_a_rejected_log_keeps_its_figures_apart() -> None:
     assert found.unverified is not None
     assert found.unverified.time_weighted == pytest.approx(8.0)
     assert "unverified" in found.missing["throughput"]
-
-
-def test_rejections_come_before_remarks() -> None:
-    lines = run([*STEADY, 5.0], total=1000)
-    del lines[4]
-    severities = [reason.severity for reason in measured(lines).reasons]
-    assert severities == sorted(severities)
-
-
-def test_a_target_in_percent_is_met_by_a_fraction() -> None:
-    target = Accuracy(metric="mIoU", value=78.5)
-    found = measured(fixture("airank_mmseg.log"), gpus=2, target=target)
-    # test_begin at 1772445600, the evaluation of 78.6 % at …+ 700.
-    assert found.time_to_train_s == pytest.approx(700.0)

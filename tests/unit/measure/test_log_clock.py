@@ -16,7 +16,7 @@ from k8sbench.measure.run.occurrences import Occurrence
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat
-from tests.unit.measure.support import Block, Lines, ids, lines_of, measured, mmseg, plsc, run
+from tests.unit.measure.support import Block, ids, measured, mmseg, plsc, run
 
 EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
 STEADY = [0.5] * 8
@@ -273,12 +273,6 @@ def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
         assert found.throughput.timestamps == pytest.approx(8.0)
 
 
-@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
-def test_a_program_whose_rate_depends_on_the_batch_has_such_jumps_too(seconds: int) -> None:
-    lines = set_clock(dle([1400.0] * 60), 30, seconds)
-    assert ids(measured(lines, format="dle-resnet50", batch_size=256)) == ["clock-jump"]
-
-
 def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
     lines = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
     lines.insert(20, EVALUATION)
@@ -471,18 +465,6 @@ def test_a_wrong_number_of_gpus_is_a_contradiction_that_names_the_factor() -> No
     assert ids(measured(lines, format="dle-resnet50", batch_size=256, gpus=4)) == []
 
 
-@pytest.mark.parametrize("own", [0.990, 0.993, 0.996, 0.998])
-def test_a_log_in_many_blocks_is_judged_as_in_one(own: float) -> None:
-    """Records that follow each other are one stretch, however they are read."""
-    lines = run([0.5] * 400, interval=1)
-    lines = [line.replace("time: 0.500", f"time: {0.5 * own:.4f}") for line in lines]
-    expected = Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0)
-    cut = [lines[:20], *(lines[i : i + 20] for i in range(20, 400, 20))]
-    found = [measure([Block(*blocks)], expected) for blocks in ([lines], cut)]
-    assert ids(found[0]) == ids(found[1])
-    assert ids(found[0]) == (["clock-mismatch"] if own < 0.995 else [])
-
-
 @pytest.mark.parametrize(("per", "rate"), [("card", 64.0), ("job", 8.0)])
 def test_a_rate_of_one_card_that_is_declared_as_the_job_s_and_the_other_way_round(
     per: str, rate: float
@@ -569,16 +551,6 @@ def test_evaluations_of_programs_that_time_them_apart_are_in_no_figure() -> None
     assert found.data_fraction == plain.data_fraction
     assert found.window is not None
     assert found.window.left_out_count == 0
-
-
-def test_an_evaluation_between_epochs_of_paddleclas_is_in_no_figure() -> None:
-    lines = lines_of("paddleclas_running.log")
-    evaluation = "[2026/03/02 10:00:00] ppcls INFO: [Eval][Epoch 0][Iter: 0/10]CELoss: 1.0"
-    ends = [i for i, text in enumerate(lines) if "END epoch" in text]
-    held = [*lines[: ends[0] + 1], evaluation, *lines[ends[0] + 1 :]]
-    plain = measured(Lines(lines), format="paddleclas", gpus=1, batch_size=None)
-    found = measured(Lines(held), format="paddleclas", gpus=1, batch_size=None)
-    assert (found.throughput, found.data_fraction) == (plain.throughput, plain.data_fraction)
 
 
 # The table.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from k8sbench.cli.commands.measure import CSV, command
-from k8sbench.cli.main import COMMANDS
 from tests.harness import benchmark_files
 from tests.unit.command_line import Cli
 from tests.unit.measure import train_logs
@@ -42,11 +38,6 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 BASE = ["--format", "mmseg", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
-
-
-def test_its_help_line_is_the_one_in_the_list_of_commands() -> None:
-    assert command.get_short_help_str(limit=200) == COMMANDS["measure"]
-    assert COMMANDS["measure"] == "Measure existing logs, from any source."
 
 
 @pytest.mark.parametrize("given", ["", "set/odd.log"], ids=["folder", "file"])
@@ -114,7 +105,6 @@ def test_the_exit_code_is_that_of_the_worst_log_and_nothing_good_is_lost(
     [
         ("empty.log", "is empty"),
         ("letter.log", "no training line of mmseg"),
-        ("other.log", "temporal-shift-module"),
         ("gone.log", "does not exist"),
     ],
 )
@@ -129,10 +119,6 @@ def test_what_cannot_be_measured_is_named_with_what_to_do(
     assert second.startswith("  ")
 
 
-def test_the_log_of_another_family_says_which_format_to_give(logs: Path, cli: Cli) -> None:
-    assert "--format tsm" in cli("measure", "other.log", *BASE, code=2).err
-
-
 def test_folders_and_packed_files_are_read(logs: Path, cli: Cli) -> None:
     folder = logs / "runs"
     folder.mkdir()
@@ -145,13 +131,6 @@ def test_folders_and_packed_files_are_read(logs: Path, cli: Cli) -> None:
     ]
 
 
-def test_an_empty_folder_and_a_good_log_lose_nothing(logs: Path, cli: Cli) -> None:
-    (logs / "nothing").mkdir()
-    out, err = cli("measure", "nothing", "good.log", *BASE, "-o", "json", code=2)
-    assert len(json.loads(out)) == 1
-    assert "folder without a log" in err
-
-
 def test_one_run_of_several_files_is_one_object(logs: Path, cli: Cli) -> None:
     (logs / "second.log").write_text("\n".join(run([0.5] * 6, first=80, at=300)))
     (found,) = cli.json("measure", "good.log", "second.log", *BASE, "--one-run", "-o", "json")
@@ -162,13 +141,6 @@ def test_one_run_of_several_files_is_one_object(logs: Path, cli: Cli) -> None:
 def test_one_run_that_lacks_a_file_is_not_measured(logs: Path, cli: Cli) -> None:
     out = cli("measure", "good.log", "gone.log", *BASE, "--one-run", "-o", "json", code=2).out
     assert out == ""
-
-
-def test_standard_input_is_measured(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    raw = io.BufferedReader(io.BytesIO("\n".join(GOOD).encode()))
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
-    (found,) = cli.json("measure", "-", *BASE, "-o", "json")
-    assert found["files"] == ["<stdin>"]
 
 
 @pytest.mark.parametrize("which", [["--format", "mmseg"], ["--benchmark", "deeplabv3p"]])
@@ -187,38 +159,19 @@ def test_another_half_type_than_was_asked_for_is_rejected(
 def test_cpu_and_smoke_stand_in_every_form(logs: Path, cli: Cli) -> None:
     (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
     shown = {}
-    for form in ("table", "csv", "json"):
+    for form in ("table", "json"):
         shown[form] = cli("measure", "own.log", "--format", "k8sbench", "-o", form).out
     assert "2 CPU processes · smoke run · batch 4 per CPU process" in shown["table"]
-    (row,) = csv.DictReader(io.StringIO(shown["csv"]))
-    assert (row["device"], row["preset"]) == ("cpu", "smoke")
     (found,) = json.loads(shown["json"])
     assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
     assert "reject preset" in cli("measure", "own.log", "--benchmark", "deeplabv3p", code=5).out
 
 
-def test_csv_has_one_row_per_log(logs: Path, cli: Cli) -> None:
-    out = cli("measure", "good.log", "short.log", *BASE, "-o", "csv", code=5).out
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert list(rows[0]) == [*CSV]
-    assert float(rows[0]["time_weighted"]) == pytest.approx(8.0)
-    assert (rows[1]["time_weighted"], rows[1]["verdict"]) == ("", "rejected")
-    assert "too-few-records" in rows[1]["reasons"].split()
-
-
-def test_a_training_names_its_target_what_it_read_and_its_restarts(logs: Path, cli: Cli) -> None:
+def test_a_training_names_what_it_reached(logs: Path, cli: Cli) -> None:
     log = logs / "train.log"
     log.write_text("\n".join(train_logs.texts(train_logs.attempt(stop=True))) + "\n")
     shown = " ".join(cli("measure", str(log), "--format", "k8sbench").out.split())
-    assert "mIoU best 40 %, final 40 % (4 evaluations) · time to train" in shown
-    assert (
-        "target 40 % · stopped at the target · data cityscapes, digest d1 · weights v1c.npz,"
-        " digest abababababab · 0 restarts" in shown
-    )
-    out = cli("measure", str(log), "--format", "k8sbench", "-o", "csv").out
-    (row,) = csv.DictReader(io.StringIO(out))
-    assert (row["target"], row["restarts"], row["data_digest"]) == ("40.0", "0", "d1")
-    assert row["weights_digest"] == "ab" * 32
+    assert re.search(r"trained to mIoU 40 % \(40 % after [\d.]+ s\)", shown)
 
 
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
@@ -232,18 +185,14 @@ def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, c
     assert "reject too-few-records: 3 training lines" in short
 
 
-def test_a_long_window_is_written_in_seconds_without_powers_of_ten(logs: Path, cli: Cli) -> None:
-    (logs / "long.log").write_text("\n".join(run([2000.0] * 7)) + "\n")
-    assert "70 iterations in 7 records, 140000 s" in cli("measure", "long.log", *BASE).out
-
-
 @pytest.mark.parametrize("width", [40, 60, 200])
 def test_the_table_fits_its_terminal(
     logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     out = cli("measure", "good.log", "short.log", *BASE, code=5).out
-    assert max(map(len, out.splitlines())) <= min(width, 100)
+    assert max(map(len, out.splitlines())) <= width
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal(logs: Path, cli: Cli) -> None:
@@ -299,12 +248,6 @@ def test_a_benchmark_brings_its_warm_up_batch_and_unit(logs: Path, cli: Cli) -> 
     assert (found["batch_size_per_gpu"], found["throughput"]["unit"]) == (2, "samples/s")
 
 
-def test_a_shorter_side_run_of_a_benchmark_is_rejected(logs: Path, cli: Cli) -> None:
-    words = ("good.log", "--benchmark", "deeplabv3p", "--gpus=1", "--batch-size=4", "-ojson")
-    (found,) = cli.json("measure", *words, code=5)
-    assert "too-few-iterations" in [each["id"] for each in found["reasons"]]
-
-
 def test_of_a_benchmarks_frameworks_the_log_decides(logs: Path, cli: Cli) -> None:
     log = str(FIXTURES / "paddleseg.log")
     words = ("--benchmark", "deeplabv3p", "--gpus=4", "-ojson")
@@ -314,7 +257,7 @@ def test_of_a_benchmarks_frameworks_the_log_decides(logs: Path, cli: Cli) -> Non
 
 def test_a_log_that_no_framework_of_the_benchmark_writes_is_an_error(logs: Path, cli: Cli) -> None:
     err = cli("measure", "other.log", "--benchmark", "resnet50", "--gpus", "1", code=2).err
-    assert "no dle-resnet50 log" in err
+    assert "no training line of dle-resnet50" in err
 
 
 def test_a_format_of_ones_own_is_measured_from_its_file(logs: Path, cli: Cli) -> None:
@@ -345,12 +288,3 @@ def test_nothing_heavy_is_imported_to_measure(logs: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
     )
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_a_reader_that_goes_away_is_no_error(logs: Path) -> None:
-    words = [sys.executable, "-m", "k8sbench", "measure", *["good.log"], *BASE, "-o", "json"]
-    done = subprocess.run(
-        ["sh", "-c", '"$@" | head -1', "sh", *words], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[\n"
-    assert "Traceback" not in done.stderr

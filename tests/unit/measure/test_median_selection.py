@@ -31,13 +31,6 @@ def test_each_place_holds_what_sorting_would_put_there(
     assert select(array("d", values), k) == sorted(values)[k]
 
 
-@given(st.lists(rates, min_size=1, max_size=100))
-def test_nothing_is_lost_by_reordering(values: list[float]) -> None:
-    kept = array("d", values)
-    median(kept)
-    assert sorted(kept) == sorted(values)
-
-
 @pytest.mark.parametrize("shape", ["ascending", "descending", "organ pipe", "equal", "two values"])
 def test_no_order_of_the_input_is_slow(shape: str) -> None:
     n = 200_000

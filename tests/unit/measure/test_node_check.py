@@ -21,7 +21,7 @@ def nodes(rates: Sequence[float], *, smoke: bool = False) -> list[NodeFigures]:
 
 
 def states(found: NodeCheck) -> dict[str, str]:
-    return {one.measured.node: one.state for one in found.nodes if one.state != "ok"}
+    return {one.node: one.state for one in found.nodes if one.state != "ok"}
 
 
 def test_a_node_beyond_the_limit_is_slow_and_named_to_be_cordoned() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group.comparable import NOT_COMPARABLE
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.parity import parities
 from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from k8sbench.model.spec import Fingerprint
+from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.report.factory import V100_32, run, smoke
 
 MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")

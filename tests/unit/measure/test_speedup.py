@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.measure.group import speedup
-from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.measurement import DataSet

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group.comparison import results
+from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Deviation, Group
 from k8sbench.model.measurement import DataSet, Weights

@@ -20,7 +20,6 @@ from tests.unit.measure.train_logs import (
     LENGTH,
     SAVES,
     START,
-    airank,
     attempt,
     event,
     texts,
@@ -117,7 +116,7 @@ def test_a_run_that_ends_before_its_length_without_the_target_is_not() -> None:
     lines = [line.replace('"value": 40.0', '"value": 39.9') for line in lines]
     lines = [line.replace("eval_accuracy:0.40000", "eval_accuracy:0.39900") for line in lines]
     found = measured(lines)
-    assert ids(found) == ["too-few-iterations", "ends-early", "airank-target"]
+    assert ids(found) == ["too-few-iterations", "ends-early"]
     assert found.time_to_train_s is None
     assert found.missing["time_to_train_s"] == "No evaluation reached the target of 40 %."
 
@@ -288,12 +287,6 @@ def test_a_long_wait_between_attempts_is_no_contradiction_of_clocks() -> None:
     assert ids(measured(again(to_target(60) + 2, resume=60, wait=7200.0))) == ["restarted"]
 
 
-def test_the_average_speed_of_the_last_attempt_is_not_held_against_all_of_them() -> None:
-    average = airank(START + 900, "avg_ips:2.000samples/sec")
-    assert ids(measured([*texts(attempt()), average])) == ["airank-ips"]
-    assert ids(measured([*again(to_target(60) + 2, resume=60), average])) == ["restarted"]
-
-
 def test_every_attempt_counts() -> None:
     first = until(attempt(), to_target(20) + 5)
     second = until(attempt(START + 100, resume=20, begun=START), 100 + to_target(20) + 5)
@@ -343,19 +336,8 @@ def test_broken_samples_are_counted_once_each_and_named() -> None:
 
 def test_an_evaluation_that_lacks_samples_says_of_how_many_it_is() -> None:
     lines = [line.replace('"samples": 500', '"samples": 499') for line in texts(attempt())]
-    reason, claimed = measured(lines).reasons
-    assert claimed.id == "airank-target"  # the program has claimed it
+    (reason,) = measured(lines).reasons
     assert (reason.id, reason.sentence) == (
         "broken-samples",
         "The evaluation at step 100 is of 499 of 500 samples.",
     )
-
-
-def test_airank_lines_that_say_something_else_are_told() -> None:
-    lines = [
-        line.replace("eval_accuracy:0.50000", "eval_accuracy:0.60000")
-        for line in texts(attempt())
-        if "target_quality_time" not in line
-    ]
-    lines.insert(-1, airank(START + 400, "target_quality_time:20.000sec"))
-    assert ids(measured(lines)) == ["airank-accuracy", "airank-target"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters.metrics import discovery
-from k8sbench.adapters.metrics.discovery import PrometheusCandidates
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 
 
 def test_an_address_without_a_cluster_is_reached_itself() -> None:
-    (way,) = discovery.named("http://prometheus.monitoring.svc:9090/prom/", None).ways
+    (way,) = prometheus_api.named("http://prometheus.monitoring.svc:9090/prom/", None)
     assert way.api.place.server == "http://prometheus.monitoring.svc:9090/prom"
     assert (way.path, way.service) == ("/api/v1/query", None)
 
@@ -22,7 +21,7 @@ def test_an_address_without_a_cluster_is_reached_itself() -> None:
 def test_of_several_faults_the_one_that_says_most_is_told(
     statuses: tuple[int, ...], told: str
 ) -> None:
-    (way,) = discovery.named("http://prometheus.test", None).ways
+    (way,) = prometheus_api.named("http://prometheus.test", None)
     left = iter(statuses)
 
     def ask(_: Way) -> None:
@@ -30,4 +29,4 @@ def test_of_several_faults_the_one_that_says_most_is_told(
         raise PrometheusFault(f"It answers {status}.", status)
 
     with pytest.raises(PrometheusFault, match=told):
-        discovery.first(PrometheusCandidates(ways=(way,) * len(statuses)), ask, bool)
+        prometheus_api.first((way,) * len(statuses), ask, bool)

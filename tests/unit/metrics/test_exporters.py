@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.metrics import dcgm, exporters
-from k8sbench.adapters.metrics.dcgm import NodeReadings
-from k8sbench.adapters.metrics.exporters import ExporterFault, ExposedValue
+from k8sbench.adapters.metrics import dcgm
+from k8sbench.adapters.metrics.dcgm import ExporterFault, ExposedValue, NodeReadings
 from tests.tiers import ROOT
 
 FOLDER = ROOT / "tests" / "fixtures" / "dcgm"
@@ -17,7 +16,7 @@ FOLDER = ROOT / "tests" / "fixtures" / "dcgm"
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.prom")), ids=lambda file: file.stem)
 def test_every_field_that_counts_is_read_by_its_own_name(file: Path) -> None:
-    found = list(exporters.read(file.read_text()))
+    found = list(dcgm.read(file.read_text()))
     names = Counter(one.labels["__name__"] for one in found)
     assert len(names) == 10
     assert "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" in names
@@ -33,7 +32,7 @@ def test_every_field_that_counts_is_read_by_its_own_name(file: Path) -> None:
 )
 def test_what_is_no_exposition_is_refused(text: str) -> None:
     with pytest.raises(ExporterFault):
-        list(exporters.read(text))
+        list(dcgm.read(text))
 
 
 def sample(value: float, **more: str) -> ExposedValue:

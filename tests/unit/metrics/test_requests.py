@@ -13,9 +13,8 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.metrics import prometheus
-from k8sbench.adapters.metrics.discovery import PrometheusCandidates
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
-from k8sbench.adapters.metrics.prometheus_api import Way
+from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.run import Location
 
@@ -62,11 +61,13 @@ class Finder:
     """Looks for a cluster's Prometheus, and counts how often."""
 
     def __init__(self, *ways: Way, why: str = "") -> None:
-        self.found, self.times = PrometheusCandidates(ways=ways, why=why), 0
+        self.ways, self.why, self.times = ways, why, 0
 
-    def __call__(self) -> PrometheusCandidates:
+    def __call__(self) -> tuple[Way, ...]:
         self.times += 1
-        return self.found
+        if self.why:
+            raise PrometheusFault(self.why)
+        return self.ways
 
 
 def way(server: Server) -> Way:

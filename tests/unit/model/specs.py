@@ -8,7 +8,8 @@ import msgspec
 
 from k8sbench.adapters.files import image_table
 from k8sbench.model.choices import Site
-from k8sbench.model.planning import SpecSource
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import SpecSource, make_plan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
@@ -100,3 +101,19 @@ def spec(**changes: Any) -> BenchmarkSpec:
         ],
     }
     return msgspec.convert(fields | changes, BenchmarkSpec)
+
+
+def planned(
+    site: Site = CLUSTER, of: BenchmarkSpec | None = None, repeat: int = 1, **asked: Any
+) -> RunPlan:
+    """The plan of a request, with the identity of one run."""
+    return make_plan(
+        spec() if of is None else of,
+        SOURCE,
+        a_request(**asked),
+        site,
+        run_id="seg-x",
+        set_name="s",
+        repeat=repeat,
+        trainers_digest="t" * 64,
+    )

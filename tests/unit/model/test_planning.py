@@ -14,23 +14,9 @@ from k8sbench.adapters.files import catalog
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe, make_plan
-from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import BenchmarkSpec, FromSecret, SecretKey
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, SOURCE, V100, WINDOW, a_request, spec
-
-
-def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any) -> RunPlan:
-    return make_plan(
-        spec() if of is None else of,
-        SOURCE,
-        a_request(**asked),
-        site,
-        run_id="seg-x",
-        set_name="s",
-        repeat=1,
-        trainers_digest="t" * 64,
-    )
+from k8sbench.model.planning import describe
+from k8sbench.model.spec import FromSecret, SecretKey
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, WINDOW, planned, spec
 
 
 def option(plan: RunPlan, name: str) -> str:
@@ -148,7 +134,7 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
         ({"impl": "user"}, "has no user program"),
         ({"impl": "upstream"}, "needs an image"),
         ({"impl": "upstream", "image": "x", "precision": "amp"}, "no amp command"),
-        ({"impl": "upstream", "image": "x", "preset": "smoke"}, "no small form"),
+        ({"impl": "upstream", "image": "x", "preset": "smoke"}, "another program"),
         ({"impl": "upstream", "image": "x", "data": "/mnt/data"}, "hostPath"),
         ({"impl": "upstream", "image": "x", "data": "synthetic-host"}, "own trainers"),
         ({"data": "synthetic-hots"}, "Write synthetic or synthetic-host"),
@@ -276,40 +262,20 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
         ),
     )
     asked = ("compile=false", "workers=2", "threads=3")
-    plan = make_plan(
-        small,
-        SOURCE,
-        a_request(speed_options=asked, data="synthetic-host", preset="smoke"),
-        CLUSTER,
-        run_id="seg-x",
-        set_name="s",
-        repeat=1,
-        trainers_digest="t" * 64,
-    )
+    plan = planned(of=small, speed_options=asked, data="synthetic-host", preset="smoke")
     assert plan.options == {"workers": 2, "threads": 3}
     assert "--compile" not in plan.command
 
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
 def test_a_decoder_without_files_is_refused(data: str) -> None:
-    found = catalog.find("resnet50")
-    asked = a_request(speed_options=("decoder=dali",), data=data)
-
-    def plan(asked: SubmitRequest) -> RunPlan:
-        return make_plan(
-            found.spec,
-            SOURCE,
-            asked,
-            CLUSTER,
-            run_id="r-x",
-            set_name="s",
-            repeat=1,
-            trainers_digest="t" * 64,
-        )
-
+    asked: dict[str, Any] = {
+        "of": catalog.find("resnet50").spec,
+        "speed_options": ("decoder=dali",),
+    }
     with pytest.raises(UsageError, match=f"decodes files, and --data {data} has none"):
-        plan(asked)
-    read = plan(msgspec.structs.replace(asked, data="pvc:imagenet"))
+        planned(**asked, data=data)
+    read = planned(**asked, data="pvc:imagenet")
     assert read.options["decoder"] == option(read, "decoder") == "dali"
     assert "decoder dali" in describe(read)
 
@@ -366,16 +332,8 @@ def test_a_foreign_command_is_told_the_whole_case() -> None:
     }
     command = {"fp32": ("train", *(f"{{{name}}}" for name in words))}
     upstream = msgspec.structs.replace(first.upstream, command=command)
-    plan = make_plan(
-        spec(variants=[msgspec.structs.replace(first, upstream=upstream), *others]),
-        SOURCE,
-        a_request(impl="upstream", image="seg:1", replicas=2, gpus=4),
-        CLUSTER,
-        run_id="seg-x",
-        set_name="s",
-        repeat=1,
-        trainers_digest=None,
-    )
+    of = spec(variants=[msgspec.structs.replace(first, upstream=upstream), *others])
+    plan = planned(of=of, impl="upstream", image="seg:1", replicas=2, gpus=4)
     assert dict(zip(words, plan.command[1:], strict=True)) == words
 
 
@@ -403,23 +361,13 @@ def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
         "cases": ["1x1"],
     }
 
-    def plan() -> RunPlan:
-        return make_plan(
-            spec(variants=[own]),
-            SOURCE,
-            a_request(precision=precision),
-            CLUSTER,
-            run_id="seg-x",
-            set_name="s",
-            repeat=1,
-            trainers_digest=None,
-        )
-
+    of = spec(variants=[own])
     if runs:
-        assert plan().command[-1] == command[-1].format(precision=precision)
+        plan = planned(of=of, precision=precision)
+        assert plan.command[-1] == command[-1].format(precision=precision)
     else:
         with pytest.raises(UsageError, match="always runs fp32"):
-            plan()
+            planned(of=of, precision=precision)
 
 
 def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_configmap() -> None:
@@ -448,34 +396,22 @@ def test_without_a_table_of_images_one_must_be_given() -> None:
     assert planned(site=site, image="mine:1").image == "mine:1"
 
 
-@given(
-    replicas=st.integers(-3, 1200),
-    gpus=st.none() | st.integers(-3, 20),
-    batch=st.none() | st.integers(-3, 64),
-    warmup=st.none() | st.integers(-3, 200),
-    iterations=st.none() | st.integers(-3, 2000),
-    precision=st.sampled_from(["fp32", "amp"]),
-    site=st.sampled_from([CLUSTER, LAPTOP, GPU_BOX]),
+ASKED = st.fixed_dictionaries(
+    {
+        "replicas": st.integers(-3, 1200),
+        "gpus": st.none() | st.integers(-3, 20),
+        "batch_size": st.none() | st.integers(-3, 64),
+        "warmup": st.none() | st.integers(-3, 200),
+        "iterations": st.none() | st.integers(-3, 2000),
+        "precision": st.sampled_from(["fp32", "amp"]),
+    }
 )
-def test_any_request_is_a_sound_plan_or_a_usage_error(
-    replicas: int,
-    gpus: int | None,
-    batch: int | None,
-    warmup: int | None,
-    iterations: int | None,
-    precision: Any,
-    site: Site,
-) -> None:
+
+
+@given(ASKED, st.sampled_from([CLUSTER, LAPTOP, GPU_BOX]))
+def test_any_request_is_a_sound_plan_or_a_usage_error(asked: dict[str, Any], site: Site) -> None:
     try:
-        plan = planned(
-            site,
-            replicas=replicas,
-            gpus=gpus,
-            batch_size=batch,
-            warmup=warmup,
-            iterations=iterations,
-            precision=precision,
-        )
+        plan = planned(site, **asked)
     except UsageError:
         return
     assert plan.global_batch == plan.batch_size * plan.replicas * plan.processes_per_replica > 0
@@ -483,11 +419,6 @@ def test_any_request_is_a_sound_plan_or_a_usage_error(
     assert plan.window.log_interval <= plan.window.iterations
     assert (plan.amp_dtype is None) == (plan.precision == "fp32")
     assert msgspec.json.decode(msgspec.json.encode(plan), type=RunPlan) == plan
-
-
-def test_the_same_request_plans_the_same_run() -> None:
-    assert planned(replicas=2) == planned(replicas=2)
-    assert V100.gpus_per_node == 8
 
 
 def test_no_run_waits_without_end() -> None:

@@ -11,11 +11,11 @@ from k8sbench.model import identity, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe, make_plan
+from k8sbench.model.planning import describe
 from k8sbench.model.spec import Accuracy, BenchmarkSpec
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, a_request
+from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP
 
 DATA = "pvc:sets/streets"
 TRAIN = {
@@ -44,19 +44,8 @@ def spec(**changes: Any) -> BenchmarkSpec:
     return msgspec.convert({**found, "target_accuracy": target}, BenchmarkSpec)
 
 
-def planned(
-    site: Site = CLUSTER, of: BenchmarkSpec | None = None, repeat: int = 1, **asked: Any
-) -> RunPlan:
-    return make_plan(
-        spec() if of is None else of,
-        specs.SOURCE,
-        a_request(**asked),
-        site,
-        run_id="seg-x",
-        set_name="s",
-        repeat=repeat,
-        trainers_digest="t" * 64,
-    )
+def planned(site: Site = CLUSTER, of: BenchmarkSpec | None = None, **asked: Any) -> RunPlan:
+    return specs.planned(site, of or spec(), **asked)
 
 
 def trained(site: Site = CLUSTER, **asked: Any) -> RunPlan:

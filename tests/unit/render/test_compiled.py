@@ -55,17 +55,6 @@ def test_the_next_process_compiles_nothing_and_renders_the_same(
     assert not compiled
 
 
-def test_a_template_that_has_changed_is_compiled_anew(
-    compiled: list[str | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text()
-    compiled.clear()
-    changed = {name: one.replace("[ALL]", "[NONE]") for name, one in templates.read().items()}
-    monkeypatch.setattr(templates, "read", lambda: changed)
-    assert "NONE" in text()
-    assert compiled == ["pod.yaml.j2"]
-
-
 @pytest.mark.parametrize("keep", [0, 1, 20, 40, 200, -1])
 def test_a_damaged_file_is_made_anew(compiled: list[str | None], cache: Path, keep: int) -> None:
     first = text()

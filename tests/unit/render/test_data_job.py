@@ -11,8 +11,8 @@ from k8sbench.adapters.files import templates
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import data_job, to_yaml
-from k8sbench.render.claims import Claim
 from k8sbench.render.data_job import DataJob
+from k8sbench.render.pod import Claim
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
 from tests.unit.chart.test_generated import holds

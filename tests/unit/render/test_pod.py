@@ -129,11 +129,6 @@ def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(pr
     assert variables(wanted)["PYTHONPATH"].split(":") == [*ours, "/opt/python-packages"]
 
 
-def test_packages_lie_beside_the_data() -> None:
-    wanted = plan(pool=PACKAGES, data="pvc:imagenet/train")
-    assert {"/data", "/opt/python-packages"} <= set(mounts(wanted))
-
-
 def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
     wanted = plan(data="pvc:all/sets", weights="pvc:all/start.npz", checkpoints="pvc:all/kept")
     names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}

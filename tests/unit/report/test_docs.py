@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from k8sbench.measure.group.comparable import NOT_COMPARABLE
 from k8sbench.measure.group.gpu_peaks import PEAKS
 from k8sbench.measure.group.rules import ALL
 from k8sbench.report import document
 from tests.tiers import ROOT
+from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.report import example
 
 PAGE = (ROOT / "docs" / "results.md").read_text()

@@ -18,7 +18,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.report import document, group_words, layout, numbers
+from k8sbench.report import document, formats, group_words, layout
 from k8sbench.report.tables import Cell, Table, text
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
@@ -487,7 +487,7 @@ def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
 
 
 def test_rates_keep_the_digits_that_tell_runs_apart() -> None:
-    assert [numbers.rate(v) for v in (11084.53, 12.3456, 1.23456, 0.012345)] == [
+    assert [formats.rate(v) for v in (11084.53, 12.3456, 1.23456, 0.012345)] == [
         "11084.53",
         "12.35",
         "1.235",
@@ -496,13 +496,13 @@ def test_rates_keep_the_digits_that_tell_runs_apart() -> None:
 
 
 def test_small_numbers_are_written_out_and_never_become_0() -> None:
-    assert numbers.rate(0.0000312) == "0.0000312"
-    assert numbers.ratio(0.00123) == "0.00123"
-    assert numbers.percent(0.0000123) == "0.0012 %"
-    assert numbers.plain(1234567.0) == "1230000"
+    assert formats.rate(0.0000312) == "0.0000312"
+    assert formats.ratio(0.00123) == "0.00123"
+    assert formats.percent(0.0000123) == "0.0012 %"
+    assert formats.plain(1234567.0) == "1230000"
 
 
 def test_percentages_have_a_real_minus_and_never_a_signed_zero() -> None:
-    assert numbers.signed_percent(-0.0123) == "−1.2 %"
-    assert numbers.signed_percent(0.0123) == "+1.2 %"
-    assert numbers.signed_percent(-0.0001) == "±0.0 %"
+    assert formats.signed_percent(-0.0123) == "−1.2 %"
+    assert formats.signed_percent(0.0123) == "+1.2 %"
+    assert formats.signed_percent(-0.0001) == "±0.0 %"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from unittest import mock
 
 import msgspec
 import pytest
@@ -301,9 +302,9 @@ def test_an_import_that_the_disk_has_no_room_for_leaves_nothing(
     filled: SqlStore, opens: OpenKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, other = exported(filled), opens("sqlite")
-    usage = shutil.disk_usage("/")._replace(free=exchange.RESERVE)
+    full = mock.Mock(side_effect=OSError(28, "No space left on device"))
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "disk_usage", lambda _: usage)
+        patched.setattr(tarfile.TarFile, "extract", full)
         with pytest.raises(StoreError, match="disk is full"):
             imported(other, data)
     assert (files(other), everything(other)) == ({}, [])

@@ -50,12 +50,10 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
     assert using == {
         f"adapters/store/{name}.py"
         for name in (
-            "baselines",
             "claims",
             "database",
             "index",
-            "outages",
-            "reindexing",
+            "sql_store",
             "run_store",
         )
     }

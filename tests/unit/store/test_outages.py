@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import outages
+from k8sbench.adapters.store import database
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import StoreError
@@ -55,7 +55,7 @@ def test_a_run_is_followed_over_restarts_of_the_server(
         waited.append(seconds)
         postgres_server.start()
 
-    monkeypatch.setattr(outages, "wait", wait)
+    monkeypatch.setattr(database, "wait", wait)
     cluster = GoesAway(
         played.at(Phase.PENDING),
         played.line("one"),
@@ -105,7 +105,7 @@ def test_a_change_whose_connection_is_lost_is_made_once(
 def test_a_server_that_stays_away_is_an_error(
     shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "OUTAGE_SECONDS", 0.2)
+    monkeypatch.setattr(database, "OUTAGE_SECONDS", 0.2)
     shared.record(plan(), at=NOW, owner=None)
     postgres_server.halt()
     try:
@@ -121,7 +121,7 @@ def test_a_server_that_stays_away_is_an_error(
 def test_what_stays_locked_is_an_error(
     url: str, shared: SqlStore, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outages, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
     shared.record(plan(), at=NOW, owner=None)
     with open_store(url, folder=root) as other, shared.database.writing() as db:
         db.execute(sa.text("LOCK TABLE runs"))

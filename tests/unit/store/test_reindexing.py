@@ -16,10 +16,9 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import database, index, reindexing
+from k8sbench.adapters.store import database, index, sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.reindexing import StoreReport
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore, StoreReport, open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
@@ -62,7 +61,7 @@ def everything(root: pathlib.Path) -> list[Run]:
 
 def reindexed(root: pathlib.Path) -> StoreReport:
     with open_store(str(root)) as store:
-        report = reindexing.reindex(store)
+        report = sql_store.reindex(store)
         assert differences(store) == []
     return report
 
@@ -80,7 +79,7 @@ def filled(root: pathlib.Path) -> list[Run]:
 def test_a_whole_store_has_nothing_to_report(store: SqlStore) -> None:
     filled = fill(store)
     wanted = StoreReport(store=store.where, runs=len(filled), findings=())
-    assert reindexing.reindex(store) == wanted
+    assert sql_store.reindex(store) == wanted
     assert store.runs(RunFilter()) == filled
 
 
@@ -110,7 +109,7 @@ def test_a_page_that_is_damaged_is_seen_by_a_reindex(root: pathlib.Path, filled:
         with pytest.raises(StoreError, match="damaged") as caught:
             store.runs(RunFilter())
         assert f"k8sbench store reindex --store {root}" in caught.value.action
-        assert ids(reindexing.reindex(store)) == ["damaged-database"]
+        assert ids(sql_store.reindex(store)) == ["damaged-database"]
         assert store.runs(RunFilter()) == filled
     assert everything(root) == filled
     file.write_bytes(data)
@@ -144,7 +143,7 @@ def test_folders_that_cannot_be_read_are_named(root: pathlib.Path, filled: list[
     (runs / "bad-json" / "run.json").write_text('{"plan": ')
     shutil.copytree(runs / "seg-1", runs / "copied")
     with open_store(str(root)) as store:
-        report = reindexing.reindex(store)
+        report = sql_store.reindex(store)
         assert store.runs(RunFilter()) == filled
         assert set(store.unreadable) == {"bad-json", "copied", "half"}
     assert report.runs == 6
@@ -158,7 +157,7 @@ def test_folders_that_cannot_be_read_are_named(root: pathlib.Path, filled: list[
 def test_a_run_whose_folder_is_gone_is_kept_from_its_row(store: SqlStore) -> None:
     filled = fill(store)
     shutil.rmtree(store.root / "runs" / "seg-1")
-    assert ids(reindexing.reindex(store)) == (["no-folder"] if store.has_all_folders else [])
+    assert ids(sql_store.reindex(store)) == (["no-folder"] if store.has_all_folders else [])
     first, *others = store.runs(RunFilter())
     assert others == filled[1:]
     assert first == replace(filled[0], artifacts=None, artifacts_missing=first.artifacts_missing)
@@ -181,12 +180,12 @@ def test_a_file_that_cannot_be_read_is_written_anew_from_the_row(
     path = store.root / "runs" / run_id / name
     before = path.read_bytes()
     path.write_text(text)
-    report = reindexing.reindex(store)
+    report = sql_store.reindex(store)
     assert ids(report) == ["damaged-file"]
     assert str(path) in report.findings[0].sentence
     assert path.read_bytes() == before
     assert path.with_name(f"{name}.damaged").read_text() == text
-    assert ids(reindexing.reindex(store)) == []
+    assert ids(sql_store.reindex(store)) == []
     assert store.runs(RunFilter()) == filled
 
 
@@ -205,9 +204,9 @@ def test_a_damaged_measurement_that_its_row_lacks_is_to_be_measured_again(store:
     fill(store)
     store.move("seg-3", step(Phase.SUCCEEDED, NOW + 20))
     (store.root / "runs" / "seg-3" / "measurement.json").write_text("{")
-    assert ids(reindexing.reindex(store)) == ["damaged-file"]
+    assert ids(sql_store.reindex(store)) == ["damaged-file"]
     assert store.run("seg-3").owes_measurement
-    assert ids(reindexing.reindex(store)) == []
+    assert ids(sql_store.reindex(store)) == []
 
 
 def test_a_row_without_a_folder_outlives_its_database(
@@ -232,7 +231,7 @@ def test_a_run_of_which_nothing_can_be_read_is_named(store: SqlStore) -> None:
     fill(store)
     shutil.rmtree(store.root / "runs" / "seg-5")
     damage(store, "seg-5", "{")
-    report = reindexing.reindex(store)
+    report = sql_store.reindex(store)
     assert (report.runs, ids(report)) == (6, ["damaged-row"])
     assert "seg-5" in report.findings[0].sentence
 
@@ -240,9 +239,9 @@ def test_a_run_of_which_nothing_can_be_read_is_named(store: SqlStore) -> None:
 def test_a_folder_that_knows_more_than_its_row_is_right(store: SqlStore) -> None:
     fill(store)
     folder = RunFolder(store.root / "runs" / "seg-2")
-    folder.keep_measurement(measurement())
+    folder.keep("measurement.json", measurement())
     assert differences(store) == ["seg-2"]
-    reindexing.reindex(store)
+    sql_store.reindex(store)
     assert differences(store) == (["seg-2"] if store.database.kind == "postgresql" else [])
 
 
@@ -266,7 +265,7 @@ def test_two_runs_that_claim_one_repeat_keep_the_same_numbers_from_then_on(
         other.record(plan("earlier", repeat=1), at=NOW - 70, owner=OWNER)
     with open_store(str(root)) as store:
         shutil.copytree(tmp_path / "other" / "runs" / "earlier", root / "runs" / "earlier")
-        report = reindexing.reindex(store)
+        report = sql_store.reindex(store)
         repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
     assert (ids(report), report.findings[0].severity) == (["repeat-taken"], "warn")
     assert repeats["earlier"] == 6, "the one with a row keeps its number"
@@ -329,7 +328,7 @@ def test_killed_while_the_index_is_made_anew_the_next_command_makes_it(
 
 def test_the_page_explains_every_finding() -> None:
     page = (ROOT / "docs" / "store.md").read_text()
-    for name in reindexing.ACTIONS:
+    for name in sql_store.ACTIONS:
         assert f"| `{name}` |" in page
 
 
@@ -465,9 +464,9 @@ def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
             for table in ("claims", "requests"):
                 assert db.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 1
             db.execute(sa.text("UPDATE runs SET record = '{', phase = 'Created'"))
-        assert ids(reindexing.reindex(one)) == ["damaged-row"] * 3, "the rows of the others"
+        assert ids(sql_store.reindex(one)) == ["damaged-row"] * 3, "the rows of the others"
         assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3", "seg-5"]
-        assert ids(reindexing.reindex(two)) == []
+        assert ids(sql_store.reindex(two)) == []
         one.unreadable.clear()
         for store in (one, two):
             after = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(store)]
@@ -494,6 +493,6 @@ def test_a_reindex_does_not_bring_back_what_another_machine_went_on_with(
         # Killed between the file and the row, while the other went on.
         RunFolder(one.folder("seg-1")).append(step(Phase.RUNNING, NOW + 1))
         done = two.move("seg-1", step(Phase.FAILED, NOW + 2))
-        assert ids(reindexing.reindex(one)) == []
+        assert ids(sql_store.reindex(one)) == []
         assert one.run("seg-1").history == done.history
         assert two.run("seg-1") == done

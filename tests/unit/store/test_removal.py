@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import index, reindexing, removal
+from k8sbench.adapters.store import index, removal, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import context
 from k8sbench.app import removal as app
@@ -99,7 +99,7 @@ def test_a_removal_that_is_killed_is_undone_or_ended(sqlite_store: SqlStore) -> 
     killed(store, "os.rename")
     assert differences(store) == [], "nothing has happened"
     killed(store, "delete")
-    assert [finding.id for finding in reindexing.reindex(store).findings] == ["no-folder"]
+    assert [finding.id for finding in sql_store.reindex(store).findings] == ["no-folder"]
     (store.root / "removed" / "seg-1").rename(store.root / "runs" / "seg-1")
     assert differences(store) == []
     killed(store, "delete")
@@ -113,7 +113,7 @@ def test_what_a_killed_removal_left_goes_with_the_next(sqlite_store: SqlStore) -
     killed(sqlite_store, "shutil.rmtree")
     assert sqlite_store.ids() == ["seg-2"]
     assert differences(sqlite_store) == []
-    reindexing.reindex(sqlite_store)
+    sql_store.reindex(sqlite_store)
     assert sqlite_store.ids() == ["seg-2"], "it does not come back"
     removal.remove(sqlite_store, "seg-2")
     assert list((sqlite_store.root / "removed").iterdir()) == []

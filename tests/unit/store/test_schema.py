@@ -14,20 +14,18 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.intake import ImportedLogs
-from k8sbench.adapters.store.reindexing import StoreInfo, StoreReport
+from k8sbench.adapters.store.exchange import ImportedLogs
 from k8sbench.adapters.store.removal import Pruned
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.sql_store import StoreInfo, StoreReport, open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
 from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
-from k8sbench.lifecycle.live_metrics import RunTop
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.explanation import FormatExplanation, GroupExplanation, RunExplanation
+from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.report.nodes import NodesDocument
@@ -41,10 +39,8 @@ CATALOG_PAGE = ROOT / "docs" / "catalog.md"
 DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
-    "k8sbench top RUN --once -o json": RunTop,
     "k8sbench measure LOG -o json": list[Measurement],
-    "k8sbench explain RUN -o json": RunExplanation,
-    "k8sbench explain GROUP -o json": GroupExplanation,
+    "k8sbench explain RUN|GROUP -o json": Explanation,
     "k8sbench explain FILE.yaml -o json": FormatExplanation,
     "k8sbench nodes BENCH -o json": NodesDocument,
     "k8sbench images -o json": ImageList,
@@ -225,7 +221,6 @@ def test_every_document_carries_its_version() -> None:
     for name in (
         "ListedRun",
         "RunStatus",
-        "RunTop",
         "RunPlan",
         "Measurement",
         "RunRecord",

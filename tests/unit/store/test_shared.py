@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import reindexing
+from k8sbench.adapters.store import sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.cli.main import main
@@ -93,7 +93,7 @@ def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
     done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
     with pod.database.writing() as db:
         db.execute(sa.text("DELETE FROM runs"))
-    assert reindexing.reindex(pod).runs == 1
+    assert sql_store.reindex(pod).runs == 1
     assert pod.runs(RunFilter()) == [done]
 
 

@@ -229,9 +229,9 @@ class Api:
         """Return an answer as it arrives, such as a log that is followed."""
         return self._streamed(Request("get", path, query), silence_s)
 
-    def rest(self, path: str, begin: int, *, silence_s: float | None = None) -> LineStream:
-        """Return what a file holds from byte ``begin`` on, as it arrives."""
-        return self._streamed(Request("get", path, begin=begin), silence_s)
+    def file(self, path: str, *, silence_s: float | None = None) -> LineStream:
+        """Return what a file holds, as it arrives."""
+        return self._streamed(Request("get", path), silence_s)
 
     def _streamed(self, request: Request, silence_s: float | None) -> LineStream:
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)

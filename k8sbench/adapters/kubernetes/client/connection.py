@@ -181,23 +181,15 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
     proxy = next((environ[name] for name in names if environ.get(name)), None)
     if proxy is None or host == "localhost" or _in(host, "127.0.0.0/8"):
         return None
-    exceptions = (environ.get("NO_PROXY") or environ.get("no_proxy") or "").split(",")
-    if any(_is_excepted(host, parts.port, exception.strip()) for exception in exceptions):
+    # Imported here: few need it, and it takes a while.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if proxy_bypass_environment(parts.netloc, {"no": exceptions}) or any(
+        _in(host, network.strip()) for network in exceptions.split(",")
+    ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _is_excepted(host: str, port: int | None, exception: str) -> bool:
-    """Return whether ``*``, a network, a name with its subdomains, or one with a port is meant."""
-    if exception == "*" or _in(host, exception):
-        return True
-    name, _, last = exception.rpartition(":")
-    if not last.isdigit():
-        name = exception
-    elif last != str(port):
-        return False
-    name = name.lstrip(".").lower()
-    return name != "" and (host == name or host.endswith(f".{name}"))
 
 
 def _in(host: str, network: str) -> bool:

@@ -102,10 +102,8 @@ class ExecPlugin:
         version, given = self._plugin.api_version, answer.status
         if answer.api_version != version:
             raise self._fault(f"printed apiVersion {answer.api_version} instead of {version}")
-        if given.token is None and given.client_certificate_data is None:
-            raise self._fault("printed neither a token nor a client certificate")
-        if given.client_certificate_data is not None and given.client_key_data is None:
-            raise self._fault("printed a client certificate without its key")
+        if given.token is None and not (given.client_certificate_data and given.client_key_data):
+            raise self._fault("printed neither a token nor a client certificate with its key")
         return given
 
     def _run(self) -> bytes:

@@ -57,8 +57,6 @@ class Request(NamedTuple):
     path: str
     query: Mapping[str, str] = {}
     body: Mapping[str, Any] | None = None
-    begin: int = 0
-    """The byte of the answer that is wanted first."""
     brief: bool = False
     """Whether an object's metadata are enough."""
 
@@ -148,7 +146,7 @@ class Sender:
     def _send_once(
         self, request: Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
-        verb, path, query, body, begin, brief = request
+        verb, path, query, body, brief = request
         what = f"{verb} {kinds.resource(path)}"
         headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
         for name, value in secrets.impersonation:
@@ -157,8 +155,6 @@ class Sender:
             headers["Accept"] = _METADATA if brief else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
             headers["Accept-Encoding"] = "gzip"
-        if begin:
-            headers["Range"] = f"bytes={begin}-"
         if secrets.authorization is not None:
             headers["Authorization"] = secrets.authorization
         if body is not None:

@@ -11,16 +11,17 @@ import enum
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
+
+import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.log import Log, Served
 from k8sbench.adapters.kubernetes.logs.resume import Place, Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports import JobEvent, LogLine, LogMark
 
 NOTE_SECONDS = 5.0
 """A log that cannot be read for so long is reported to the user."""
@@ -39,6 +40,76 @@ _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 _NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
 """The API server's answer for a pod that does not exist. For one whose node has no object it names
 the node, and calls that a pod all the same."""
+
+
+class Served(Protocol):
+    """A log that is read while it arrives; any thread may close it."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield its bytes; raises :class:`ApiFault` where the connection breaks."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class Log(msgspec.Struct, eq=False):
+    """One replica's log; thousands are kept, in a fifth of the memory of an ordinary object."""
+
+    run_id: str
+    replica: str
+    mark: LogMark | None
+    pod: str = ""
+    uid: str = ""
+    container: str = ""
+    urgency: int = 0
+    restarts: int = 0
+    is_over: bool = False
+    """Whether its container is known to have ended."""
+    is_done: bool = False
+    """Whether everything that exists of it was handed over."""
+    is_gone: bool = False
+    """Whether its pod was deleted."""
+    exists: bool = False
+    """Whether its node must have it: its container has run, and is not known to be removed."""
+    is_given_up: bool = False
+    """Whether to request it once more, and no more after a failure."""
+    is_displaced: bool = False
+    """Whether a more urgent log needs its stream."""
+    wake: threading.Event = msgspec.field(default_factory=threading.Event)
+    """Set when something has changed, so that another request may help."""
+    held: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    """Held while lines are handed over; guards what follows. ``want`` never takes it."""
+    stream: Served | None = None
+    turn: int = 0
+    """Incremented when another thread reads it from now on."""
+    last: tuple[str, int] = "", 0
+    """The container of the last line that was read here: its pod's uid, and its restarts."""
+    is_in_place: bool = False
+    """Whether its stream goes on from the mark."""
+    is_intact: bool = False
+    """Whether the last stream went on from the mark and ended without a fault."""
+    is_new: bool = False
+    """Whether what is served next begins after the mark."""
+    looked_back: bool = False
+    """Whether the log of the previous container was requested, or nothing of it can be missing."""
+    gap: str | None = None
+    """Why lines are missing before the next one."""
+    rest: list[Line] = []
+    """What the last answer ended with, without a line end."""
+    why: str = ""
+    """The last fault."""
+    is_node_s_word: bool = False
+    """Whether the node itself named the fault, and not a server on the way to it."""
+    failing_since: float | None = None
+    """When the first request failed since which nothing new was read, monotonic seconds."""
+    failures: int = 0
+    """Requests that failed since then."""
+    tries: int = 0
+    """Answers since the last failure."""
+    whole_at: float | None = None
+    """When it was first read to its end after its container ended, monotonic seconds."""
+    looked_at: LogMark | None = None
+    """The mark when a fetch last found less than the stream has read."""
 
 
 class Api(Protocol):

@@ -3,9 +3,8 @@
 Logs are followed from their start: the operator deletes pods, and their logs with them, when
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
 API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first
-(:mod:`~k8sbench.adapters.kubernetes.logs.order`); all others are fetched when they end, the one
-that would be lost first before others. A stream that broke is resumed where it ended
-(:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
+(:func:`urgency`); all others are fetched when they end. A stream that broke is resumed where it
+ended (:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
 ended, but also when the node's kubelet goes away. Nothing else says how many lines there are, so
@@ -25,9 +24,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from k8sbench.adapters.kubernetes.logs import order
-from k8sbench.adapters.kubernetes.logs.log import Log
-from k8sbench.adapters.kubernetes.logs.reading import ROTATED, Api, End, LogReader
+from k8sbench.adapters.kubernetes.logs.reading import ROTATED, Api, End, Log, LogReader
 from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
@@ -50,6 +47,15 @@ UNSETTLED_SECONDS = 10.0
 """For the log of a container that ended to be served alike twice, once it was read to its end."""
 EMPTY_FETCHES = 3
 """Requests for a log that has neither our mark nor anything after it."""
+
+
+def urgency(rank: int, *, failing: bool) -> int:
+    """Return the class of a log; the lowest is read first.
+
+    0: of rank 0, which the measurement needs; 1: of a replica that fails, which may say why; 2: all
+    others.
+    """
+    return 0 if rank == 0 else 1 if failing else 2
 
 
 class Failing(NamedTuple):
@@ -85,12 +91,10 @@ class LogStreams:
         self._lock = threading.Condition()
         self._runs: dict[str, dict[str, Log]] = {}
         self._following: set[Log] = set()
-        self._waiting: tuple[dict[Log, None], ...] = ({}, {}, {}, {})
+        self._waiting: tuple[dict[Log, None], ...] = ({}, {}, {})
         """By urgency, in the order in which they came."""
         self._due: list[tuple[float, int, Log]] = []
         """Logs that ended and are to be fetched, and when."""
-        self._ready: list[tuple[float, int, Log]] = []
-        """Those whose time has come, and when they will be lost."""
         self._order = itertools.count()
         self._fetchers: list[threading.Thread] = []
         self._is_closed = False
@@ -107,15 +111,12 @@ class LogStreams:
         restarts: int = 0,
         failing: bool = False,
         exists: bool = False,
-        lost_at: float = order.NEVER,
         mark: LogMark | None = None,
     ) -> None:
         """Follow a replica's log as soon as a stream is free; call it again when its pod changes.
 
         Only for a container that has started. ``mark``, what is archived of it, counts the first
-        time only. A ``failing`` replica comes before others, and before all of them comes one whose
-        log will be lost at a known time (``lost_at``, by the cluster's clock). Of a log that
-        ``exists`` the node's word that there is none is not taken.
+        time only. Of a log that ``exists`` the node's word that there is none is not taken.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
@@ -130,15 +131,12 @@ class LogStreams:
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
-            urgency = order.urgency(rank, failing=failing, lost_at=lost_at)
-            is_sooner, log.lost_at = lost_at < log.lost_at, lost_at
-            if is_sooner and log.is_over and not log.is_done:
-                self._fetch(log, 0.0)
+            urgent = urgency(rank, failing=failing)
             if not log.is_over and (fresh or log in self._waiting[log.urgency]):
                 self._waiting[log.urgency].pop(log, None)
                 if log not in self._following:
-                    self._waiting[urgency][log] = None
-            log.urgency = urgency
+                    self._waiting[urgent][log] = None
+            log.urgency = urgent
             log.wake.set()
             self._start_streams()
 
@@ -215,9 +213,7 @@ class LogStreams:
     def _start_streams(self) -> None:
         """Follow the most urgent logs with the streams that are free; with the lock held."""
         while not self._is_closed:
-            dated, *others = self._waiting
-            first = min(dated, key=lambda log: log.lost_at, default=None)
-            log = first or next(itertools.chain.from_iterable(others), None)
+            log = next(itertools.chain.from_iterable(self._waiting), None)
             if log is None:
                 return
             if len(self._following) >= self._limit:
@@ -269,8 +265,7 @@ class LogStreams:
         if self._is_closed:
             return
         heapq.heappush(self._due, (time.monotonic() + delay, next(self._order), log))
-        waiting = len(self._due) + len(self._ready)
-        if len(self._fetchers) < FETCHERS and len(self._fetchers) < waiting:
+        if len(self._fetchers) < min(FETCHERS, len(self._due)):
             self._fetchers.append(
                 threading.Thread(target=self._work, name="log fetcher", daemon=True)
             )
@@ -280,11 +275,11 @@ class LogStreams:
     def _work(self) -> None:
         while True:
             with self._lock:
-                while not self._is_closed and (wait := self._until_due()) is not None:
-                    self._lock.wait(wait or None)
+                while not (self._is_closed or self._is_due()):
+                    self._lock.wait(self._due[0][0] - time.monotonic() if self._due else None)
                 if self._is_closed:
                     return
-                _, _, log = heapq.heappop(self._ready)
+                _, _, log = heapq.heappop(self._due)
             # An earlier fetch of the same log may have completed it.
             if log.is_done or not log.is_over:
                 continue
@@ -303,15 +298,8 @@ class LogStreams:
             if log.run_id in self._runs and self.drained(log.run_id):
                 self._when_drained(log.run_id)
 
-    def _until_due(self) -> float | None:
-        """Seconds until the next fetch; 0: there is none, None: one is ready."""
-        now = time.monotonic()
-        while self._due and self._due[0][0] <= now:
-            _, number, log = heapq.heappop(self._due)
-            heapq.heappush(self._ready, (log.lost_at, number, log))
-        if self._ready:
-            return None
-        return self._due[0][0] - now if self._due else 0.0
+    def _is_due(self) -> bool:
+        return bool(self._due) and self._due[0][0] <= time.monotonic()
 
     def _finish(self, log: Log) -> float | None:
         """Fetch the rest of a log whose container ended.

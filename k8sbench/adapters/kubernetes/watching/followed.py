@@ -95,9 +95,9 @@ class Followed:
         """Whether another store may adopt it from the one that follows it."""
         self.claim: Literal["", "asked", "refused"] = ""
         """How far that store has come in taking it back, so that no other one may."""
-        self.logs: dict[str, tuple[str, int, bool, bool, float]] = {}
+        self.logs: dict[str, tuple[str, int, bool, bool]] = {}
         """Replica → what the log streams were given: its pod's uid, restarts, whether it fails,
-        whether its log exists, and when that will be lost."""
+        and whether its log exists."""
         self.logs_given = 0
         """How often the log streams were given anything."""
         self.logs_taken = -1

@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
+from k8sbench.adapters.kubernetes.asking import Stamps
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.logs import order
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.adapters.kubernetes.stamps import Stamps
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited
 from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.state import JobState
-from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import Phase
 from k8sbench.ports import Clock, JobEvent
 
@@ -57,19 +55,15 @@ class JobReader:
         *,
         clock: Clock,
         user: User | None,
-        end_s: float = END_SECONDS,
-        logs_s: float = LOGS_SECONDS,
     ) -> None:
         """``queue`` takes a call that is made when what is before it in the queue was taken.
 
-        ``reread`` gets the runs whose state is to be read again. ``end_s`` and ``logs_s`` replace
-        :data:`END_SECONDS` and :data:`LOGS_SECONDS`.
+        ``reread`` gets the runs whose state is to be read again.
         """
         self._api, self._watches, self._logs = api, watches, logs
         self._extra, self._awaited, self._stamps = extra, awaited, stamps
         self._queue, self._reread = queue, reread
         self._clock, self._user = clock, user
-        self._end_s, self._logs_s = end_s, logs_s
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return what is new of a job; sets when it is to be read again, or that it is over."""
@@ -86,19 +80,18 @@ class JobReader:
             return events  # without the job or its pods it would seem to go back to its creation
         if reading.phase is Phase.CREATED and followed.reported.phase is not Phase.CREATED:
             return events  # the same before its events have arrived
-        self._follow_logs(followed, snapshot.job, replicas, all_over=False)
+        self._follow_logs(followed, replicas, all_over=False)
         events += followed.changes(reading, now)
         if not reading.phase.final:
             followed.ended_at = None
             again = reading.look_again_s
             followed.look_at = None if again is None else time.monotonic() + again
             return events
-        return events + self._read_ended(followed, snapshot.job, reading, replicas, now)
+        return events + self._read_ended(followed, reading, replicas, now)
 
     def _read_ended(
         self,
         followed: Followed,
-        job: KubeObject | None,
         reading: JobState,
         replicas: Sequence[facts.Replica],
         now: float,
@@ -109,7 +102,7 @@ class JobReader:
         logs_at = followed.ended_at + self._wait_for_replicas(reading, replicas)
         report_at = followed.ended_at + REPORT_SECONDS
         if moment >= logs_at:
-            self._follow_logs(followed, job, replicas, all_over=True)
+            self._follow_logs(followed, replicas, all_over=True)
             if self._logs.drained(run_id):
                 return self._end(followed, reading, now)
         events = list(followed.ending(reading, now)) if moment >= report_at else []
@@ -117,7 +110,7 @@ class JobReader:
         if moment >= logs_at:
             failing = self._logs.failing(run_id)
             why = logs_to_wait_for(followed, replicas, failing)
-            patience = self._logs_s if why else min(self._logs_s, LAST_LOGS_SECONDS)
+            patience = LOGS_SECONDS if why else min(LOGS_SECONDS, LAST_LOGS_SECONDS)
             give_up_at = (moment if failing is None else failing.since) + patience
             if give_up_at > moment:
                 look_at.append(give_up_at)
@@ -131,7 +124,8 @@ class JobReader:
 
     def _wait_for_replicas(self, reading: JobState, replicas: Sequence[facts.Replica]) -> float:
         """Return the seconds from a job's end until its logs are taken to be complete."""
-        wait_s = min(self._end_s, FAILED_SECONDS if reading.phase is Phase.FAILED else END_SECONDS)
+        is_failed = reading.phase is Phase.FAILED
+        wait_s = min(END_SECONDS, FAILED_SECONDS) if is_failed else END_SECONDS
         if not (reading.over and self._watches.has_all("Pod")):
             return wait_s
         # The watches are independent: the end may arrive before the pods do.
@@ -156,12 +150,7 @@ class JobReader:
         self._reread({followed.plan.run_id})
 
     def _follow_logs(
-        self,
-        followed: Followed,
-        job: KubeObject | None,
-        replicas: Sequence[facts.Replica],
-        *,
-        all_over: bool,
+        self, followed: Followed, replicas: Sequence[facts.Replica], *, all_over: bool
     ) -> None:
         run_id = followed.plan.run_id
         for rank, replica in enumerate(replicas):
@@ -171,8 +160,7 @@ class JobReader:
                 continue
             uid, restarts = replica.meta["uid"], int(replica.main.get("restartCount", 0))
             failing = replica.phase == "Failed" or restarts > 0
-            lost_at = order.lost_at(replica, job)
-            given = uid, restarts, failing, replica.has_log, lost_at
+            given = uid, restarts, failing, replica.has_log
             if followed.logs.get(replica.name) != given:
                 followed.logs[replica.name] = given
                 followed.logs_given += 1
@@ -186,7 +174,6 @@ class JobReader:
                     restarts=restarts,
                     failing=failing,
                     exists=replica.has_log,
-                    lost_at=lost_at,
                     mark=followed.marks.get(replica.name),
                 )
             if all_over or replica.ended or replica.gone or replica.on_lost_node:

@@ -2,7 +2,7 @@
 
 No change is lost: a watch that ends or breaks is resumed from the last resourceVersion; where the
 server no longer has that (410 Expired) everything is listed again, and objects that are missing
-from the list are reported as deleted, by uid. The server ends every watch after ``watch_s``; a
+from the list are reported as deleted, by uid. The server ends every watch after a while; a
 connection that stays silent for longer is closed. Faults are reported, and retried without limit
 with pauses that grow to a bound; the caller decides when to stop. After a watch that passed no
 change everything is listed: something between the API server and here may withhold them. Where the
@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, WatchStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.model.kube import KubeObject
+from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
+from k8sbench.model.kube import MANAGED, KubeObject
 
 WATCH_SECONDS = 50.0
 """For one watch, which is then opened again."""
@@ -33,6 +35,7 @@ GONE_SECONDS = 15.0
 """After which a kind that the server says it does not have counts as deleted, and its objects with
 it; a server that starts may not have loaded it yet."""
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
+_EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +45,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     labels: str = ""
     fields: str = ""
+
+
+def source(kind: str, namespace: str, labels: str = MANAGED) -> Source:
+    """Return the path and the selectors of the objects of a kind, in general of all runs."""
+    path = kinds.path(kind, namespace)
+    if kind == "Event":
+        return Source(kind=kind, path=path, fields=_EVENT_FIELDS)
+    return Source(kind=kind, path=path, labels=labels)
 
 
 class Changed(NamedTuple):
@@ -96,16 +107,11 @@ class Reflector:
         source: Source,
         keep: Callable[[KubeObject], KubeObject | None],
         on_event: Callable[[WatchEvent], None],
-        *,
-        watch_s: float = WATCH_SECONDS,
-        longest_pause: float = LONGEST_PAUSE,
     ) -> None:
         self.source = source
         self._api = api
         self._keep = keep
         self._on_event = on_event
-        self._watch_s = watch_s
-        self._longest_pause = longest_pause
         self._known: dict[str, tuple[str, str]] = {}
         """Name → uid and resourceVersion of the objects that are kept."""
         self._from: str | None = None
@@ -123,10 +129,9 @@ class Reflector:
         self.thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self.thread.start()
 
-    def refresh(self, labels: str) -> None:
-        """List and report everything again: under other labels, or for a job followed anew."""
+    def refresh(self) -> None:
+        """List and report everything again: for a job followed anew."""
         with self._lock:
-            self.source = msgspec.structs.replace(self.source, labels=labels)
             self._round += 1
             self._from = None
             self._interrupt()
@@ -167,31 +172,32 @@ class Reflector:
                     # row it is a fault like any other.
                     continue
                 # A connection that worked for long and broke counts as the first failure.
-                failures = 1 if time.monotonic() - begun > self._longest_pause else failures + 1
+                failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
                 self._fails = True
                 self._on_event(Failed(self.source.kind, fault))
                 missing_since = (missing_since or begun) if fault.status == 404 else None
                 if missing_since is not None and begun >= missing_since + GONE_SECONDS:
                     self._reached(None, self._round)
                     self._take_all([], begun)
-                self._wake.wait(pause(failures, self._longest_pause, fault.retry_after))
+                self._wake.wait(pause(failures, fault.retry_after))
             else:
                 failures, was_expired, missing_since = 0, False, None
 
     def _list_and_watch(self) -> None:
         """List if there is no resourceVersion to watch from, then watch until the watch ends."""
         with self._lock:
-            start, listing, source = self._from, self._round, self.source
+            start, listing = self._from, self._round
+        source = self.source
         if start is None:
-            start = self._list(source, listing)
-        seconds = max(1, round(self._watch_s * random.uniform(0.9, 1.0)))  # noqa: S311
+            start = self._list(listing)
+        seconds = max(1, round(WATCH_SECONDS * random.uniform(0.9, 1.0)))  # noqa: S311
         watch = self._api.watch(
             source.path,
             labels=source.labels,
             fields=source.fields,
             resource_version=start,
             timeout_s=seconds,
-            silence_s=min(SILENCE_SECONDS, self._watch_s),
+            silence_s=min(SILENCE_SECONDS, WATCH_SECONDS),
         )
         with self._lock:
             if self._is_closed or self._round != listing:
@@ -213,14 +219,10 @@ class Reflector:
             if not self._has_change and self._round == listing:
                 self._from = None
 
-    def _list(self, source: Source, listing: int) -> str:
-        started_at = time.monotonic()
+    def _list(self, listing: int) -> str:
+        started_at, source = time.monotonic(), self.source
         items, version = self._api.list(
-            source.path,
-            labels=source.labels,
-            fields=source.fields,
-            keep=self._keep,
-            retry_s=0.0,
+            source.path, labels=source.labels, fields=source.fields, keep=self._keep, retry_s=0.0
         )
         if self._reported != listing:
             # A job that was left and is followed again has not changed in between.
@@ -268,10 +270,10 @@ class Reflector:
                 self._from = version
 
 
-def pause(failures: int, longest: float, wanted: float | None) -> float:
+def pause(failures: int, wanted: float | None) -> float:
     """Return the seconds to wait after so many failures in a row; ``wanted`` is Retry-After.
 
     Random, so that all clients of a server do not return at the same time.
     """
-    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), longest)
-    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, longest))  # noqa: S311
+    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
+    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, LONGEST_PAUSE))  # noqa: S311

@@ -6,12 +6,11 @@ commands, most of the job's pod templates, the plan's annotation, addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 
 _METADATA = (
@@ -37,28 +36,20 @@ _EVENT = (
 
 def job(found: KubeObject) -> dict[str, Any]:
     """Keep of a job its metadata, its run policy and its status; of its replicas their counts, and
-    the image and the limits of the training container.
+    the images and the resources of their containers.
     """
     spec = dict(found.get("spec") or {})
     for kind in KINDS.values():
         if (key := kind.replicas_key) in spec:
-            spec[key] = {role: _replicas(kind, one) for role, one in spec[key].items()}
+            spec[key] = {role: _replicas(one) for role, one in spec[key].items()}
     return {"metadata": _metadata(found), "spec": spec, "status": found.get("status") or {}}
 
 
-def _replicas(kind: JobKind, found: KubeObject) -> dict[str, Any]:
-    kept = _some(found, ("replicas", "restartPolicy"))
+def _replicas(found: KubeObject) -> dict[str, Any]:
     containers = ((found.get("template") or {}).get("spec") or {}).get("containers") or ()
-    for one in containers:
-        if one.get("name") == kind.container:
-            limits = (one.get("resources") or {}).get("limits") or {}
-            main = {
-                "name": kind.container,
-                "image": one.get("image"),
-                "resources": {"limits": limits},
-            }
-            kept["template"] = {"spec": {"containers": [main]}}
-    return kept
+    kept = [_some(one, _CONTAINER) for one in containers]
+    template = {"spec": {"containers": kept}}
+    return {**_some(found, ("replicas", "restartPolicy")), "template": template}
 
 
 def pod(found: KubeObject) -> dict[str, Any]:
@@ -98,6 +89,16 @@ def node(found: KubeObject) -> dict[str, Any]:
         "metadata": _some(found["metadata"], ("name", "labels")),
         "status": _some(found.get("status") or {}, ("allocatable",)),
     }
+
+
+def keeper(kind: str, runs: Container[str]) -> Callable[[KubeObject], KubeObject | None]:
+    """Make the function that trims objects of these runs and drops all others."""
+    trim = {"Pod": pod, "Event": event}.get(kind, job)
+
+    def keep(found: KubeObject) -> KubeObject | None:
+        return trim(found) if run_of(kind, found) in runs else None
+
+    return keep
 
 
 def run_of(kind: str, found: KubeObject) -> str | None:

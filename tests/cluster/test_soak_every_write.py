@@ -12,6 +12,8 @@ from tests.harness.cluster import rack
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.shell import Shell
 
+pytestmark = pytest.mark.soak
+
 __all__ = ("proxy", "sweeping", "two_nodes")
 REPEATS = 2
 MOST = 12

@@ -31,6 +31,8 @@ from tests.harness.node.cluster import NodeCluster
 from tests.harness.node.programs import GATE, Programs, variant
 from tests.harness.release import COLLECTOR, PATIENCE, Release
 
+pytestmark = pytest.mark.soak
+
 USER = 65532
 """As whom the collector runs: the owner of its volume."""
 TTL_SECONDS = 60
@@ -196,7 +198,7 @@ def test_nothing_is_lost_from_the_first_install_to_the_second(
     release.run("rollback")
     programs.open_gate(LONG)
     namespace.wait("condition=Succeeded", f"pytorchjob/{LONG}")
-    assert "keepLogsFor" not in release.configuration()
+    assert "K8SBENCH_KEEP_LOGS_FOR" not in release.configuration()
     release.pod()
 
     def is_measured(run_id: str) -> bool:

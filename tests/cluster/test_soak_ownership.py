@@ -23,6 +23,8 @@ from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
+pytestmark = pytest.mark.soak
+
 ROUNDS = 200
 AT_ONCE = 3
 MOST_SECONDS = 6.0

@@ -16,6 +16,8 @@ from tests.harness.node import cgroups
 from tests.harness.node.inside import SETTINGS
 from tests.tiers import ROOT
 
+pytestmark = pytest.mark.soak
+
 FOLDERS = (
     *("/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"),
     "/var/log/pods",

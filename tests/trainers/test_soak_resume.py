@@ -1,6 +1,4 @@
-"""`test_resume.py` at other moments, one kill after the other, with one rank and with two. `make
-soak` runs it.
-"""
+"""`test_resume.py` at other moments, one kill after the other, with one rank and with two."""
 
 from __future__ import annotations
 
@@ -11,6 +9,8 @@ import pytest
 
 from tests.trainers.resumed import LENGTH, TRAINERS, goes_on, killed, trained, words
 from tests.trainers.torch_runs import losses
+
+pytestmark = pytest.mark.soak
 
 KILLS = 4
 

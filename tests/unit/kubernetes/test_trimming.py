@@ -1,4 +1,4 @@
-"""One watch for all jobs, of no more than need be."""
+"""What is kept of the objects that are watched, and whose they are."""
 
 from __future__ import annotations
 
@@ -6,33 +6,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.adapters.kubernetes.watching.scope import MOST_SETS, Scope
 from k8sbench.model.kube import RUN_LABEL
-from tests.unit.render.plans import plan
-
-
-def test_a_job_that_is_resumed_alone_is_watched_alone() -> None:
-    assert Scope.of([plan(run_id="a")], is_resumed=True).labels == "k8sbench.io/run=a"
-
-
-def test_a_job_that_is_new_is_watched_with_its_set() -> None:
-    scope = Scope.of([plan(set_name="s")], is_resumed=False)
-    assert scope.labels == "k8sbench.io/set in (s)"
-    assert scope.with_([plan(set_name="s", run_id="another")]) == scope
-
-
-def test_a_scope_widens_and_never_narrows() -> None:
-    one = Scope.of([plan(run_id="a", set_name="s")], is_resumed=True)
-    two = one.with_([plan(run_id="a", set_name="s"), plan(run_id="b", set_name="t")])
-    assert two.labels == "k8sbench.io/set in (s,t)"
-    assert two.with_([plan(set_name="t")]) == two
-
-
-def test_of_many_sets_all_of_ours_is_watched() -> None:
-    many = [plan(set_name=f"s{number}") for number in range(MOST_SETS + 1)]
-    scope = Scope.of(many, is_resumed=False)
-    assert scope.labels == "app.kubernetes.io/managed-by=k8sbench"
-    assert scope.with_(many[:1]) == scope
 
 
 @pytest.mark.parametrize(

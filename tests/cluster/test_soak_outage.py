@@ -13,6 +13,8 @@ from tests.harness.cluster import following
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
+pytestmark = pytest.mark.soak
+
 OUTAGE_SECONDS = 120.0
 
 

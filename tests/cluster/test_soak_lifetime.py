@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from tests import tiers
-from tests.harness.cluster import bringup, components, fixture, host, tools
-from tests.harness.cluster.own import DidNotStart
+from tests.harness.cluster import fixture, host, tools
 from tests.tiers import ROOT
+
+pytestmark = pytest.mark.soak
 
 # A stand-in for pytest: what it has started may not outlive it.
 PARENT = """
@@ -68,21 +69,3 @@ def test_a_cluster_ends_with_the_process_that_started_it_even_when_that_is_kille
     if link:
         assert network not in host.network_namespaces()
         assert host.eventually(lambda: not Path("/sys/class/net", link).exists())
-
-
-def test_a_component_that_does_not_start_shows_the_end_of_its_log(
-    folder: Path, programs: tools.Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = components.all_of
-
-    def with_a_mistake(layout: components.Layout) -> dict[str, components.Component]:
-        found = original(layout)
-        etcd = found["etcd"]
-        return found | {"etcd": components.Component("etcd", (*etcd.argv, "--wrong"), etcd.ready)}
-
-    monkeypatch.setattr(components, "all_of", with_a_mistake)
-    with pytest.raises(DidNotStart, match="etcd ended with status") as failed:
-        bringup.start(folder)
-    assert "flag provided but not defined: -wrong" in str(failed.value)
-    assert not folder.exists()
-    assert not host.processes_of(folder)

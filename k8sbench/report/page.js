@@ -1,0 +1,16 @@
+const filter = document.querySelector('#filter');
+filter.closest('p').hidden = false;
+filter.oninput = () => document.querySelectorAll('tbody').forEach(row => {
+  row.hidden = !row.rows[0].textContent.toLowerCase().includes(filter.value.toLowerCase());
+});
+const text = (row, place) => row.rows[0].cells[place].textContent;
+const compare = (a, b) => (parseFloat(b) - parseFloat(a)) || a.localeCompare(b);
+document.querySelectorAll('th').forEach(head => {
+  const button = document.createElement('button');
+  button.append(...head.childNodes);
+  head.append(button);
+  button.onclick = () => {
+    const table = head.closest('table'), place = head.cellIndex;
+    table.append(...[...table.tBodies].sort((a, b) => compare(text(a, place), text(b, place))));
+  };
+});

@@ -1,1 +1,0 @@
-"""The test cluster does what it promises to the tests that use it."""
