@@ -27,7 +27,7 @@ _LOGS = (
     click.option(
         "--gpus",
         metavar="N",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, 999_999),
         help="GPUs of the whole job, for logs that do not state them.",
     ),
     click.option(
@@ -36,7 +36,10 @@ _LOGS = (
         help="Nodes and GPUs per node, as 4x8, if nothing else states them.",
     ),
     click.option(
-        "--batch-size", metavar="B", type=click.IntRange(min=1), help="Samples per GPU and step."
+        "--batch-size",
+        metavar="B",
+        type=click.IntRange(1, 1_000_000),
+        help="Samples per GPU and step.",
     ),
     click.option(
         "--precision", type=click.Choice([*PRECISIONS]), help="Precision that was requested."

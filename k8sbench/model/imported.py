@@ -137,7 +137,7 @@ def plan(
         workdir=None,
         options={},
         image=None,
-        image_reason="imported",
+        image_reason="imported logs: no image",
         trainers_by=None,
         trainers_digest=None,
         pool=NodePool(

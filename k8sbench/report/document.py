@@ -160,7 +160,7 @@ def _missing(group: Group) -> dict[str, str]:
         "precision_effective": unknown,
         "amp_dtype": "no AMP",
         "gpu_model": "no GPU was used" if group.on_cpu else unknown,
-        "image": "local run: no image",
+        "image": unknown if group.plan.image else group.plan.image_reason,
         **_missing_of_training(group),
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
         **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),

@@ -199,14 +199,16 @@ def _make_sample(given: argparse.Namespace) -> int:
         raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
     sample = _module("data.sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
+    pictures = given.pictures or sample.pictures
     sample.write(
         folder,
-        pictures=given.pictures or sample.pictures,
+        pictures=pictures,
         size=given.size or sample.size,
         seed=given.seed,
     )
-    (folder / SAMPLE).write_text(json.dumps({"set": given.name, "files": _files(folder)}))
-    say(f"{_files(folder)} files were drawn into {folder}.")
+    files = _files(folder)
+    (folder / SAMPLE).write_text(json.dumps({"set": given.name, "files": files}))
+    say(f"{pictures} pictures to train on, {files} files in all, were drawn into {folder}.")
     return _check(given)
 
 

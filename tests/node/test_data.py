@@ -97,7 +97,7 @@ def test_a_small_set_is_drawn_onto_a_claim_and_is_whole(
     site = on_the_node(tmp_path)
     clips = "pvc:data/sets/clips"
     drawn = shell.run("data", "make-sample", "kinetics", clips, "--pictures=4", *site)
-    assert drawn.err.count("files were drawn") == 1
+    assert drawn.err.count("were drawn into") == 1
     assert len(list((folder / "sets/clips/images").glob("*/*/*.jpg"))) == 6 * 12
     shell.run("data", "check", "kinetics", f"--data={clips}", "--deep", *site)
 

@@ -431,7 +431,8 @@ def _nothing_in(log: LogFacts) -> InputError:
         asked = f"any family ({every})"
     return InputError(
         f"holds no training line of {asked}.",
-        f"Check that it is the complete log of a training; --format auto tries {every}, and other "
-        "formats are declared in a benchmark's YAML file.",
+        f"Check that it is the complete log of a training; --format auto tries {every}. Another "
+        "format is declared in a benchmark's YAML file: k8sbench explain FILE.yaml LOG shows what "
+        "its expressions match.",
         file=file,
     )
