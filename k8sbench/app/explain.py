@@ -48,7 +48,7 @@ def explain(
 def explain_format(name: str, log: str) -> FormatExplanation:
     """Say which lines of a log the expressions of a benchmark's file match."""
     from k8sbench.adapters.files import line_limit, log_files
-    from k8sbench.measure.run import redaction
+    from k8sbench.measure.run import evidence
     from k8sbench.parse import expressions
 
     spec = catalog.benchmark(name).spec
@@ -65,7 +65,7 @@ def explain_format(name: str, log: str) -> FormatExplanation:
         )
     (source,) = line_limit.opened(log_files.names([log], [log]), declared=True)
     formats = {declared: ", ".join(its) for declared, its in variants.items()}
-    quote = functools.partial(redaction.place, source.name)
+    quote = functools.partial(evidence.place, source.name)
     read, explained = expressions.explain(source, formats, quote)
     if not read:
         raise InputError("is empty.", "Give the log of a training run.", file=log)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from k8sbench.lifecycle import gathering
 from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.live_state import LiveRun
-from k8sbench.measure.run import gpu_latest
+from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -43,12 +43,12 @@ class LiveMetrics:
             if event.note is not None:
                 note(event.note)
 
-    def gpus(self) -> tuple[tuple[gpu_latest.GpuNow, ...], dict[str, str]]:
+    def gpus(self) -> tuple[tuple[gpu_metrics.GpuNow, ...], dict[str, str]]:
         """Return the GPUs with samples, by replica; and by metric why none has it, or ``*``."""
-        gpus = gpu_latest.latest(self._fetched, self.clock())
+        gpus = gpu_metrics.latest(self._fetched, self.clock())
         if self._silent is not None:
             return gpus, {"*": self._silent}
-        return gpus, gpu_latest.missing(self._fetched, gpus)
+        return gpus, gpu_metrics.missing(self._fetched, gpus)
 
     def follow(
         self,
@@ -89,6 +89,6 @@ class LiveMetrics:
         uuids = self.live.gpu_uuids()
         wanted = gathering.wanted_of(self.run, nodes, uuids, end - WINDOW_SECONDS, end)
         fetched = gathering.all_fetched(self._sources, wanted)
-        self._silent = gpu_latest.missing(fetched, gpu_latest.latest(fetched, 0.0)).get("*")
+        self._silent = gpu_metrics.missing(fetched, gpu_metrics.latest(fetched, 0.0)).get("*")
         if self._silent is None or not any(answer.series for answer in self._fetched):
             self._fetched = fetched

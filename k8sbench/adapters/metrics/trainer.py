@@ -24,7 +24,7 @@ class TrainerSource(MetricSource):
     def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the whole run."""
         # Imported when the first run is measured.
-        from k8sbench.measure.run.trainer_series import TrainerSeries
+        from k8sbench.measure.run.gpu_series import TrainerSeries
         from k8sbench.parse.families import FAMILIES
 
         series = TrainerSeries()

@@ -16,7 +16,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import state_words
 from k8sbench.lifecycle.live_metrics import LiveMetrics
-from k8sbench.measure.run.gpu_latest import GpuNow
+from k8sbench.measure.run.gpu_metrics import GpuNow
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric

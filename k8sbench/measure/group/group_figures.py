@@ -100,8 +100,7 @@ def time_to_train(
     times = [c.measured.time_to_train_s for c in counted]
     reached = sum(seconds is not None for seconds in times)
     if not reached and not any(c.measured.accuracy for c in counted):
-        missing["time_to_train_s"] = _not_reached(counted, reached)
-        missing["runs_at_target"] = "no run evaluated its model"
+        missing["time_to_train_s"] = missing["runs_at_target"] = "no run evaluated its model"
         return None, None
     if reached * 2 <= len(times):
         missing["time_to_train_s"] = _not_reached(counted, reached)
@@ -111,7 +110,7 @@ def time_to_train(
 
 def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
     targets = {c.measured.target for c in counted if c.trains}
-    if targets <= {None}:
+    if targets == {None}:
         return "the runs have no target accuracy"
     if not reached:
         return "no run reached its target accuracy"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from k8sbench.measure.run import redaction, rules
+from k8sbench.measure.run import evidence, rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Mark, Place
@@ -67,7 +67,7 @@ class Events:
     def take(self, mark: Mark, file: str, logger: float | None) -> None:
         """Take an event; ``logger`` is the logger's latest dated stamp, if there is one."""
         event, value, at = mark.values["event"], mark.values["value"], mark.stamp
-        place = redaction.place(file, mark.line, mark.text)
+        place = evidence.place(file, mark.line, mark.text)
         if at is not None:
             self._check(at, logger, place)
         if event == "test_begin" and self.begun is None:

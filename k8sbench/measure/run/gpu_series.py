@@ -12,17 +12,23 @@ from itertools import pairwise
 
 import msgspec
 
+from k8sbench.measure.run import evidence
 from k8sbench.model import times
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import (
     EXPORTER_SECONDS,
     HELD_DOWN,
+    METRICS,
     NO_FIGURE,
+    OF_RANK,
     THROTTLED,
+    Fetched,
+    Gpu,
     GpuMetric,
     Series,
 )
 from k8sbench.model.measurement import GpuFigure
+from k8sbench.model.sample import GpuSamples, Item, Mark, Place
 
 FEWEST = 4
 """Intervals that the steady part must have, and samples in it, for a figure."""
@@ -129,3 +135,83 @@ def _value(
         codes = {bit for bit in HELD_DOWN if any(bit & set_bits for set_bits in bits)}
         return held / sum(weights), tuple(sorted(codes))
     return sum(map(float.__mul__, map(float, values), weights)) / sum(weights), ()
+
+
+RANKS = 4096
+"""Ranks whose GPUs are kept; a log that names more is broken."""
+NONE_PRINTED = (
+    "The log holds no samples of a GPU: its program is none of k8sbench's trainers, or had no NVML."
+)
+
+
+class TrainerSeries:
+    """The series of a run's logs, while they are read."""
+
+    def __init__(self) -> None:
+        self._gpus: dict[int, Gpu] = {}
+        """By rank."""
+        self._found: dict[tuple[Gpu, str], tuple[float | None, list[float], list[float]]] = {}
+        """By GPU and metric: the interval, times and values."""
+        self._places: list[Place] = []
+        """Of each series its first line."""
+
+    def take(self, item: Item, file: str) -> None:
+        """Take which GPU a rank has, and what it did; of other items nothing."""
+        if isinstance(item, Mark):
+            rank = item.values.get("rank")
+            if item.kind == "gpu" and isinstance(rank, float) and len(self._gpus) < RANKS:
+                self._gpus[int(rank)] = _gpu(item, int(rank))
+        elif isinstance(item, GpuSamples) and (gpu := self._gpus.get(item.rank)) is not None:
+            for metric, values in item.values.items():
+                if (gpu, metric) not in self._found:
+                    self._found[gpu, metric] = (item.every, [], [])
+                    self._places.append(evidence.place(file, item.line, item.text))
+                _, at, kept = self._found[gpu, metric]
+                for when, value in zip(item.at, values, strict=True):
+                    if value is not None:
+                        at.append(when)
+                        kept.append(value)
+
+    def place(self, line: int) -> Place:
+        """Where the log has the series of a line, from 1, of those that :meth:`fetched` returns."""
+        return self._places[line - 1]
+
+    def fetched(self) -> Fetched:
+        """Return what the logs have."""
+        found = [
+            Series(
+                metric=metric,
+                gpu=gpu,
+                source="trainer",
+                at=tuple(at),
+                values=tuple(values),
+                every=every,
+            )
+            for (gpu, metric), (every, at, values) in self._found.items()
+        ]
+        if not found:
+            return Fetched(source="trainer", missing={"*": NONE_PRINTED})
+        missing = {
+            metric.id: "The GPU does not support it." if metric.nvml else "NVML does not have it."
+            for metric in METRICS
+        }
+        for series in found:
+            missing.pop(series.metric, None)
+        return Fetched(source="trainer", series=tuple(found), missing=missing)
+
+
+def _gpu(mark: Mark, rank: int) -> Gpu:
+    known = {
+        name: evidence.redact(value)
+        for name, value in mark.values.items()
+        if isinstance(value, str)
+    }
+    uuid = known.get("gpu_uuid")
+    return Gpu(
+        node=known.get("node") or known.get("host"),
+        # The driver's number is not known inside a container; a rank has one GPU.
+        index=None if uuid else f"{OF_RANK}{rank}",
+        uuid=uuid,
+        model=known.get("gpu_model"),
+        pod=known.get("pod"),
+    )

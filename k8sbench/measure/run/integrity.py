@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.measure.run import agreement, log_clock, redaction, rules, summaries
+from k8sbench.measure.run import agreement, evidence, log_clock, rules, summaries
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
@@ -69,7 +69,7 @@ def _amount(case: Case) -> Iterator[Finding]:
         mark, file = log.whole_run
         yield rules.SUMMARY_ONLY.finding(
             "The log states the rate of the whole run, warm-up included, and has no records.",
-            [redaction.place(file, mark.line, mark.text)],
+            [evidence.place(file, mark.line, mark.text)],
         )
         return
     records = rank.tally.records if rank else 0

@@ -14,8 +14,8 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from k8sbench.measure.run import rules, selection
-from k8sbench.measure.run.occurrences import MANY, Occurrence
+from k8sbench.measure.run import rules, tally
+from k8sbench.measure.run.evidence import MANY, Occurrence
 from k8sbench.measure.run.tally import RecordBatch, Stamped, Tally
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
@@ -240,7 +240,7 @@ class LogClock:
         limit = self._tolerance.median
         if limit is None or len(self._paces) < FEWEST:
             return None
-        pace = selection.median(self._paces)
+        pace = tally.median(self._paces)
         usual = unit / pace if pace > 0 else math.inf
         if abs(usual - 1) > limit:
             return f"The median record's own time is {usual:.1%} of that by its stamps."

@@ -14,12 +14,12 @@ from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
-from k8sbench.measure.run import airank, redaction
+from k8sbench.measure.run import airank, evidence
+from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.occurrences import Occurrence
+from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords, Replay
 from k8sbench.measure.run.tally import CountedSteps
-from k8sbench.measure.run.trainer_series import TrainerSeries
 from k8sbench.measure.run.training import Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
@@ -70,7 +70,7 @@ class EpochEnd(msgspec.Struct, frozen=True):
     @property
     def place(self) -> Place:
         """The line as evidence."""
-        return redaction.place(self.file, self.mark.line, self.mark.text)
+        return evidence.place(self.file, self.mark.line, self.mark.text)
 
 
 class _Marks(NamedTuple):
@@ -227,7 +227,7 @@ class LogFacts:
 
     def _take(self, item: _Other, file: str) -> None:
         if isinstance(item, Fact):
-            self._fact(item, redaction.place(file, item.line, item.text))
+            self._fact(item, evidence.place(file, item.line, item.text))
         elif isinstance(item, Evaluation):
             name = f"{item.metric} {item.subset}".strip()
             key = (item.metric, item.subset)
@@ -242,7 +242,7 @@ class LogFacts:
             self._mark(item, file)
 
     def _fact(self, fact: Fact, place: Place) -> None:
-        value = redaction.redact(fact.value)
+        value = evidence.redact(fact.value)
         if fact.name == "gpu_uuid" and len(self._gpu_uuids) < RANKS:
             self._gpu_uuids[value] = None
         if self._anew is not None and fact.name not in self._anew:
@@ -289,7 +289,7 @@ class LogFacts:
             goes_on = before.restarts != now.restarts and not rank.begins_with(record)
             if before.resumptions == now.resumptions and not goes_on:
                 what = f"a total of {rank.total} and of {record.total} iterations"
-                self._other_run(what, [redaction.place(file, record.line, record.text)])
+                self._other_run(what, [evidence.place(file, record.line, record.text)])
         rank.add(
             record,
             file,
@@ -356,7 +356,7 @@ class LogFacts:
             for rank in self.ranks.values():
                 rank.resume_after(int(step) if isinstance(step, float) else 0)
         elif kind == "header":
-            self._header = redaction.place(file, mark.line, mark.text)
+            self._header = evidence.place(file, mark.line, mark.text)
             self._anew = {}
             self._marks = self._marks.plus(events=1)
         elif kind == "restart":
@@ -372,7 +372,7 @@ class LogFacts:
             else:
                 self.summary = (mark, file)
         elif kind == "unread":
-            place = redaction.place(file, mark.line, mark.text)
+            place = evidence.place(file, mark.line, mark.text)
             text, place, count = self.unread.get(
                 str(values["name"]), (str(values["text"]), place, 0)
             )
@@ -382,7 +382,7 @@ class LogFacts:
 
     def _restart(self, mark: Mark, file: str) -> None:
         self._marks = self._marks.plus(restarts=1, resumptions=1)
-        self._restarted_at(redaction.place(file, mark.line, mark.text))
+        self._restarted_at(evidence.place(file, mark.line, mark.text))
 
     def _restarted_at(self, place: Place) -> None:
         self.restarted += 1
@@ -395,7 +395,7 @@ class LogFacts:
         numbers = [value for value in times if isinstance(value, float) and math.isfinite(value)]
         if len(numbers) == len(times):
             rank = int(numbers[0])
-            host = redaction.redact(str(host)) if host else None
+            host = evidence.redact(str(host)) if host else None
             known = dict(zip(_TIMES, numbers[1:], strict=True))
             self.rank_times[rank] = RankTimes(rank=rank, host=host, **known)
 

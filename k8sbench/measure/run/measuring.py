@@ -14,7 +14,6 @@ from k8sbench.measure.run import (
     gpu_metrics,
     integrity,
     rules,
-    selection,
     stated,
     time_to_train,
 )
@@ -24,6 +23,7 @@ from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.tally import median
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -311,7 +311,7 @@ def _throughput(
     return Throughput(
         time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
-        median=scale * selection.median(tally.rates),
+        median=scale * median(tally.rates),
         arithmetic=scale * sum(tally.rates) / tally.records,
         timestamps=timestamps,
         printed_steps=printed,

@@ -15,11 +15,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from k8sbench.measure.run.distances import Distances
+from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LONG, ClockGap
-from k8sbench.measure.run.occurrences import Occurrence, Occurrences
-from k8sbench.measure.run.rank_sums import Epoch, RankSums
-from k8sbench.measure.run.running_mean import Covered, RunningMean
+from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
 from k8sbench.measure.run.tally import BatchKind, CountedSteps, RecordBatch
 from k8sbench.model.sample import Record
 

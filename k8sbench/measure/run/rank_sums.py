@@ -1,16 +1,156 @@
-"""Sums and last values over the records of one rank that lead further, taken batch by batch."""
+"""What the records of one rank add up to, taken batch by batch: sums and last values, how far they
+are apart, which iterations are in no record, and printed running means unrolled.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.measure.run.evidence import MANY, Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
-from k8sbench.measure.run.occurrences import Occurrence, Occurrences
 from k8sbench.measure.run.tally import CountedSteps, RecordBatch, Tally
 from k8sbench.model.sample import Record, Shape
+
+
+class Covered(NamedTuple):
+    """Iterations, and what they took."""
+
+    iterations: int
+    seconds: float
+    """Of all of them together; per sample, where rates are printed."""
+
+
+NOTHING = Covered(0, 0.0)
+
+
+class RunningMean:
+    """The running mean of one rank, as far as the log has printed it."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self.printed = NOTHING
+        """What the mean at the record before is of."""
+        self._carried = 0
+        """Iterations of the epoch before that the mean covers, too."""
+        self._untimed = 0
+        """Iterations of the epoch before its mean: some programs time no first step, and their
+        first line is of the second."""
+
+    def turn(self, total: int, *, goes_on: bool) -> None:
+        """Go to an epoch of ``total`` iterations; ``goes_on``: from the one before, in one run."""
+        if goes_on and self._shape.carries and self.printed.iterations:
+            self._carried = max(total - self._shape.skips, 0)
+        else:
+            self._carried, self.printed = 0, NOTHING
+
+    def take(self, record: Record) -> None:
+        """Take in a record that leads no further."""
+        self.printed = self._of(record)
+
+    def unroll(self, record: Record, previous: int) -> Covered:
+        """Return what a record adds; ``previous`` is the iteration of the epoch's one before."""
+        if previous == 0:
+            self._untimed = int(self._shape.skips > 0 and record.iteration == 2)
+        before, self.printed = self.printed, self._of(record)
+        if previous <= self._shape.skips < record.iteration:
+            # The mean began anew in between, or here.
+            return self.printed
+        return Covered(
+            self.printed.iterations - before.iterations, self.printed.seconds - before.seconds
+        )
+
+    def _of(self, record: Record) -> Covered:
+        iterations, skips = record.iteration, self._shape.skips
+        if iterations > skips:
+            iterations -= skips
+        else:
+            iterations += self._carried or -self._untimed
+        if self._shape.number == "rate":
+            mean = 1 / record.rate if record.rate else 0.0
+        else:
+            mean = record.mean_seconds or 0.0
+        return Covered(iterations, mean * iterations)
+
+
+DISTINCT = 256
+"""Different distances between records that are distinguished; a log has two or three."""
+
+
+class Distances:
+    """Counts the distances between the records of one rank, in iterations.
+
+    Which distance is the usual one shows while the records come: what seemed a gap before it was
+    known may be none.
+    """
+
+    def __init__(self, shape: Shape, window: CountedSteps) -> None:
+        self._shape, self._window = shape, window
+        self._counts: dict[int, int] = {}
+        self._gaps: dict[int, Occurrences] = {}
+        self.usual = 0
+        """Iterations from one record to the next, most often."""
+
+    def same(self, times: int = 1) -> None:
+        """Count the usual distance."""
+        self._counts[self.usual] += times
+
+    def add(self, distance: int, line: Occurrence, *, turns: bool, events: bool) -> bool:
+        """Count a distance; True where iterations are in no record, which is kept.
+
+        ``turns``: the record is the first of an epoch. ``events``: an evaluation or a checkpoint
+        lay before it.
+        """
+        if (steps := line.record.steps) is not None:
+            if distance > steps:
+                self.gap(distance, line, steps)
+            return distance > steps
+        if not turns:
+            counts = self._counts
+            if len(counts) < DISTINCT or distance in counts:
+                counts[distance] = count = counts.get(distance, 0) + 1
+                most = counts.get(self.usual, 0)
+                if count > most or (count == most and distance < self.usual):
+                    self.usual = distance
+        elif self._shape.averaged == "running":
+            # The first mean of an epoch covers all of it so far.
+            return False
+        if not self.usual or distance <= self.usual:
+            return False
+        # mmcv prints the evaluation in place of that iteration's record.
+        explained = events and self._shape.holds_events and distance <= 2 * self.usual
+        if not explained:
+            self.gap(distance, line, self.usual)
+        return not explained
+
+    def gap(self, distance: int, line: Occurrence, usual: int) -> None:
+        """Keep a record before which iterations are in no record, if they are of the window."""
+        if line.position > self._window.warmup and line.position - distance < self._window.end:
+            key = distance if len(self._gaps) < DISTINCT else -1
+            self._gaps.setdefault(key, Occurrences()).add(line, distance - usual)
+
+    def missing(self, opening: Occurrence | None) -> Occurrences:
+        """Records before which iterations of the window are in no record.
+
+        ``opening`` is the log's first record, where that comes too late.
+        """
+        missing = Occurrences()
+        for distance, occurrences in self._gaps.items():
+            # What seemed far before the usual distance was known may be usual.
+            if distance > self.usual or distance < 0:
+                missing.count += occurrences.count
+                missing.amount += occurrences.amount
+                missing.first += occurrences.first
+        if opening is not None:
+            missing.count += 1
+            missing.amount += max(opening.position - self._window.warmup, 1)
+            missing.first.append(opening)
+        missing.first = sorted(missing.first, key=lambda occurrence: occurrence.position)[:MANY]
+        return missing
+
 
 PRODUCT = 0.02
 """Relative difference of the products of rate and seconds of two records of one batch …"""

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from k8sbench.measure.run import log_clock, redaction, rules
+from k8sbench.measure.run import evidence, log_clock, rules
 from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import EpochEnd
 from k8sbench.model.finding import Finding
@@ -49,9 +49,7 @@ def of_run(case: Case) -> Iterator[Finding]:
             if math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
                 continue
             text = f"The summary says {stated:.4g} {name}, its own lines come to {of_lines:.4g}."
-            yield rules.SUMMARY_MISMATCH.finding(
-                text, [redaction.place(file, mark.line, mark.text)]
-            )
+            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
 def _means(case: Case) -> Iterator[Finding]:
@@ -83,7 +81,7 @@ def _whole_run(case: Case) -> Iterator[Finding]:
     if not low * of_lines <= stated <= high * of_lines:
         text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
         text += log_clock.factor(of_lines / stated, case.gpus, case.rank.shape)
-        yield rules.SUMMARY_MISMATCH.finding(text, [redaction.place(file, mark.line, mark.text)])
+        yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
 def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from k8sbench.measure.run import redaction, rules
+from k8sbench.measure.run import evidence, rules
 from k8sbench.measure.run.airank import KEPT, Evaluated
 from k8sbench.measure.verdict import EVIDENCE
 from k8sbench.model.counts import counted
@@ -60,7 +60,7 @@ class TrainingFacts:
         if item.metric != self.metric or item.step is None or item.stamp is None:
             return
         scale = 100 if item.unit == "fraction" else 1
-        place = redaction.place(file, item.line, item.text)
+        place = evidence.place(file, item.line, item.text)
         if item.target is not None:
             self.target = item.target * scale
         is_whole = item.of is None or item.samples is None or item.samples >= item.of
@@ -72,7 +72,7 @@ class TrainingFacts:
 
     def mark(self, mark: Mark, file: str) -> None:
         """Take a checkpoint or a broken sample."""
-        values, place = mark.values, redaction.place(file, mark.line, mark.text)
+        values, place = mark.values, evidence.place(file, mark.line, mark.text)
         if mark.kind == "broken" and len(self._broken) < NAMED:
             self._broken.setdefault((str(values.get("part")), str(values.get("path"))), place)
         elif mark.kind == "checkpoint":
@@ -87,7 +87,7 @@ class TrainingFacts:
         if self._failed:
             why, _ = self._failed[-1]
             of = counted(self._checkpoints, "checkpoint")
-            why = redaction.redact(why).rstrip(".")
+            why = evidence.redact(why).rstrip(".")
             text = f"{len(self._failed)} of {of} could not be written: {why}."
             yield rules.CHECKPOINT_FAILED.finding(text, [place for _, place in self._failed])
 

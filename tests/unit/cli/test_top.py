@@ -18,7 +18,7 @@ from k8sbench.cli.commands import top
 from k8sbench.cli.main import main
 from k8sbench.lifecycle import live_metrics
 from k8sbench.lifecycle.live_metrics import LiveMetrics
-from k8sbench.measure.run import gpu_latest
+from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -279,5 +279,5 @@ def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
 
 def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:
     gpu = Gpu(node="10.0.12.34", index="0", mig="2 (1g.5gb)", pod="seg-1-worker-10")
-    one = gpu_latest.GpuNow(gpu=gpu, metrics={})
+    one = gpu_metrics.GpuNow(gpu=gpu, metrics={})
     assert [cell(one) for _, cell in top.COLUMNS[:3]] == ["10.0.12.34", "worker-10", "0/2 (1g.5gb)"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from k8sbench.measure.run import gpu_latest
+from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SourceName
 from tests.unit.measure.support import NOT_SUPPORTED
 
@@ -31,7 +31,7 @@ def test_the_newest_sample_of_any_source_counts() -> None:
         source="trainer",
     )
     for found in ([by_exporter, by_trainer], [by_trainer, by_exporter]):
-        (one,) = gpu_latest.latest(found, NOW)
+        (one,) = gpu_metrics.latest(found, NOW)
         assert one.gpu.node == "n-1"
         assert [(each.value, each.age, each.source) for each in one.metrics.values()] == [
             (250.0, 1.0, "trainer"),
@@ -41,16 +41,16 @@ def test_the_newest_sample_of_any_source_counts() -> None:
 
 def test_a_number_that_stands_for_none_is_no_sample() -> None:
     found = [fetched(series("power", float(NOT_SUPPORTED), NOW), series("sm_clock", 900, NOW))]
-    (one,) = gpu_latest.latest(found, NOW)
+    (one,) = gpu_metrics.latest(found, NOW)
     # The sample before it was one.
     assert one.metrics["power"].value == 0.0
     never = Series(
         metric="power", gpu=one.gpu, source="dcgm", at=(NOW,), values=(float(NOT_SUPPORTED),)
     )
     found = [fetched(never, series("sm_clock", 900, NOW))]
-    (one,) = gpu_latest.latest(found, NOW)
+    (one,) = gpu_metrics.latest(found, NOW)
     assert set(one.metrics) == {"sm_clock"}
-    missing = gpu_latest.missing(found, [one])
+    missing = gpu_metrics.missing(found, [one])
     assert missing["power"] == "The GPU does not support it."
     assert missing["temperature"] == "It has no sample of it."
 
@@ -60,14 +60,14 @@ def test_what_no_gpu_has_is_said_with_each_source_s_reason() -> None:
         fetched(series("power", 1, NOW), tensor_active="It collects no DCP metrics."),
         fetched(source="prometheus", why="It answers 503."),
     ]
-    missing = gpu_latest.missing(found, gpu_latest.latest(found, NOW))
+    missing = gpu_metrics.missing(found, gpu_metrics.latest(found, NOW))
     assert missing["tensor_active"] == (
         "DCGM: It collects no DCP metrics. Prometheus: It answers 503."
     )
     assert "power" not in missing
     assert "*" not in missing
     nothing = [fetched(why="No exporter."), fetched(source="prometheus", why="No.")]
-    assert gpu_latest.missing(nothing, gpu_latest.latest(nothing, NOW)) == {
+    assert gpu_metrics.missing(nothing, gpu_metrics.latest(nothing, NOW)) == {
         "*": "DCGM: No exporter. Prometheus: No."
     }
 
@@ -82,7 +82,7 @@ def test_gpus_stand_in_the_order_of_replicas_and_numbers() -> None:
             )
         )
     ]
-    assert [(one.gpu.pod, one.gpu.index) for one in gpu_latest.latest(found, NOW)] == [
+    assert [(one.gpu.pod, one.gpu.index) for one in gpu_metrics.latest(found, NOW)] == [
         ("a-b-master-0", "3"),
         ("a-b-worker-2", "9"),
         ("a-b-worker-2", "10"),
@@ -97,4 +97,4 @@ def test_two_pods_gpus_of_one_number_are_two() -> None:
             series("power", 2, NOW, uuid="GPU-2", pod="a-worker-0", node="n-2"),
         )
     ]
-    assert [one.metrics["power"].value for one in gpu_latest.latest(found, NOW)] == [1, 2]
+    assert [one.metrics["power"].value for one in gpu_metrics.latest(found, NOW)] == [1, 2]

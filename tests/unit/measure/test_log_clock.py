@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.run import log_clock
+from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
-from k8sbench.measure.run.occurrences import Occurrence
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat

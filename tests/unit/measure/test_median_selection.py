@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.measure.run.selection import median, select
+from k8sbench.measure.run.tally import median, select
 
 rates = st.floats(min_value=1e-9, max_value=1e12)
 # Rates as printed repeat often: few different values are the usual case.

@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.app.measure import MeasureOptions, measure
-from k8sbench.measure.run.trainer_series import NONE_PRINTED
+from k8sbench.measure.run.gpu_series import NONE_PRINTED
 from k8sbench.model.gpu_metrics import METRICS, Gpu, SeriesQuery
 from k8sbench.model.measurement import Measurement
 from k8sbench.trainers.parts import events

@@ -1,15 +1,18 @@
-"""Redaction of log lines that are printed, stored or published.
+"""Lines of a log as evidence, redacted: the first few that share an oddity, the rest counted.
 
 Logs hold internal addresses, host names, ports and users' folders. Evidence and the environment
-are published, so these are removed wherever a line is quoted;
-the last part of a path stays, because it shows the reader which file was meant.
+are published, so these are removed wherever a line is quoted; the last part of a path stays,
+because it shows the reader which file was meant.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-from k8sbench.model.sample import Place
+import msgspec
+
+from k8sbench.model.sample import Place, Record
 
 LONGEST = 240
 """Characters of a quoted line."""
@@ -48,3 +51,43 @@ def place(file: str, line: int, text: str) -> Place:
     if len(shown) > LONGEST:
         shown = shown[: LONGEST - 1] + "…"
     return Place(file=file, line=line, text=shown)
+
+
+MANY = 20
+"""Places that are listed of anything; the rest are counted."""
+
+
+class Occurrence(NamedTuple):
+    """A line that a reason quotes."""
+
+    file: str
+    record: Record
+    position: int
+
+    @property
+    def place(self) -> Place:
+        """The line as evidence."""
+        return place(self.file, self.record.line, self.record.text)
+
+
+class Occurrences(msgspec.Struct):
+    """The first few lines that share an oddity, and how many there are."""
+
+    count: int = 0
+    amount: int = 0
+    first: list[Occurrence] = []
+
+    def add(self, line: Occurrence, amount: int = 0) -> None:
+        """Count one more line; ``amount`` sums what each of them stands for."""
+        self.count += 1
+        self.amount += amount
+        if len(self.first) < MANY:
+            self.first.append(line)
+
+    @property
+    def places(self) -> list[Place]:
+        """The first lines, as evidence."""
+        return [occurrence.place for occurrence in self.first]
+
+    def __bool__(self) -> bool:
+        return self.count > 0
