@@ -63,6 +63,17 @@ def test_a_time_limit_has_its_reason_beside_it() -> None:
     assert [f"{one.module}: {one.name}" for one in found if not one.reason] == []
 
 
+def test_limits_that_tests_shorten_exist() -> None:
+    known = {f"{one.module.removesuffix('.py')}/{one.name}" for one in limits()}
+    shortened = {
+        f"k8sbench/{name.replace('__', '/')}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r'"(\w+__[A-Z_]+_?SECONDS)"', path.read_text())
+    }
+    assert shortened
+    assert shortened <= known
+
+
 def test_the_table_of_the_page_is_generated_golden() -> None:
     rows = ["| in | name | seconds | for what, and why |", "|---|---|---|---|"]
     for one in limits():

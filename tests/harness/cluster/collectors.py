@@ -24,8 +24,8 @@ class Collector(Shell):
 
     limits = {  # noqa: RUF012
         "adapters__kubernetes__lease__SECONDS": 6,
-        "app__leadership__RENEW_SECONDS": 1.0,
-        "app__leadership__HELD_SECONDS": 5.0,
+        "app__serve__RENEW_SECONDS": 1.0,
+        "app__serve__HELD_SECONDS": 5.0,
     }
 
     @contextlib.contextmanager

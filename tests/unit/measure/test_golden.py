@@ -1,0 +1,191 @@
+"""What is measured of each fixture log, and what changes where the log or the options are others.
+
+Of the whole log the golden file holds all that was measured; of each change the fields that then
+are others. Of a sentence only its numbers are held: its words may change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.measure.group import explaining
+from k8sbench.measure.run import measuring
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.model.errors import BenchError
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.spec import Accuracy, Fingerprint
+from k8sbench.parse.families import NAMES
+from tests.unit.measure.support import Lines, lines_of
+
+FOLDER = Path(__file__).parent / "golden"
+OPTIONS: dict[str, dict[str, Any]] = {
+    "airank_mmseg.log": {"gpus": 8, "warmup": 10},
+    "dle_resnet50_2020.log": {"gpus": 8, "warmup": 5},
+    "dle_resnet50_2021_mpirun.log": {"gpus": 2, "warmup": 5},
+    "dle_resnet50_2022.log": {"gpus": 8, "warmup": 5},
+    "k8sbench_master.log": {"warmup": 2},
+    "k8sbench_worker.log": {"warmup": 2},
+    "mmseg_evaluation.log": {"gpus": 2, "warmup": 20},
+    "mmseg_mpirun_dirty.log": {"gpus": 2, "batch_size": 4, "warmup": 2},
+    "paddleclas_2020.log": {"gpus": 8, "warmup": 5},
+    "paddleclas_dygraph.log": {"gpus": 2, "warmup": 5},
+    "paddleclas_running.log": {"gpus": 2, "warmup": 20},
+    "paddleseg.log": {"gpus": 4, "batch_size": 2, "warmup": 10},
+    "paddlevideo.log": {"gpus": 8, "warmup": 10},
+    "plsc_v1_four_workers.log": {"gpus": 4, "batch_size": 64, "warmup": 0},
+    "plsc_v2.log": {"gpus": 8, "warmup": 10},
+    "tsm.log": {"gpus": 1, "batch_size": 8, "warmup": 20},
+    "tsm_stamped.log": {"gpus": 1, "batch_size": 8, "warmup": 20},
+}
+OTHER_OPTIONS: dict[str, dict[str, Any]] = {
+    "no warm-up": {"warmup": 0},
+    "a long warm-up": {"warmup": 45},
+    "other GPUs": {"gpus": 3, "by_user": True},
+    "no GPUs": {"gpus": None},
+    "another batch": {"batch_size": 7, "by_user": True},
+    "planned as another benchmark": {
+        "benchmark": "other",
+        "model": "BERT",
+        "framework": "pytorch",
+        "trainers": 2,
+        "at_least": 1000,
+        "device": "cuda",
+    },
+    "planned in FP32": {
+        "benchmark": "resnet50",
+        "precision": "fp32",
+        "batch_sizes": {"fp32": 4, "amp": 8},
+        "parameters": 100,
+        "device": "cpu",
+    },
+    "of a short window": {"iterations": 40, "at_least": 40, "to_its_end": True, "unit": "images"},
+    "with AMP and a target": {
+        "precision": "amp",
+        "amp_dtype": "bf16",
+        "target": Accuracy(metric="mIoU", value=30.0),
+        "by_user": True,
+        "batch_sizes": {"amp": 2},
+        "gpu_model": "Tesla V100-SXM2-16GB",
+        "fingerprint": Fingerprint(model="any", parameters=10**6, gmac=5e4, input="3x8x8"),
+    },
+    "accepted": {"accept": ("too-few-records", "clock-mismatch", "gpu-count"), "gpus": 3},
+}
+STAMP = re.compile(r"\b(\d\d):(\d\d):(\d\d)\b")
+DECIMAL = re.compile(r"(?<![\d.:])\d+\.\d+(?![\d.])")
+LOSS = re.compile(r"(?i)(loss\w*\"?\s*[:=(]*\s*)[\d.]+")
+
+
+def middle(lines: list[str], change: Callable[[str], str]) -> list[str]:
+    third = len(lines) // 3
+    return [*lines[:third], *map(change, lines[third:-third]), *lines[-third:]]
+
+
+def second_half(lines: list[str], change: Callable[[str], str]) -> list[str]:
+    half = len(lines) // 2
+    return [*lines[:half], *map(change, lines[half:])]
+
+
+EDITS: dict[str, Callable[[list[str]], list[str]]] = {
+    "ends early": lambda lines: lines[: len(lines) * 2 // 3],
+    "begins late": lambda lines: lines[len(lines) // 3 :],
+    "lacks its middle": lambda lines: lines[: len(lines) // 3] + lines[len(lines) * 2 // 3 :],
+    "lacks every fifth line": lambda lines: [x for i, x in enumerate(lines) if i % 5 != 4],
+    "prints lines twice": lambda lines: [x for i, x in enumerate(lines) for _ in range(1 + i % 2)],
+    "stands twice": lambda lines: lines * 2,
+    "goes back": lambda lines: lines + lines[len(lines) // 2 :],
+    "goes back in the middle": lambda lines: (
+        lines[: len(lines) * 2 // 3] + lines[len(lines) // 3 :]
+    ),
+    "loses its loss": lambda lines: middle(lines, lambda x: LOSS.sub(r"\1nan", x)),
+    "has larger numbers": lambda lines: middle(
+        lines, lambda x: DECIMAL.sub(lambda m: f"{float(m[0]) * 3:.4f}", x)
+    ),
+    "has slightly larger numbers": lambda lines: second_half(
+        lines, lambda x: DECIMAL.sub(lambda m: f"{float(m[0]) * 1.04:.4f}", x)
+    ),
+    "has no numbers": lambda lines: middle(lines, lambda x: DECIMAL.sub("n/a", x)),
+    "has a clock that was set": lambda lines: second_half(
+        lines, lambda x: STAMP.sub(lambda m: f"{(int(m[1]) + 1) % 24:02d}:{m[2]}:{m[3]}", x)
+    ),
+    "has a slow clock": lambda lines: [
+        STAMP.sub(lambda m: f"{m[1]}:{m[2]}:{int(m[3]) // 2:02d}", x) for x in lines
+    ],
+    "has no stamps": lambda lines: [STAMP.sub("", x) for x in lines],
+    "ends in carriage returns": lambda lines: [f"{x}\r" for x in lines],
+}
+
+
+def measured(lines: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    """All that is measured, by names with points; or the error."""
+    known = {"batch_size": None} | options
+    try:
+        found = measuring.measure(
+            [Lines(lines)], [Expectation(**({"format": name} | known)) for name in NAMES]
+        )
+    except BenchError as error:
+        return {"error": numbers(error.message)}
+    return dict(sorted(flat(found)))
+
+
+def flat(found: Measurement) -> Iterator[tuple[str, Any]]:
+    """Name every value of a measurement: sentences by their numbers, evidence by its lines."""
+    for finding in found.reasons:
+        lines = [place.line for place in finding.evidence]
+        sentence = numbers(finding.sentence)
+        yield f"reasons.{finding.severity}.{finding.id}", f"{sentence} at {lines}"
+    for name, why in found.missing.items():
+        yield f"missing.{name}", numbers(why)
+    for formula in explaining.formulas(found):
+        yield f"formulas.{formula.estimator}", formula.text if formula.value else None
+    left_out = {"reasons": None, "missing": None, "files": None}
+    for name, value in _flat("", msgspec.to_builtins(found) | left_out):
+        yield name.replace("unverified.", "throughput."), value
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), each)
+    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+        for number, each in enumerate(value):
+            yield from _flat(f"{name}.{number}", each)
+    elif value is not None and not name.endswith((".text", ".file", "digest")):
+        yield name, round(value, 6) if isinstance(value, float) else value
+
+
+def numbers(sentence: str) -> str:
+    return " ".join(re.findall(r"\d+(?:[.,:]\d+)*", sentence)) or "no number"
+
+
+def written(name: str) -> str:
+    """Write what is measured of a log, and of all that is changed of it."""
+    lines, options = lines_of(name), OPTIONS[name]
+    whole = measured(lines, options)
+    parts = ["", *(f"{key}: {value}" for key, value in whole.items())]
+    changed = {edit: measured(change(lines), options) for edit, change in EDITS.items()}
+    changed |= {what: measured(lines, options | other) for what, other in OTHER_OPTIONS.items()}
+    for what, found in changed.items():
+        parts += ["", f"{what}:"]
+        parts += (
+            f"  {key}: {found.get(key)}"
+            for key in sorted(whole.keys() | found.keys())
+            if found.get(key) != whole.get(key)
+            if key == "error" or not ("error" in found or key.startswith("formulas."))
+        )
+    return "\n".join(parts).lstrip() + "\n"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_what_is_measured_of_a_log_and_of_one_that_was_changed(name: str) -> None:
+    file = (FOLDER / name).with_suffix(".txt")
+    text = written(name)
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        file.write_text(text)
+    assert text == file.read_text()
