@@ -6,7 +6,6 @@ are others. Of a sentence only its numbers are held: its words may change.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import Accuracy, Fingerprint
 from k8sbench.parse.families import NAMES
+from tests.unit import goldens
 from tests.unit.measure.support import Lines, lines_of
 
 FOLDER = Path(__file__).parent / "golden"
@@ -123,45 +123,32 @@ EDITS: dict[str, Callable[[list[str]], list[str]]] = {
 
 
 def measured(lines: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    """All that is measured, by names with points; or the error."""
+    """All that is measured, by names; or the error."""
     known = {"batch_size": None} | options
     try:
         found = measuring.measure(
             [Lines(lines)], [Expectation(**({"format": name} | known)) for name in NAMES]
         )
     except BenchError as error:
-        return {"error": numbers(error.message)}
-    return dict(sorted(flat(found)))
+        return {"error": goldens.numbers(error.message)}
+    return dict(sorted(described(found)))
 
 
-def flat(found: Measurement) -> Iterator[tuple[str, Any]]:
-    """Name every value of a measurement: sentences by their numbers, evidence by its lines."""
+def described(found: Measurement) -> Iterator[tuple[str, Any]]:
+    """Name every value of a measurement; of evidence its lines."""
     for finding in found.reasons:
         lines = [place.line for place in finding.evidence]
-        sentence = numbers(finding.sentence)
+        sentence = goldens.numbers(finding.sentence)
         yield f"reasons.{finding.severity}.{finding.id}", f"{sentence} at {lines}"
-    for name, why in found.missing.items():
-        yield f"missing.{name}", numbers(why)
     for formula in explaining.formulas(found):
         yield f"formulas.{formula.estimator}", formula.text if formula.value else None
-    left_out = {"reasons": None, "missing": None, "files": None}
-    for name, value in _flat("", msgspec.to_builtins(found) | left_out):
-        yield name.replace("unverified.", "throughput."), value
+    for name, value in goldens.flat(msgspec.structs.replace(found, reasons=(), files=())):
+        if not name.endswith((".text", ".file", "digest")):
+            yield name.replace("unverified.", "throughput."), value
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _flat(f"{name}.{key}" if name else str(key), each)
-    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-        for number, each in enumerate(value):
-            yield from _flat(f"{name}.{number}", each)
-    elif value is not None and not name.endswith((".text", ".file", "digest")):
-        yield name, round(value, 6) if isinstance(value, float) else value
-
-
-def numbers(sentence: str) -> str:
-    return " ".join(re.findall(r"\d+(?:[.,:]\d+)*", sentence)) or "no number"
+def without_formulas(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if not name.startswith("formulas.")}
 
 
 def written(name: str) -> str:
@@ -173,19 +160,10 @@ def written(name: str) -> str:
     changed |= {what: measured(lines, options | other) for what, other in OTHER_OPTIONS.items()}
     for what, found in changed.items():
         parts += ["", f"{what}:"]
-        parts += (
-            f"  {key}: {found.get(key)}"
-            for key in sorted(whole.keys() | found.keys())
-            if found.get(key) != whole.get(key)
-            if key == "error" or not ("error" in found or key.startswith("formulas."))
-        )
+        parts += goldens.differences(*map(without_formulas, (whole, found)))
     return "\n".join(parts).lstrip() + "\n"
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_what_is_measured_of_a_log_and_of_one_that_was_changed(name: str) -> None:
-    file = (FOLDER / name).with_suffix(".txt")
-    text = written(name)
-    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
-        file.write_text(text)
-    assert text == file.read_text()
+    goldens.check((FOLDER / name).with_suffix(".txt"), written(name))
