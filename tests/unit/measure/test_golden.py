@@ -124,10 +124,10 @@ EDITS: dict[str, Callable[[list[str]], list[str]]] = {
 
 def measured(lines: list[str], options: dict[str, Any]) -> dict[str, Any]:
     """All that is measured, by names; or the error."""
-    known = {"batch_size": None} | options
+    known: dict[str, Any] = {"batch_size": None} | options
     try:
         found = measuring.measure(
-            [Lines(lines)], [Expectation(**({"format": name} | known)) for name in NAMES]
+            [Lines(lines)], [Expectation(format=name, **known) for name in NAMES]
         )
     except BenchError as error:
         return {"error": goldens.numbers(error.message)}

@@ -120,8 +120,8 @@ def described(runs: Sequence[Run]) -> dict[str, Any]:
         for source, each in enumerate(explained.published):
             rules = [(rule.name.split()[-1], rule.deviation) for rule in each.rules]
             found[f"{number}.rules.{source}"] = rules
-    for number, each in enumerate(parities([result.group for result in shown])):
-        bare = {"ratio": each.ratio, "unlike": each.not_comparable, "notes": each.notes}
+    for number, pair in enumerate(parities([result.group for result in shown])):
+        bare = {"ratio": pair.ratio, "unlike": pair.not_comparable, "notes": pair.notes}
         found |= goldens.flat(bare, f"parity.{number}")
     left_out = (
         ".plan.",
