@@ -28,7 +28,7 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def numbers(sentence: str) -> str:
     """Keep the numbers of a sentence: its words may change."""
-    return " ".join(re.findall(r"(?<![\w-])\d+(?:[.,:]\d+)*", sentence)) or "without a number"
+    return " ".join(re.findall(r"(?<![\w-])\d+(?:[.,:]\d+)*", sentence)) or "-"
 
 
 def differences(whole: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
