@@ -1,0 +1,119 @@
+"""What every built-in benchmark plans, and what changes with each option: a golden file.
+
+Of the plain request it holds the whole plan; of each other what is another there, or the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.files import catalog, image_table, pools
+from k8sbench.model import choices, identity, planning, speed_options
+from k8sbench.model.choices import Site
+from k8sbench.model.errors import BenchError
+from k8sbench.model.pool import CPU_POOL
+from k8sbench.model.request import SubmitRequest
+from tests.unit import goldens
+
+FOLDER = Path(__file__).parent / "golden" / "plans"
+ASKED: dict[str, dict[str, Any]] = {
+    "one node": {"replicas": 1},
+    "four nodes": {"replicas": 4},
+    "one GPU": {"replicas": 1, "gpus": 1},
+    "nine GPUs": {"gpus": 9},
+    "a case and replicas": {"case": "2x8", "replicas": 4},
+    "AMP": {"amp": True},
+    "AMP in bf16": {"precision": "amp", "amp_dtype": "bf16"},
+    "bf16 without AMP": {"amp_dtype": "bf16"},
+    "another batch": {"batch_size": 3},
+    "a longer window": {"iterations": 300, "warmup": 7},
+    "smoke": {"preset": "smoke"},
+    "a folder of data": {"data": "/data"},
+    "a claim": {"data": "pvc:data/sets"},
+    "a claim that cannot be": {"data": "pvc:"},
+    "speed options": {"speed_options": ("tf32", "workers=3")},
+    "a switch off": {"speed_options": ("cudnn_benchmark=false",)},
+    "an unknown switch": {"speed_options": ("faster",)},
+    "an image": {"image": "registry.example.com/a:1"},
+    "a registry": {"image_registry": "registry.example.com/team"},
+    "a queue": {"queue": "team", "gang": True, "timeout_s": 90.0, "seed": 5},
+    "training": {"mode": "train", "data": "pvc:data", "epochs": 3, "target": 20.0},
+    "training in steps": {"mode": "train", "data": "pvc:data", "iterations": 500},
+    "training to its end": {
+        "mode": "train",
+        "data": "pvc:data",
+        "to_the_end": True,
+        "evaluate_every": 2,
+        "checkpoints": "pvc:kept",
+        "max_restarts": 2,
+    },
+    "training without a target": {"mode": "train", "data": "pvc:data", "target": "none"},
+    "training without data": {"mode": "train"},
+    "with weights": {"weights": "pvc:weights/start.npz"},
+    "upstream": {"impl": "upstream", "image": "upstream:1"},
+    "upstream without an image": {"impl": "upstream"},
+    "another variant": {"variant": "no-such"},
+    "the other framework": {"framework": "paddle"},
+}
+POOLS, IMAGES = pools.load(environ={}), image_table.load()
+SITES = {
+    **{
+        name: Site(backend="kubernetes", pool=POOLS.pool(name), images=IMAGES)
+        for name in ("v100-32gb", "v100-16gb", "a100", "h100")
+    },
+    "laptop": Site(backend="local", pool=CPU_POOL, cores=4, images=IMAGES),
+}
+
+
+def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
+    """The plan by its fields, how it is described, and what its case is told apart by."""
+    loaded = catalog.find(name)
+    try:
+        plan = planning.make_plan(
+            loaded.spec,
+            planning.SpecSource(digest="d" * 64, source="built-in"),
+            SubmitRequest(benchmark=name, **asked),
+            site,
+            run_id=f"{name}-1",
+            set_name="s",
+            repeat=1,
+            trainers_digest="t" * 64,
+        )
+    except BenchError as error:
+        return {"error": f"{type(error).__name__} {goldens.numbers(error.message)}"}
+    found = dict(goldens.flat(plan))
+    found |= {"described": planning.describe(plan), "labels": identity.labels(plan)}
+    return found | {f"case.{key}": value for key, value in identity.case_values(plan).items()}
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_what_a_built_in_benchmark_plans(name: str) -> None:
+    plain = planned(name, SITES["v100-32gb"])
+    parts = [*(f"{key}: {value}" for key, value in sorted(plain.items()))]
+    others = {what: planned(name, SITES["v100-32gb"], **asked) for what, asked in ASKED.items()}
+    others |= {f"on {where}": planned(name, site) for where, site in SITES.items()}
+    others["AMP on a laptop"] = planned(name, SITES["laptop"], amp=True, replicas=2)
+    for what, found in others.items():
+        shown = found if "error" in found else plain
+        parts += ["", f"{what}:", *goldens.differences({} if shown is found else plain, found)]
+    goldens.check(FOLDER / f"{name}.txt", "\n".join(parts) + "\n")
+
+
+def test_what_a_shape_and_speed_options_are_read_from() -> None:
+    shapes = ("1x1", "4x8", "0x1", "1x0", "x", "4", "4x", "64x16", "1000000x1", "4X8", " 4x8")
+    switches = ("tf32", "workers=2", "compile", "workers=x", "tf32=false", "workers=-1", "workers")
+    readers: dict[str, Callable[[str], object]] = {
+        **dict.fromkeys(shapes, choices.parse_case),
+        **dict.fromkeys(switches, lambda text: speed_options.parse([text])),
+    }
+    lines = []
+    for text, read in readers.items():
+        try:
+            lines.append(f"{text!r}: {read(text)}\n")
+        except BenchError as error:
+            lines.append(f"{text!r}: {type(error).__name__}\n")
+    goldens.check(FOLDER / "shapes.txt", "".join(lines))
