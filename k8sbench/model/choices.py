@@ -30,7 +30,7 @@ PROCESSES_PER_CORE = 4
 """More CPU processes than this per core measure nothing but the scheduler."""
 TIMEOUTS: dict[Preset, float] = {"smoke": 1800.0, "full": 86400.0}
 """Seconds after which a run is ended that was given no --timeout: nothing waits without end."""
-_CASE = re.compile(r"^([0-9]{1,6})x([0-9]{1,6})(-cpu)?$")
+_CASE = re.compile(r"^([1-9][0-9]{0,5})x([1-9][0-9]{0,5})(-cpu)?$")
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
