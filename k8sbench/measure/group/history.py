@@ -110,14 +110,14 @@ def _change_at(values: Sequence[float], start: int, place: int) -> Change | None
     first = max(start, place - BEFORE)
     for count in range(AFTER[0], min(AFTER[1], len(values) - place) + 1):
         end = place + count
-        if _differs(values[first:place], values[place:end]) is None:
+        seen = _differs(values[first:place], values[place:end])
+        if seen is None:
             continue
         # The test may hold one or two sets early: of a few that follow, most are others already.
         best = min(range(place, end), key=lambda n: _unevenness(values, first, n, end))
         last = min(best + AFTER[1], len(values))
         told = _differs(values[first:best], values[best:last])
-        ratio, p = told or _differs(values[first:place], values[place:end]) or (1.0, 1.0)
-        return Change(best if told else place, ratio, p)
+        return Change(best, *told) if told else Change(place, *seen)
     return None
 
 

@@ -21,6 +21,7 @@ from k8sbench.ports import JobEvent, Store
 from tests.tiers import ROOT
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
+from tests.unit.report.factory import run
 
 GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
 ENDED = at(Phase.SUCCEEDED)
@@ -237,3 +238,11 @@ def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: St
 
 
 # -- stopped ----------------------------------------------------------------------------------
+
+
+def test_a_job_whose_creation_is_unknown_may_come_until_it_has_settled() -> None:
+    asked = at(Phase.CREATED, cause_id=creation.CREATION_UNKNOWN).transition
+    assert asked is not None
+    unknown = msgspec.structs.replace(run(), history=(asked,))
+    assert creation.settles_in(unknown, asked.at) == creation.SETTLE_SECONDS
+    assert creation.settles_in(unknown, asked.at + 1e6) == 0.0

@@ -87,6 +87,11 @@ def test_an_evaluation_that_is_stamped_before_the_test_begins_gives_no_time() ->
     assert "stamped before the test" in found.missing["time_to_train_s"]
 
 
+def test_an_evaluation_in_the_moment_in_which_the_test_begins_took_no_time() -> None:
+    lines = [airank(10, "test_begin"), *trained("76.0")[1:]]
+    assert measured(lines, target=Accuracy(metric="x", value=75.9)).time_to_train_s == 0.0
+
+
 def test_a_plain_wall_time_is_no_time_to_train() -> None:
     found = measured(run([0.5] * 8), target=Accuracy(metric="x", value=10.0))
     assert found.time_to_train_s is None

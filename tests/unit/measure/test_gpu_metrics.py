@@ -225,6 +225,8 @@ def test_only_xid_errors_that_appear_meanwhile_count() -> None:
     new = series("xid", [0, 0, *[79] * 5, *[43] * 5], at=range(970, 1200, 20))
     assert (taken(old).value, taken(old).codes) == (0, ())
     assert (taken(new).value, taken(new).codes) == (2, (43, 79))
+    at_the_edges = series("xid", [0, 13, *[0] * 9, 31], at=range(980, 1220, 20))
+    assert taken(at_the_edges).codes == (13, 31)
 
 
 def test_the_throttled_share_is_of_time_and_of_heat_and_brakes_alone() -> None:

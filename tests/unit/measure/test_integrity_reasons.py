@@ -693,6 +693,8 @@ def paddleclas(mean: float, total: float) -> list[str]:
         (0.10947, 10.4, []),
         (0.2, 19.0, ["summary-mismatch"]),
         (0.05, 4.75, ["summary-mismatch"]),
+        (0.0, 9.5, []),  # says nothing
+        (0.1, 0.0, []),
     ],
 )
 def test_an_epochs_sum_must_go_on_from_its_running_means(

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.group import Deviation, Group
-from k8sbench.model.measurement import DataSet, Weights
+from k8sbench.model.measurement import AccuracyResult, DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Accuracy, Train
@@ -148,6 +148,14 @@ def test_time_to_train_and_accuracy_stand_beside_the_published_ones() -> None:
     assert (reached.published, reached.ours) == (75.9, 76.5)
     assert reached.ratio == pytest.approx(76.5 / 75.9 - 1)
     assert time.notes == reached.notes == ("impl k8sbench",)
+
+
+def test_an_accuracy_as_a_fraction_is_compared_in_percent() -> None:
+    fraction = AccuracyResult(
+        metric="top-1", best=0.765, final=0.76, unit="fraction", evaluations=9
+    )
+    reached = deviations(trained(measured={"accuracy": fraction}))["accuracy"]
+    assert reached.ours == pytest.approx(76.5)
 
 
 def test_runs_that_measure_throughput_have_no_accuracy_beside_the_published() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from k8sbench.model import identity
@@ -39,6 +39,7 @@ def test_a_run_id_reads_as_benchmark_time_and_chance() -> None:
     )
 
 
+@example(name="a" * 40, at=0.0, token="x7k2qd")
 @given(
     name=st.from_regex(r"\A[a-z][a-z0-9-]{0,39}\Z"),
     at=st.floats(0, 4e9),
