@@ -75,9 +75,8 @@ def cause(message: str, head: str, where: Mapping[str, str], *, replicas: int = 
     elif _EXISTS.search(message):
         return finding_of("name-in-use", where, head=head)
     elif _INVALID in message:
-        return finding_of(
-            "pod-invalid", where, head=head, why=quoted(message.partition(_INVALID)[2])
-        )
+        why = quoted(message.partition(_INVALID)[2])
+        return finding_of("admission-denied", where, unrecoverable=True, head=head, why=why)
     else:
         why = quoted(_FORBIDDEN.sub("", message))
     return finding_of("admission-denied", where, head=head, why=why)

@@ -40,8 +40,6 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
     earlier: Sequence[KubeObject] = ()
     """Last states of pods that others of the same name have replaced, oldest first."""
-    left_behind: int = 0
-    """Pods of the run without an owner: the job was deleted without them, and they run on."""
     events: Sequence[KubeObject] = ()
     """core/v1 Events about the job, its pods and its Kueue Workload, oldest first."""
     deleted: bool = False
@@ -50,8 +48,6 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """The cluster's nodes where that was asked and allowed."""
     workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
-    rivals: Sequence[str] = ()
-    """Names of other jobs that hold a part of their nodes and wait for the rest, as this does."""
     operator_seen_at: float | None = None
     """When the operator was last seen to do anything for any job, Unix seconds."""
 
@@ -164,13 +160,6 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.status.get("reason") == "Evicted" or (ending and ending.reason in _WITHOUT_LOG):
             return False
         return ending is not None or "running" in (self.main.get("state") or {})
-
-    @property
-    def sidecars(self) -> Sequence[str]:
-        """Names of the containers that run beside the training one: a webhook may add some."""
-        statuses = self.status.get("containerStatuses") or []
-        beside = (status for status in statuses if status["name"] != self.container)
-        return [status["name"] for status in beside if "running" in (status.get("state") or {})]
 
     @property
     def inits(self) -> Sequence[KubeObject]:

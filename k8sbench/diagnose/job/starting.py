@@ -76,7 +76,7 @@ def _image(
     if is_init:
         return finding_of("init-image-not-pullable", where, image=image, why=why)
     if reason == "InvalidImageName":
-        return finding_of("image-name-invalid", where, image=image, why=why)
+        return finding_of("image-not-found", where, unrecoverable=True, image=image, why=why)
     if reason == "ErrImageNeverPull":
         why = f"it is not on node {replica.node}, and imagePullPolicy is Never"
         return finding_of("image-not-found", where, image=image, why=why)
@@ -99,8 +99,9 @@ def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
         yield RETRY_SECONDS - waited
     else:
         is_mount = EVENTS[event["reason"]] is Event.MOUNT_FAILED
-        cause_id = "mount-failed" if is_mount else "node-cannot-start"
-        yield finding_of(cause_id, facts.names(replica), why=quoted(message))
+        cause_id = "pod-not-started" if is_mount else "node-cannot-start"
+        what = f"{replica.name} cannot mount a volume on node {replica.node}"
+        yield finding_of(cause_id, facts.names(replica), what=what, why=quoted(message))
 
 
 def _config(facts: Facts, replica: Replica, missing: re.Match[str]) -> Iterator[Finding | float]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.job import admission, endings, scheduling, starting
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
+from k8sbench.diagnose.job.facts import Facts, names, quoted
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
@@ -122,34 +122,14 @@ def _released_at(facts: Facts) -> float:
 
 def _half_placed(facts: Facts, worst: Finding) -> Finding:
     """Replace the wait for free nodes by what it means, where others of the job hold theirs."""
-    placed = _placed(facts)
+    placed = [
+        replica
+        for replica in facts.replicas
+        if replica.node and not replica.ended and not replica.gone
+    ]
     if worst.id != "no-node-fits" or not placed:
         return worst
     resource = facts.plan.pool.gpu_resource
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
-    if not facts.seen.rivals:
-        return finding_of("half-placed", held, why=worst.sentence)
-    return finding_of("blocked-by-other-job", held, rival=facts.seen.rivals[0])
-
-
-def half_placed(facts: Facts) -> bool:
-    """Whether the job holds some nodes and waits for more: two such may block each other."""
-    short = (
-        (
-            report := scheduling.read(
-                str((replica.condition("PodScheduled") or {}).get("message") or "")
-            )
-        )
-        and report.insufficient
-        for replica in scheduling.unplaced(facts)
-    )
-    return bool(_placed(facts)) and any(short)
-
-
-def _placed(facts: Facts) -> list[Replica]:
-    return [
-        replica
-        for replica in facts.replicas
-        if replica.node and not replica.ended and not replica.gone
-    ]
+    return finding_of("half-placed", held, why=worst.sentence)
