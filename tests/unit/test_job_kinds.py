@@ -14,7 +14,7 @@ from k8sbench.adapters.files import templates
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.local import launch
-from k8sbench.diagnose.job import changes, state
+from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.preflight import facts as preflight_facts
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
@@ -105,7 +105,7 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     assert (helper["replicas"], helper["restartPolicy"]) == (1, "Never")
     (container,) = helper["template"]["spec"]["containers"]
     assert container.keys() == {"name", "image", "resources"}
-    assert list(changes.differences(kept, PLAN)) == []
+    assert list(facts.differences(kept, PLAN)) == []
     found = [finding for finding in clusters.findings() if finding.id == "job-kinds"]
     assert [finding.severity for finding in found] == ["warn", "ok"]
     assert found[0].sentence == "DemoJob is not served by demo.example.org/v1alpha1."

@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job import changes, endings, reasons, waiting
+from k8sbench.diagnose.job import endings, reasons, waiting
 from k8sbench.diagnose.job.causes import CAUSES, finding_of
-from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look, names
+from k8sbench.diagnose.job.facts import (
+    JOB_CHANGED,
+    Facts,
+    JobSnapshot,
+    Replica,
+    differences,
+    look,
+    names,
+)
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
@@ -97,10 +105,10 @@ def read_facts(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -
 
 def _with_changes(state: JobState, facts: Facts) -> JobState:
     """Add that the job was changed, where nothing else is wrong and it may still be measured."""
-    changed = "; ".join(changes.differences(facts.job, facts.plan))
+    changed = "; ".join(differences(facts.job, facts.plan))
     if not changed or state.cause_id is not None or state.phase is Phase.CREATED:
         return state
-    why = finding_of(changes.JOB_CHANGED, facts.names(), why=changed)
+    why = finding_of(JOB_CHANGED, facts.names(), why=changed)
     cause = f"{state.cause} {why.sentence}"
     return msgspec.structs.replace(state, cause=cause, cause_id=why.id, action=why.action)
 

@@ -14,7 +14,7 @@ WORDS = {
     "what": "No node for REPLICAS, no image or no volume",
     "where": " on node NODE",
     "end": "How the replica ended, with the line of its log that says why.",
-    **dict.fromkeys(("code", "how", "left", "most"), ""),
+    **dict.fromkeys(("code", "most"), ""),
 }
 """What parts of sentences stand for that are not names."""
 
