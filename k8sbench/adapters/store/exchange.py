@@ -345,7 +345,7 @@ def add(
         folder = RunFolder(path)
         logs = ImportedLogs(imported_at=run.created_at, files=files)
         folder.keep(IMPORTED, logs)
-        folder.adopt(run)
+        folder.save(run)
         with disk.translated(f"write {path}"):
             path.rename(incoming / run.run_id)
         added.append(run.run_id)

@@ -124,8 +124,14 @@ class SqlStore:
             with self.database.writing() as db:
                 # The row first, because it may be refused; it counts only when the files stand.
                 self._insert(db, run)
+                # One without a run was left by a process that was killed before it was recorded.
+                if folder.holds_a_run:
+                    raise StoreError(
+                        f"There is a run in {folder.path} that the database does not know.",
+                        "Add it to the database with: k8sbench store reindex",
+                    )
                 made = not folder.path.exists()
-                folder.create(run)
+                folder.save(run)
         except Exception:  # not an interrupt: it may come when all is done
             if made:
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -193,12 +199,7 @@ class SqlStore:
         of the folder is written anew from the row.
         """
 
-        def mended(run: Run) -> Run:
-            if run.artifacts is not None:
-                self.run_folder(run_id).mend(run)
-            return run
-
-        return self._change(run_id, mended)
+        return self._change(run_id, lambda run: run)
 
     @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
@@ -208,7 +209,7 @@ class SqlStore:
             self.claims.check(run_id, db)
             new = change(run)
             if run.artifacts is not None:
-                self.run_folder(run_id).keep_changes(run, new)
+                self.run_folder(run_id).save(new)
             wishes = artifacts.pertinent(new.wishes, new.phase)
             new = msgspec.structs.replace(new, wishes=wishes)
             index.update(db, new)
@@ -255,7 +256,7 @@ class SqlStore:
             run = self._one(db, index.LOCKED_RUN, run_id)
             self.claims.check(run_id, db)
             if run.artifacts is None:
-                self.run_folder(run_id).adopt(run)
+                self.run_folder(run_id).save(run)
                 index.files_are_at(db, run_id, self.here)
 
     def last_written_at(self, run_id: str) -> float | None:

@@ -189,14 +189,16 @@ def reindex(store: SqlStore) -> StoreReport:
             _made_anew(store.root).close()
         said["damaged-database"] = [f"The database was damaged; it is kept as {store.root / OLD}."]
     with alone(store) as db:
-        rows = store.load(db, index.ROWS.order_by(RUNS.c.run_id), through=False)
-        folders = [(store.run_folder(run.run_id), run) for run in rows]
-        said["damaged-file"] = [
-            f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
-            f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
-            for folder, run in folders
-            for name in folder.mend(run)
-        ]
+        said["damaged-file"] = []
+        for run in store.load(db, index.ROWS.order_by(RUNS.c.run_id)):
+            folder = store.run_folder(run.run_id)
+            if damaged := folder.damaged():
+                folder.save(run)
+            said["damaged-file"] += [
+                f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
+                f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
+                for name in damaged
+            ]
         store.unreadable.clear()
         renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
         in_folders = set(store.unreadable)
@@ -234,7 +236,7 @@ def index_folders(
     Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
     the runs that were given another number, and what cannot be read, a sentence each.
     """
-    runs, problems = list[tuple[bool, Run]](), list[str]()
+    runs, problems, repeats = list[tuple[bool, Run]](), list[str](), dict[str, int]()
     for folder in map(store.run_folder, run_ids):
         run_id = folder.path.name
         row = next(iter(store.load(db, index.RUN, through=False, id=run_id)), None)
@@ -247,6 +249,7 @@ def index_folders(
                     store.unreadable[run_id] = damage.message
             continue
         problems += damages
+        repeats[run_id] = kept.plan.repeat
         run = kept if row is None else store.merged(row, kept, whole=not damages)
         runs.append((row is None, run))
         store.unreadable.pop(run_id, None)
@@ -257,8 +260,8 @@ def index_folders(
     with contextlib.suppress(StoreError):  # of a store that can only be read
         numbered = {run.run_id: run for run in (*(run for _, run in runs), *renumbered)}
         for run in numbered.values():
-            # Another index must give it the same number.
-            store.run_folder(run.run_id).keep_repeat(run)
+            if run.plan.repeat != repeats[run.run_id]:  # another index must give it the same
+                store.run_folder(run.run_id).save(run)
     return renumbered, problems
 
 
