@@ -236,13 +236,6 @@ class RunFolder:
             sizes = {path.stem: disk.whole_size(path) for path in self.log_files()}
         self.write(LOG_BEGINS, msgspec.json.encode(sizes) + b"\n")
 
-    def shorten_log(self, replica: str, at: int, by: int) -> None:
-        """Note that of a log so many bytes from a place on are about to be left out."""
-        begins = self.log_begins()
-        if (begin := begins.get(replica, 0)) > at:
-            begins[replica] = max(at, begin - by)
-            self.write(LOG_BEGINS, msgspec.json.encode(begins) + b"\n")
-
     def log_begins(self) -> dict[str, int]:
         """Read where the logs of the present attempt begin, by replica, in bytes."""
         return self.read(LOG_BEGINS, dict[str, int]) or {}

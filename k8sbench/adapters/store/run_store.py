@@ -274,8 +274,7 @@ class SqlStore:
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
         check = partial(self.claims.check, run_id)
-        folder = RunFolder(self.folder(run_id))
-        return LogWriter(folder.path, check, folder.shorten_log)
+        return LogWriter(self.folder(run_id), check)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica, of the run's present attempt."""

@@ -19,10 +19,11 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, claims, database, disk, index
+from k8sbench.adapters.store import artifacts, database, disk, index
+from k8sbench.adapters.store.artifacts import DAMAGED
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
 from k8sbench.adapters.store.index import RUNS
-from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
+from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import SCHEMA
@@ -68,8 +69,6 @@ def open_store(
         elif not create:
             return empty_store(str(root), root)
         else:
-            if root.exists() and not any(root.iterdir()):
-                disk.restrict(root)  # a folder that was made for it; any other is left as it is
             disk.make_folder(root / artifacts.RUNS)
         return opened_folder(root)
 
@@ -113,10 +112,10 @@ def empty_store(shown: str, root: Path) -> SqlStore:
 
 def _keep_private(root: Path) -> None:
     """Restrict what a version of before made for all to read."""
-    runs = root / artifacts.RUNS
-    if runs.is_dir() and runs.stat().st_mode & 0o077:
-        names = (f"{database.DATABASE}*", IDENTITY_FILE, claims.CLAIMS, index.BASELINE_FOLDER)
-        disk.restrict(*(path for name in names for path in root.glob(name)), runs)
+    for path in (root / artifacts.RUNS, *root.glob(f"{database.DATABASE}*")):
+        with contextlib.suppress(OSError):  # somebody else's, or gone
+            if (mode := path.stat().st_mode) & 0o077:
+                path.chmod(mode & 0o700)
 
 
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,21 +181,20 @@ def info(store: SqlStore) -> StoreInfo:
 
 def reindex(store: SqlStore) -> StoreReport:
     """Write the rows of all folders anew, and say what is wrong with which run."""
-    said: dict[str, list[str]] = {}
+    said = list[tuple[str, str]]()
     if store.has_all_folders and store.database.writable and not _is_sound(store.database):
         store.database.close()
         with disk.locked(store.root):
             _made_anew(store.root).close()
-        said["damaged-database"] = [f"The database was damaged; it is kept as {store.root / OLD}."]
+        said.append(("damaged-database", f"It was damaged, and is kept as {store.root / OLD}."))
     with alone(store) as db:
-        said["damaged-file"] = []
         for run in store.load(db, index.ROWS.order_by(RUNS.c.run_id)):
             folder = store.run_folder(run.run_id)
             if damaged := folder.damaged():
                 folder.save(run)
-            said["damaged-file"] += [
-                f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
-                f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
+            anew = "was damaged, or gone: it is written anew from the run's row"
+            said += [
+                ("damaged-file", f"{folder.path / name} {anew}, and kept as {name}{DAMAGED}.")
                 for name in damaged
             ]
         store.unreadable.clear()
@@ -204,28 +202,22 @@ def reindex(store: SqlStore) -> StoreReport:
         in_folders = set(store.unreadable)
         runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = len(index.ids(db))
-    said["repeat-taken"] = [
-        f"Another run has the repeat number of {run.run_id} in its case and set"
-        f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}."
-        for run in renumbered
-    ]
-    said["damaged-run"] = problems
+    for run in renumbered:
+        taken = f"Another run has the repeat number of {run.run_id} in its case and set"
+        kept = f"this one is kept as repeat {run.plan.repeat}"
+        said.append(("repeat-taken", f"{taken} {run.plan.set_name}: {kept}."))
+    said += [("damaged-run", problem) for problem in problems]
     # A run of a PostgreSQL store has its files anywhere.
     gone = [run.artifacts_missing for run in runs if store.has_all_folders]
-    said["no-folder"] = list(filter(None, gone))
-    unreadable = store.unreadable.items()
-    said["damaged-row"] = [why for run_id, why in unreadable if run_id not in in_folders]
-    findings = tuple(
-        Finding(
-            id=id_,
-            severity="fail" if ACTIONS[id_] else "warn",
-            sentence=sentence,
-            action=ACTIONS[id_],
-        )
-        for id_, sentences in said.items()
-        for sentence in sentences
+    said += [("no-folder", why) for why in gone if why]
+    rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
+    said += [("damaged-row", why) for why in rows]
+    findings = (
+        Finding(id=id_, severity="fail" if action else "warn", sentence=sentence, action=action)
+        for id_, sentence in said
+        for action in [ACTIONS[id_]]
     )
-    return StoreReport(store=store.where, runs=count, findings=findings)
+    return StoreReport(store=store.where, runs=count, findings=tuple(findings))
 
 
 def index_folders(
