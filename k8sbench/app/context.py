@@ -183,12 +183,12 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
     # Imported when the first run is restarted.
     import yaml
 
-    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.adapters.files import packaged
     from k8sbench.model import yaml_text
     from k8sbench.render import manifests, to_yaml
     from k8sbench.render.trainer_sources import config_map, mounted_by
 
-    path, sources = store.folder(run.run_id) / MANIFEST, trainer_sources.read()
+    path, sources = store.folder(run.run_id) / MANIFEST, packaged.trainer_sources()
     if path.exists():
         try:
             kept = yaml_text.load_all(path.read_text())
@@ -197,7 +197,7 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
         if mounted_by(kept[-1]) != sources.config_map_name:
             return kept
         return [config_map(sources), kept[-1]]
-    rendered = manifests(run.plan, templates=templates.load(), trainers=sources)
+    rendered = manifests(run.plan, templates=packaged.load_templates(), trainers=sources)
     store.keep(run.run_id, MANIFEST, to_yaml(rendered[-1:]))
     return rendered
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from k8sbench.adapters.files import templates
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
@@ -232,7 +232,7 @@ def _operator(api: Api) -> KubeObject | None:
 
 
 def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
-    needed = tuple(permissions(yaml.safe_load_all(role.text(templates.load()))))
+    needed = tuple(permissions(yaml.safe_load_all(role.text(packaged.load_templates()))))
     path = kinds.path("SelfSubjectAccessReview")
 
     def is_allowed(permission: Permission) -> bool:

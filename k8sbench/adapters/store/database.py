@@ -291,12 +291,9 @@ def explained(
     if secret:
         reason = reason.replace(secret, "***")
     reason = reason[:300]
-    if wrong.connection_invalidated:
-        return ConnectionLost(
-            f"The database {shown} ended the connection: {reason}.", "Check that it runs."
-        )
     # Of a failed connection the driver gives no code; the texts are in the server's language.
-    if isinstance(wrong, sa.exc.OperationalError) and state is None:
+    is_away = isinstance(wrong, sa.exc.OperationalError) and state is None
+    if is_away or wrong.connection_invalidated:
         kind = ConnectionLost if was_reached else StoreError
         return kind(
             f"The database {shown} cannot be reached, or refused the connection: {reason}.",
