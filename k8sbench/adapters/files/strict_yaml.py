@@ -45,12 +45,6 @@ _CONSTANTS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
-_HINTS = (
-    ("\\t", "Indent with blanks, not with tabs."),
-    ("tab", "Indent with blanks, not with tabs."),
-    ("mapping values are not allowed", "Check the indentation; text that holds ': ' needs quotes."),
-    ("cannot start any token", "Text that begins with this character needs quotes."),
-)
 _WORDS = {
     "object": "a mapping",
     "array": "a list",
@@ -126,7 +120,7 @@ class _Document:
                     self.value = self._node(event, ())
         except yaml.YAMLError as error:
             line, problem = yaml_text.broken(error)
-            action = next((action for words, action in _HINTS if words in problem), "")
+            action = "Indent with blanks; text that holds ': ' or begins with a mark needs quotes."
             raise self.error(f"is not YAML: {problem}.", action, line) from None
 
     def line_of(self, path: Path) -> int:

@@ -24,10 +24,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from k8sbench.adapters.store import disk
-from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
+from k8sbench.adapters.store.run_logs import LOGS
 from k8sbench.model.creation import may_follow
 from k8sbench.model.errors import StoreError
-from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -215,30 +214,6 @@ class RunFolder:
             wishes=pertinent(asked.wishes if asked else (), history[-1].phase),
         )
         return run, problems
-
-    def last_written_at(self) -> float | None:
-        """When anything in the folder was last written, Unix seconds; None if it is gone."""
-        written = []
-        for path in (*self.path.glob("*"), *self.path.glob(f"{LOGS}/*")):
-            with contextlib.suppress(OSError):
-                written.append(path.stat().st_mtime)
-        return max(written, default=None)
-
-    def log_files(self) -> list[Path]:
-        """List the log files: master first, then workers by number."""
-        with disk.translated(f"read {self.path / LOGS}"):
-            found = [path for path in (self.path / LOGS).glob(f"*{LOG_SUFFIX}") if path.is_file()]
-        return sorted(found, key=lambda path: rank_order(path.stem))
-
-    def begin_logs(self) -> None:
-        """Note where the logs of another attempt begin: where those of the one before end."""
-        with disk.translated(f"read {self.path / LOGS}"):
-            sizes = {path.stem: disk.whole_size(path) for path in self.log_files()}
-        self.write(LOG_BEGINS, msgspec.json.encode(sizes) + b"\n")
-
-    def log_begins(self) -> dict[str, int]:
-        """Read where the logs of the present attempt begin, by replica, in bytes."""
-        return self.read(LOG_BEGINS, dict[str, int]) or {}
 
 
 def _as_file(value: msgspec.Struct) -> bytes:

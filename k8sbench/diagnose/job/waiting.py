@@ -35,7 +35,7 @@ _IMAGE_ERRORS = {
     "registry-unreachable": r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
     r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b|toomanyrequests|\b429\b"
     r"|unexpected EOF|deadline exceeded",
-    "image-not-found": r"not found|manifest unknown|name unknown|no match for platform",
+    "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
     "pod-not-started": "",
 }
 """The cause by what a kubelet says of an image, in any case of letters; the first that fits."""
@@ -191,18 +191,11 @@ def _image(
     is_init, where = status is not replica.main, facts.names(replica)
     containers = replica.spec.get("initContainers" if is_init else "containers") or [{}]
     image = str(status.get("image") or containers[0].get("image", ""))
-    if "failed to" not in message and "rpc error" not in message:
-        # Kubelets before 1.31 say only that they back off; the reason is in an event.
-        events = (str(event.get("message")) for event in reversed(replica.events))
-        message = next((text for text in events if text.startswith("Failed to pull")), message)
     why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)
     if is_init:
         return finding_of("init-image-not-pullable", where, image=image, why=why)
     if reason == "InvalidImageName":
         return finding_of("image-not-found", where, unrecoverable=True, image=image, why=why)
-    if reason == "ErrImageNeverPull":
-        why = f"it is not on node {replica.node}, and imagePullPolicy is Never"
-        return finding_of("image-not-found", where, image=image, why=why)
     errors = _IMAGE_ERRORS.items()
     cause_id = next(id_ for id_, text in errors if re.search(text, message, re.IGNORECASE))
     what = f"{replica.name} cannot pull the image {image}"

@@ -288,16 +288,6 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
             ' pull and unpack image "x": failed to resolve reference "x": a:1: not found'
         ),
     ),
-    (  # kubelets before 1.31 tell why in an event only
-        "image-not-found",
-        seen(
-            pod(state=waits("ImagePullBackOff", 'Back-off pulling image "x"')),
-            events=[
-                event("Failed", 'Failed to pull image "x": manifest unknown', WORKER),
-                event("Failed", "Error: ImagePullBackOff", WORKER),
-            ],
-        ),
-    ),
     ("image-not-found", pulling('Container image "x" is not present', "ErrImageNeverPull")),
     (
         "image-pull-denied",
