@@ -95,15 +95,6 @@ def test_a_file_that_is_wrong_shows_nothing_of_the_header(
     assert TOKEN not in said
 
 
-@pytest.mark.parametrize(
-    "url", [f"http://ada:{TOKEN}@localhost", f"http://{TOKEN}@localhost:9090", f"ftp://{TOKEN}"]
-)
-def test_an_address_with_a_password_is_refused_and_not_shown(url: str) -> None:
-    said = why(fetch(url))
-    assert said.startswith("The address of Prometheus cannot be used: ")
-    assert TOKEN not in said
-
-
 # -- what is no Prometheus ------------------------------------------------------------------------
 
 PAGE = "<!DOCTYPE html><title>Sign in</title>"

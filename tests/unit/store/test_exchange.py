@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from unittest import mock
 
 import msgspec
 import pytest
@@ -293,18 +292,6 @@ def test_an_import_that_is_interrupted_leaves_nothing(
         exchange.import_runs(other, Breaks(data[:-40], wrong), "x")
     assert (files(other), everything(other)) == ({}, [])
     assert imported(other, data).added == ("seg-1", "seg-2")
-
-
-def test_an_import_that_the_disk_has_no_room_for_leaves_nothing(
-    filled: SqlStore, opens: OpenKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, other = exported(filled), opens("sqlite")
-    full = mock.Mock(side_effect=OSError(28, "No space left on device"))
-    with monkeypatch.context() as patched:
-        patched.setattr(tarfile.TarFile, "extract", full)
-        with pytest.raises(StoreError, match="disk is full"):
-            imported(other, data)
-    assert (files(other), everything(other)) == ({}, [])
 
 
 def test_a_row_that_is_refused_takes_back_all_of_them(
