@@ -105,11 +105,13 @@ def pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
 
 def _renderer() -> tuple[TrainerSources, Render]:
     """Read what manifests are made of, for all cases together."""
-    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.adapters.files import packaged
     from k8sbench.render import manifests
 
-    sources = trainer_sources.read()
-    return sources, functools.partial(manifests, templates=templates.load(), trainers=sources)
+    sources = packaged.trainer_sources()
+    return sources, functools.partial(
+        manifests, templates=packaged.load_templates(), trainers=sources
+    )
 
 
 def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:

@@ -40,16 +40,16 @@ def named(name: str) -> list[LoadedSpec]:
 
 def images() -> ImageTable:
     """Return the table of images."""
-    from k8sbench.adapters.files import image_table
+    from k8sbench.adapters.files import packaged
 
-    return image_table.load()
+    return packaged.image_table()
 
 
 def trainers_digest() -> str:
     """Return the checksum of our trainers' sources."""
-    from k8sbench.adapters.files import trainer_sources
+    from k8sbench.adapters.files import packaged
 
-    return trainer_sources.read().digest
+    return packaged.trainer_sources().digest
 
 
 def finder(note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:

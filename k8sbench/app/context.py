@@ -183,12 +183,12 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
     # Imported when the first run is restarted.
     import yaml
 
-    from k8sbench.adapters.files import templates, trainer_sources
+    from k8sbench.adapters.files import packaged
     from k8sbench.model import yaml_text
     from k8sbench.render import manifests, to_yaml
     from k8sbench.render.trainer_sources import config_map, mounted_by
 
-    path, sources = store.folder(run.run_id) / MANIFEST, trainer_sources.read()
+    path, sources = store.folder(run.run_id) / MANIFEST, packaged.trainer_sources()
     if path.exists():
         try:
             kept = yaml_text.load_all(path.read_text())
@@ -197,7 +197,7 @@ def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
         if mounted_by(kept[-1]) != sources.config_map_name:
             return kept
         return [config_map(sources), kept[-1]]
-    rendered = manifests(run.plan, templates=templates.load(), trainers=sources)
+    rendered = manifests(run.plan, templates=packaged.load_templates(), trainers=sources)
     store.keep(run.run_id, MANIFEST, to_yaml(rendered[-1:]))
     return rendered
 
@@ -210,11 +210,11 @@ def _token() -> str:
 #
 # Measures a run whose log format a user has declared, in a process of its own.
 #
-# Only a main thread can be told that an expression takes too long for a line, and what follows runs
-# may do so in another thread. Ctrl-C reaches the process as well: the run is measured later then.
+# An expression can be such that one line keeps it busy for ever, and what follows runs goes on with
+# others. Ctrl-C reaches the process as well: the run is measured later then.
 
-SECONDS = 3600.0
-"""For all logs of a run; each of its lines has a limit of its own."""
+SECONDS = 240.0
+"""For all logs of a run, which take seconds."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,11 +260,11 @@ def _unmeasured(task: Task, why: str) -> Measurement:
 
 
 def measured(task: Task) -> Measurement:
-    """Measure here; each line has its limit, in the main thread."""
-    from k8sbench.adapters.files import line_limit
+    """Measure here."""
+    from k8sbench.adapters.files import log_files
     from k8sbench.lifecycle import measuring
 
-    logs = line_limit.opened(task.files, declared=not isinstance(task.run.plan.log, str))
+    logs = log_files.opened(task.files)
     return measuring.measure_run(task.run, logs, accept=task.accept, gaps=task.gaps)
 
 

@@ -120,7 +120,7 @@ def _on_claim(task: Task, stop: Stop, tell: Tell) -> int:
 
 def _job(task: Task, api: Api) -> Manifest:
     """Return the Job that carries out a task on a claim."""
-    from k8sbench.adapters.files import pools, templates, trainer_sources
+    from k8sbench.adapters.files import packaged, pools
     from k8sbench.render import data_job
     from k8sbench.render.pod import Claim
 
@@ -138,7 +138,9 @@ def _job(task: Task, api: Api) -> Manifest:
         pool=pool,
         seconds=task.seconds,
     )
-    return data_job.manifest(job, templates=templates.load(), trainers=trainer_sources.read())
+    return data_job.manifest(
+        job, templates=packaged.load_templates(), trainers=packaged.trainer_sources()
+    )
 
 
 def convert(source: str, target: str, stop: Stop) -> ConvertedWeights:

@@ -151,11 +151,11 @@ def _job(
     run_id: str,
 ) -> tuple[RunPlan, Sequence[Manifest]]:
     """Plan and render the all-reduce."""
-    from k8sbench.adapters.files import catalog, image_table, templates, trainer_sources
+    from k8sbench.adapters.files import catalog, packaged
     from k8sbench.lifecycle import bandwidth
     from k8sbench.render import manifests
 
-    sources = trainer_sources.read()
+    sources = packaged.trainer_sources()
     plan = bandwidth.plan(
         catalog.all_reduce(),
         msgspec.structs.replace(
@@ -165,11 +165,11 @@ def _job(
             gpus=request.gpus or None,
             data="synthetic",
         ),
-        Site(backend="kubernetes", pool=request.pool, images=image_table.load()),
+        Site(backend="kubernetes", pool=request.pool, images=packaged.image_table()),
         run_id=run_id,
         trainers_digest=sources.digest,
     )
-    return plan, manifests(plan, templates=templates.load(), trainers=sources)
+    return plan, manifests(plan, templates=packaged.load_templates(), trainers=sources)
 
 
 def all_reduce(

@@ -163,7 +163,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
             raise UsageError(f"There is nothing to export in the store {store.where}.")
         whole = disk.whole_file(target) if isinstance(target, Path) else nullcontext(target)
         with whole as file:
-            exchange.export(store, run_ids, file, note=note)
+            exchange.export(store, run_ids, file)
     return len(run_ids)
 
 

@@ -188,8 +188,8 @@ def _on(api: Api, request: SubmitRequest, *, offline: bool) -> RunTarget:
 def _pool_site(
     request: SubmitRequest, published: Callable[[], PublishedPools | None] | None = None
 ) -> tuple[Site, str]:
-    from k8sbench.adapters.files import image_table, pools
+    from k8sbench.adapters.files import packaged, pools
 
     loaded = pools.load(request.pools_file, published=published)
     pool = loaded.pool(request.node_pool)
-    return Site(backend="kubernetes", pool=pool, images=image_table.load()), loaded.source
+    return Site(backend="kubernetes", pool=pool, images=packaged.image_table()), loaded.source

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job.changes import JOB_CHANGED
+from k8sbench.diagnose.job.facts import JOB_CHANGED
 from k8sbench.measure import verdict
 from k8sbench.measure.run import completeness, expectation, measuring, rules
 from k8sbench.measure.run.log_facts import OpenedLog

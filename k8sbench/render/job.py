@@ -6,16 +6,17 @@ with what the user can change.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import syntax
-from k8sbench.render.pod import Pod, fitting, pod, security
+from k8sbench.render.pod import fitting, pod, security
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 
 SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"
@@ -23,22 +24,11 @@ SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"
 REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
 
 
-class JobParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the job has as a whole that the plan does not state as it is."""
+def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
+    """Decide what the job of ``plan`` is, beside what it states.
 
-    kind: JobKind
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    processes: str
-    """Per replica; the operator's field is a string, as it may also say ``auto``."""
-    replicas: tuple[tuple[str, int], ...]
-    pod: Pod
-
-
-def job(plan: RunPlan, trainers: TrainerSources | None) -> JobParts:
-    """Decide what the job of ``plan`` is; raises :class:`UsageError` where there can be none.
-
-    ``trainers`` are the sources that its pods mount.
+    ``trainers`` are the sources that its pods mount. Raises :class:`UsageError` where there can be
+    no job.
     """
     _check_sizes(plan)
     kind = kind_of(plan)
@@ -50,14 +40,15 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> JobParts:
         about[REASONS_ANNOTATION] = ", ".join(secured.reasons)
     if trainers is not None:
         about[DIGEST_ANNOTATION] = trainers.digest
-    return JobParts(
-        kind=kind,
-        labels=own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
-        annotations=fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),
-        processes=str(plan.processes_per_replica),
-        replicas=kind.replicas(plan.replicas),
-        pod=pod(plan, labels=own_labels, about=about, security=secured, trainers=trainers),
-    )
+    return {
+        "kind": kind,
+        "labels": own_labels | ({} if plan.queue is None else {QUEUE_LABEL: _queue(plan.queue)}),
+        "annotations": fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),
+        # A string, as the operator's field may also say ``auto``.
+        "processes": str(plan.processes_per_replica),
+        "replicas": kind.replicas(plan.replicas),
+        "pod": pod(plan, labels=own_labels, about=about, security=secured, trainers=trainers),
+    }
 
 
 def mounted(plan: RunPlan, trainers: TrainerSources) -> TrainerSources | None:

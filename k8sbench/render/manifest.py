@@ -36,9 +36,8 @@ def manifests(
     """
     mounted = jobs.mounted(plan, trainers)
     job = jobs.job(plan, mounted)
-    text = render(
-        templates, job.kind.template, plan=plan, job=job, pod=job.pod, mount=TRAINERS_MOUNT
-    )
+    values = {"plan": plan, "job": job, "pod": job["pod"], "mount": TRAINERS_MOUNT}
+    text = render(templates, job["kind"].template, **values)
     return (*(() if mounted is None else (config_map(mounted),)), read(text))
 
 

@@ -8,7 +8,7 @@ mount.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -68,34 +68,6 @@ class ClaimMount(msgspec.Struct, frozen=True, kw_only=True):
     read_only: bool = True
 
 
-class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    """A persistent volume claim: one volume, however many of its folders are mounted."""
-
-    name: str
-    claim: str
-    read_only: bool
-
-
-class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """What one replica's pod has that the plan does not state as it is. All replicas are alike."""
-
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    fields: tuple[tuple[str, str], ...]
-    """Variables by the path of the pod's own field; before ``env``, whose values may use them."""
-    env: tuple[tuple[str, str], ...]
-    secret_env: tuple[tuple[str, dict[str, str]], ...]
-    """Variables by the Secret and the key of it that hold their values."""
-    resources: dict[str, str]
-    mounts: tuple[ClaimMount, ...]
-    volumes: tuple[Volume, ...]
-    trainers: TrainerSources | None
-    security: Security
-    selector: dict[str, str]
-    tolerations: tuple[dict[str, str], ...]
-    image_pull_secrets: tuple[dict[str, str], ...]
-
-
 def pod(
     plan: RunPlan,
     *,
@@ -103,8 +75,8 @@ def pod(
     about: dict[str, str],
     security: Security,
     trainers: TrainerSources | None,
-) -> Pod:
-    """Decide what the pods of ``plan`` are.
+) -> dict[str, Any]:
+    """Decide what the pods of ``plan`` are, beside what the plan states as it is; all are alike.
 
     ``about`` are the annotations that say so; ``trainers`` the sources that they mount, None
     where the image has them. Raises :class:`UsageError` for a plan that Kubernetes would reject.
@@ -113,24 +85,25 @@ def pod(
     _check_program(plan)
     _check_pool(pool)
     mounts = _mounts(plan)
-    return Pod(
-        labels=labels | {SIDECAR: "false"},
-        annotations=_annotations(pool, about),
-        fields=tuple(FIELDS.items()),
-        env=tuple(environment(plan).items()),
-        secret_env=tuple(
+    return {
+        "labels": labels | {SIDECAR: "false"},
+        "annotations": _annotations(pool, about),
+        # Before env, whose values may use them.
+        "fields": FIELDS.items(),
+        "env": environment(plan).items(),
+        "secret_env": [
             (name, {"name": secret.name, "key": secret.key})
             for name, secret in sorted(plan.secret_env.items())
-        ),
-        resources=_resources(plan),
-        mounts=mounts,
-        volumes=tuple(_volumes(mounts)),
-        trainers=trainers,
-        security=security,
-        selector=dict(_sorted(pool.selector)),
-        tolerations=tuple(toleration(entry) for entry in pool.tolerations),
-        image_pull_secrets=tuple({"name": name} for name in pool.image_pull_secrets),
-    )
+        ],
+        "resources": _resources(plan),
+        "mounts": mounts,
+        "volumes": list(_volumes(mounts)),
+        "trainers": trainers,
+        "security": security,
+        "selector": dict(_sorted(pool.selector)),
+        "tolerations": [toleration(entry) for entry in pool.tolerations],
+        "image_pull_secrets": [{"name": name} for name in pool.image_pull_secrets],
+    }
 
 
 def environment(plan: RunPlan) -> dict[str, str]:
@@ -305,14 +278,14 @@ def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
     )
 
 
-def _volumes(mounts: Iterable[ClaimMount]) -> Iterator[Volume]:
+def _volumes(mounts: Iterable[ClaimMount]) -> Iterator[dict[str, Any]]:
     """One for each claim: two volumes of one claim keep a pod from starting on some drivers."""
     by_name: dict[str, list[ClaimMount]] = {}
     for mount in mounts:
         by_name.setdefault(mount.volume, []).append(mount)
     for name, of_volume in by_name.items():
         read_only = all(mount.read_only for mount in of_volume)
-        yield Volume(name=name, claim=of_volume[0].claim, read_only=read_only)
+        yield {"name": name, "claim": of_volume[0].claim, "read_only": read_only}
 
 
 def _of_user(plan: RunPlan, volume: str, text: str, path: str, message: str) -> list[ClaimMount]:

@@ -269,7 +269,7 @@ def test_without_an_exporter_nothing_more_is_asked(site: Site, opened: Open) -> 
     source.follow(run, ["gpu-0"])
     wanted = site.wanted(run)
     wait(lambda: "no DCGM exporter" in why(source, wanted), "the reason is known")
-    assert why(source, wanted) == "The cluster has no DCGM exporter."
+    assert why(source, wanted) == "There is no DCGM exporter on gpu-0."
     source.follow(site.run(other_master_0="gpu-0"), ["gpu-0", "gpu-1"])
     source.release(run.run_id)
     wait(lambda: "no DCGM" in why(source, wanted), "it says so for some time")

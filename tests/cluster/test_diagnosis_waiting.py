@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.watching.followed import unplaceable
-from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
 from tests.harness.cluster.cluster import Cluster
@@ -99,7 +98,7 @@ def job_of(**pod: Any) -> dict[str, Any]:
         (pytorch_job(workers=0, gpus=GPUS + 1), False, "no-node-fits", f"{GPUS + 1} {RESOURCE}"),
         (job_of(tolerations=[]), True, "taint-not-tolerated", f"{RESOURCE}: present"),
         (job_of(priorityClassName="nosuch"), True, "admission-denied", "with name nosuch"),
-        (restart_policy("Foo"), True, "pod-invalid!", 'Unsupported value: "Foo"'),
+        (restart_policy("Foo"), True, "admission-denied!", 'Unsupported value: "Foo"'),
     ],
     ids=["label-alone", "too-large", "too-large-unread", "taint", "priority", "restart-policy"],
 )
@@ -194,20 +193,6 @@ def test_a_job_that_is_placed_in_part_is_not_running(namespace: Namespace, half_
     reading = follower.until_cause("half-placed")
     assert reading.phase is Phase.PENDING
     assert f"4 {RESOURCE}, held by master-0" in reading.cause
-
-
-def test_two_jobs_that_are_placed_in_part_block_each_other(
-    namespace: Namespace, half_full: str
-) -> None:
-    followers = [follow(namespace, torn(name, half_full, master=2)) for name in ("one", "other")]
-    for follower in followers:
-        follower.until_cause("half-placed")
-        assert state.half_placed(follower.seen, follower.plan, now=0.0)
-    one, other = followers
-    one.seen.rivals = [other.plan.job_name]
-    reading = one.read()
-    assert reading.cause_id == "blocked-by-other-job"
-    assert "k8sbench cancel other" in str(reading.action)
 
 
 # --- no pods -------------------------------------------------------------------------------------

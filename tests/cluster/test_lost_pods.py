@@ -31,15 +31,11 @@ def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
         assert port.end_of(plan).phase is Phase.CANCELLED
 
 
-def test_a_run_ends_whose_job_is_deleted_without_its_pods_and_they_are_named(
-    namespace: Namespace, user: Path
-) -> None:
+def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, user: Path) -> None:
     with following.opened(user, end_s=1.0) as port:
         plan = port.submit(following.plan("2x1"), None)
         port.until(lambda port: {line.replica for line in port.lines(plan)} >= {"worker-0"})
         namespace.kubectl("delete", f"pytorchjob/{plan.run_id}", "--cascade=orphan")
         end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
-    ends_them = f"kubectl -n {namespace.name} delete pods -l k8sbench.io/run={plan.run_id}"
-    assert f"of its pods 2 were left behind: '{ends_them}' ends them" in end.cause
     assert len(namespace.get("pods")) == 2

@@ -91,7 +91,8 @@ class Training:
         assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
         (restart,) = [one for one in status["history"] if one["cause_id"] == "restarting"]
         assert re.match(
-            r"Attempt 2 of 4: worker-0 ran out of its memory .* killed", restart["cause"]
+            r"Attempt 2 of 4: A process of worker-0 ran out of its memory .* killed",
+            restart["cause"],
         )
         for replica in ("master-0", "worker-0"):
             assert self.shell.archived(self.run_id, replica) == ["one", "two"]
@@ -130,7 +131,7 @@ def test_a_run_whose_worker_is_killed_goes_on_as_attempt_two_and_succeeds(
         shell.namespace.finish("killed")
         submit.ends(5)  # they print no steps
     training.check_succeeded()
-    assert "Attempt 2 of 4: worker-0 ran out of its memory" in submit.err
+    assert "Attempt 2 of 4: A process of worker-0 ran out of its memory" in submit.err
     until(lambda: "killed" not in shell.on_cluster(), "the end of the job")
     (listed,) = [run for run in shell.json("list") if run["run_id"] == "killed"]
     assert listed["restarts"] == 1

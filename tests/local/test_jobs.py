@@ -73,20 +73,6 @@ def test_a_job_succeeds_when_all_its_replicas_do(machine: Machine, replicas: int
     assert seen.states("master-0") == [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED]
 
 
-def test_a_paddlejobs_workers_are_its_replicas(machine: Machine) -> None:
-    seen = machine.run(HELLO, framework="paddle")
-    assert seen.exit_codes() == {"worker-0": 0, "worker-1": 0}
-
-
-def test_the_operators_variables_are_there(machine: Machine) -> None:
-    seen = machine.run(ENVIRONMENT)
-    first, second = environments(seen, "master-0", "worker-0")
-    assert (first["RANK"], second["RANK"]) == ("0", "1")
-    assert first["MASTER_ADDR"] == second["MASTER_ADDR"] == "127.0.0.1"
-    assert first["MASTER_PORT"] == second["MASTER_PORT"]
-    assert (first["PET_NNODES"], first["WORLD_SIZE"]) == ("2", "2")
-
-
 def test_what_lies_around_in_the_users_environment_is_not(
     make_machine: Callable[..., Machine],
 ) -> None:

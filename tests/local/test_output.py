@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from k8sbench.adapters import lines
 from k8sbench.adapters.local.replica import CHUNK
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
@@ -88,18 +87,6 @@ for n in range(50_000):
 
 def _is_line(event: JobEvent) -> bool:
     return event.line is not None
-
-
-def test_bytes_that_are_no_text_do_not_stop_anything(machine: Machine) -> None:
-    seen = machine.run("import sys; sys.stdout.buffer.write(b'a\\xff\\x00b\\r\\nc\\n')", replicas=1)
-    assert seen.lines("master-0") == ["a\N{REPLACEMENT CHARACTER}\0b", "c"]
-
-
-def test_a_line_without_end_is_bounded(machine: Machine) -> None:
-    seen = machine.run("print('x' * 5_000_000); print('after')", replicas=1)
-    long, after = seen.lines("master-0")
-    assert len(long) < lines.LIMIT + 100
-    assert after == "after"
 
 
 def test_a_replica_that_says_nothing_is_no_less_a_success(machine: Machine) -> None:

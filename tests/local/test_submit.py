@@ -209,33 +209,6 @@ def test_a_rank_that_dies_ends_the_job_and_is_named(shell: Shell) -> None:
     assert named in status["history"][-1]["cause"]
 
 
-def test_a_users_own_file_runs_like_a_built_in_benchmark(
-    shell: Shell, tmp_path: pathlib.Path
-) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        """
-name: my-resnet
-title: ResNet-50 with my window
-task: image classification
-unit: images
-default_framework: pytorch
-variants:
-  - name: mine
-    framework: pytorch
-    title: k8sbench's ResNet-50
-    trainer: resnet50
-    local: true
-    log: dle-resnet50
-    batch_size: {fp32: 64}
-    window: {warmup: 5, iterations: 50, rule: mine, log_interval: {one_gpu: 1, many_gpus: 1}}
-    cases: [1x1]
-    smoke: {batch_size: 2, warmup: 1, iterations: 5, args: {input-size: 64}}
-"""
-    )
-    assert shell.run("submit", str(mine), "-o", "name").startswith("my-resnet-")
-
-
 def _recorded(store: pathlib.Path) -> int:
     """Count the runs in the database, which the other process may be about to make."""
     with (

@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.shell import Running, Shell, until
-from tests.harness.node import cgroups, faults, image
+from tests.harness.node import faults, image
 from tests.harness.node.cluster import NodeCluster
 from tests.harness.node.programs import DISK, GATE, MEMORY, Programs, job_of, limit_disk, variant
 
@@ -164,7 +164,7 @@ ENDINGS = {
     ),
     "memory": Expected(
         "oom",
-        f"master-0 ran out of its memory ({MEMORY}) and was killed on node node-0.",
+        f"A process of master-0 ran out of its memory ({MEMORY}) and was killed on node node-0.",
         "memory_per_gpu",
     ),
     "command": Expected(
@@ -191,9 +191,7 @@ def test_an_end_is_reported_with_its_cause_and_what_to_do(
 
 def test_a_child_out_of_memory(programs: Programs, submits: dict[str, Running]) -> None:
     ran_out = f"ran out of its memory ({MEMORY}) and was killed"
-    sentence = f"A process of master-0 {ran_out}, and it exited with code 3 on node node-0."
-    if not cgroups.mounted("cgroup"):  # version 2 of the cgroups ends all of the container
-        sentence = f"master-0 {ran_out} on node node-0."
+    sentence = f"A process of master-0 {ran_out} on node node-0."
     expected = Expected("oom", sentence, "memory_per_gpu")
     check(programs.shell, submits["child"].ends(3), "child", expected)
 
@@ -218,7 +216,7 @@ def test_an_image_s_name_is_wrong(programs: Programs) -> None:
     container_of(job)["image"] = "Mine/None"
     programs.shell.namespace.create(job)
     with programs.shell.started("collect", "name", "--follow") as collect:
-        expected = Expected("image-name-invalid", "'Mine/None' is not an image name", "lower case")
+        expected = Expected("image-not-found", "The image Mine/None of master-0", "lower case")
         check(programs.shell, collect.ends(3), "name", expected)
 
 

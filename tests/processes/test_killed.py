@@ -114,8 +114,9 @@ def killed(code: str, root: pathlib.Path) -> None:
 def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
     patch = {
         "mkdir": "disk.sync_folder = die",
-        "events.jsonl": "RunFolder._keep_record = die",
-        "run.json": "RunFolder.adopt = lambda *a, real=RunFolder.adopt: (real(*a), die())",
+        "events.jsonl": "real = RunFolder.write\n"
+        "RunFolder.write = lambda *a: die() if a[1] == 'run.json' else real(*a)",
+        "run.json": "RunFolder.save = lambda *a, real=RunFolder.save: (real(*a), die())",
     }[point]
     killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
     with open_store(str(root)) as store:

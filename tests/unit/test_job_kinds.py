@@ -10,11 +10,11 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.files import templates
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.local import launch
-from k8sbench.diagnose.job import changes, state
+from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.preflight import facts as preflight_facts
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
@@ -90,7 +90,7 @@ def test_its_state_is_read_from_its_own_conditions(
 def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
     wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
     assert kinds.path("DemoJob", "n", "j") == wanted
-    documents = yaml.safe_load_all(role.text(templates.load()))
+    documents = yaml.safe_load_all(role.text(packaged.load_templates()))
     asked = [each for each in preflight_facts.permissions(documents) if each.resource == "demojobs"]
     assert [(each.group, each.verb) for each in asked] == [
         ("demo.example.org", "get"),
@@ -105,7 +105,7 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     assert (helper["replicas"], helper["restartPolicy"]) == (1, "Never")
     (container,) = helper["template"]["spec"]["containers"]
     assert container.keys() == {"name", "image", "resources"}
-    assert list(changes.differences(kept, PLAN)) == []
+    assert list(facts.differences(kept, PLAN)) == []
     found = [finding for finding in clusters.findings() if finding.id == "job-kinds"]
     assert [finding.severity for finding in found] == ["warn", "ok"]
     assert found[0].sentence == "DemoJob is not served by demo.example.org/v1alpha1."
@@ -156,8 +156,8 @@ def test_every_framework_has_one_default_kind() -> None:
 
 
 def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
-    """Write it anew with ``role.text(templates.load())``."""
-    assert (ROOT / "k8sbench" / "role.yaml").read_text() == role.text(templates.load())
+    """Write it anew with ``role.text(packaged.load_templates())``."""
+    assert (ROOT / "k8sbench" / "role.yaml").read_text() == role.text(packaged.load_templates())
 
 
 NAMES = re.compile(
@@ -189,7 +189,7 @@ def test_nothing_else_knows_a_kind_by_name() -> None:
         if (names := names_of_kinds(path.read_text()))
     }
     assert found == {}
-    for text in templates.read().values():
+    for text in packaged.template_texts().values():
         assert not NAMES.search(text)
 
 

@@ -63,7 +63,7 @@ from k8sbench.model.kinds import pytorch_job
 
 KIND = msgspec.structs.replace(pytorch_job.KIND, name="MadeUpJob", plural="madeupjobs")
 """
-CHECK = """def made_up(facts: PreflightFacts) -> Iterator[CheckResult]:
+CHECK = """def made_up(facts: PreflightFacts) -> Iterator[Finding]:
     yield warn(f"{facts.request.namespace} is made up.", None)
 
 

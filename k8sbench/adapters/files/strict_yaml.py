@@ -1,8 +1,9 @@
 """YAML files that people write: a file → text → values with their lines → a checked value.
 
 Stricter than YAML. One document, a mapping, text in UTF-8; no anchors, aliases, merge keys or tags,
-so that what stands in the file is what it means and nothing can grow. Words that YAML 1.1 and 1.2
-read differently (``no``, ``010``, ``1:30``, ``2020-01-01``) are rejected instead of guessed at.
+so that what stands in the file is what it means and nothing can grow. Words that YAML 1.1 alone
+takes for something else (``no``, ``010``, ``1:30``, ``2020-01-01``) are text, and an error where no
+text is expected.
 
 Whatever is wrong is one :class:`~k8sbench.model.errors.InputError` with the file, the line and what
 to write instead. PyYAML parses, msgspec checks; a value that msgspec rejects is searched, in the
@@ -39,17 +40,11 @@ LONGEST_NUMBER = 100
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_NUMBER_LIKE = re.compile(r"[-+]?[0-9][0-9_]*(?:_|[eE])[0-9_.+-]*|[-+]?0[oO][0-7_]+")
-"""What some readers of YAML take for a number although PyYAML does not."""
-_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_AMBIGUOUS = frozenset({"bool", "int", "float", "timestamp"})
-"""PyYAML's tags of what YAML 1.1 takes a word for and other readers do not."""
-_HINTS = (
-    ("\\t", "Indent with blanks, not with tabs."),
-    ("tab", "Indent with blanks, not with tabs."),
-    ("mapping values are not allowed", "Check the indentation; text that holds ': ' needs quotes."),
-    ("cannot start any token", "Text that begins with this character needs quotes."),
-)
+_CONSTANTS = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
 _WORDS = {
     "object": "a mapping",
     "array": "a list",
@@ -125,7 +120,7 @@ class _Document:
                     self.value = self._node(event, ())
         except yaml.YAMLError as error:
             line, problem = yaml_text.broken(error)
-            action = next((action for words, action in _HINTS if words in problem), "")
+            action = "Indent with blanks; text that holds ': ' or begins with a mark needs quotes."
             raise self.error(f"is not YAML: {problem}.", action, line) from None
 
     def line_of(self, path: Path) -> int:
@@ -149,7 +144,7 @@ class _Document:
                 line,
             )
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, line)
+            return self._scalar(event)
         if len(path) >= DEPTH:
             raise self.error(f"nests deeper than {DEPTH} levels.", "Is it the right file?", line)
         items: list[Any] = []
@@ -184,28 +179,17 @@ class _Document:
             )
         return key
 
-    def _scalar(self, event: Any, line: int) -> Any:
-        """Read a scalar; one without quotes as YAML 1.2 does where 1.1 agrees, else an error."""
+    def _scalar(self, event: Any) -> Any:
+        """Read a scalar; one without quotes as YAML 1.2 does, numbers in decimals alone."""
         text: str = event.value
         if event.style or len(text) > LONGEST_NUMBER:
             return text
-        if text in _BOOLS:
-            return _BOOLS[text]
-        number: int | float | None = int(text) if _INT.fullmatch(text) else None
-        if number is None and _FLOAT.fullmatch(text):
-            number = float(text)
-        if number is not None and abs(number) < (2**63 if isinstance(number, int) else math.inf):
-            return number
-        resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], [])
-        tag = next((tag for tag, pattern in resolvers if pattern.match(text)), "").split(":")[-1]
-        if tag == "null":
-            return None
-        if number is not None or _NUMBER_LIKE.fullmatch(text) or tag in _AMBIGUOUS:
-            raise self.error(
-                f"{text} is a value that readers of YAML read differently, or too large a number.",
-                f'Write true, false or a plain decimal number, or in quotes: "{text}".',
-                line,
-            )
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if _INT.fullmatch(text):
+            return int(text) if abs(int(text)) < 2**63 else text
+        if _FLOAT.fullmatch(text):
+            return float(text) if math.isfinite(float(text)) else text
         return text
 
 

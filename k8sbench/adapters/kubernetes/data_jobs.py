@@ -12,7 +12,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.sending import READ_SECONDS
 from k8sbench.adapters.kubernetes.trainer_sources import Trainers
-from k8sbench.diagnose.job import admission, scheduling, starting
+from k8sbench.diagnose.job import admission, scheduling, waiting
 from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, message_of
 from k8sbench.model.errors import JobFailed, TimedOut, UsageError
 from k8sbench.model.finding import Finding
@@ -139,7 +139,7 @@ def _trouble(api: Api, job: KubeObject, pod: Replica) -> str | None:
         for event in pod.events
         if event.get("reason") == "FailedCreate"
     ]
-    for cause in (*starting.causes(facts), *scheduling.causes(facts), *refusals):
+    for cause in (*waiting.unstarted(facts), *scheduling.causes(facts), *refusals):
         if isinstance(cause, Finding):
             error = JobFailed(cause.sentence, cause.action or "")
             if cause.severity == "fail":

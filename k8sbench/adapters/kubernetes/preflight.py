@@ -12,23 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
 import yaml
 
-from k8sbench.adapters.files import templates
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.diagnose.preflight import checks, claim_checks
+from k8sbench.diagnose.preflight import capacity_checks, checks
 from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
     Permission,
     PreflightFacts,
     Refusal,
-    Storage,
     Unknown,
     permissions,
 )
@@ -85,7 +83,8 @@ def ask(
         results = pool.map(_answer, queries.values())
         answers: dict[str, Any] = dict(zip(queries, results, strict=True))
     return PreflightFacts(
-        **msgspec.structs.asdict(storage(api, request)),
+        request=request,
+        claims=_claims(api, request),
         server=api.place.server,
         why=api.why,
         is_verified=api.is_verified,
@@ -163,32 +162,20 @@ def refuse_claims(api: Api, request: DoctorRequest) -> None:
 
     Raises :class:`Unreachable`, with a sentence for each. What may not be looked at is no reason.
     """
-    results = claim_checks.claims(storage(api, request))
+    results = capacity_checks.claims(request, _claims(api, request))
     failed = [result for result in results if result.severity == "fail"]
     if failed:
         actions = dict.fromkeys(result.action or "" for result in failed)
         raise Unreachable(" ".join(result.sentence for result in failed), " ".join(actions))
 
 
-def storage(api: Api, request: DoctorRequest) -> Storage:
-    """Look at the volume claims, and at what becomes of those that are not bound."""
-    claims = {
+def _claims(api: Api, request: DoctorRequest) -> dict[str, KubeObject | Unknown | None]:
+    return {
         name: _answer(
             partial(api.find, kinds.path("PersistentVolumeClaim", request.namespace, name))
         )
         for name in request.claims
     }
-    events = {
-        name: _answer(partial(_events, api, request.namespace, name))
-        for name, claim in claims.items()
-        if isinstance(claim, Mapping) and claim.get("status", {}).get("phase") != "Bound"
-    }
-    return Storage(request=request, claims=claims, claim_events=events)
-
-
-def _events(api: Api, namespace: str, claim: str) -> Sequence[KubeObject]:
-    of_claim = f"involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
-    return _list(api, kinds.path("Event", namespace), fields=of_claim)
 
 
 def _answer(query: Callable[[], T]) -> T | Unknown:
@@ -245,7 +232,7 @@ def _operator(api: Api) -> KubeObject | None:
 
 
 def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
-    needed = tuple(permissions(yaml.safe_load_all(role.text(templates.load()))))
+    needed = tuple(permissions(yaml.safe_load_all(role.text(packaged.load_templates()))))
     path = kinds.path("SelfSubjectAccessReview")
 
     def is_allowed(permission: Permission) -> bool:

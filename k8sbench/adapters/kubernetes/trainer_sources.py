@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from k8sbench.adapters.files import trainer_sources
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -86,7 +86,7 @@ class Trainers:
             self._remember(check(self._api, name), name)
 
     def _manifest(self, name: str) -> Manifest:
-        here = trainer_sources.read()
+        here = packaged.trainer_sources()
         if here.config_map_name != name:
             raise UsageError(
                 f"The ConfigMap {name} in namespace {self._api.place.namespace} is gone, and this "

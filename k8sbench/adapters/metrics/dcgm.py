@@ -70,16 +70,6 @@ class ExposedValue(NamedTuple):
     value: float
 
 
-class VisibleExporters(msgspec.Struct, frozen=True, kw_only=True):
-    """The exporters that the user may see."""
-
-    pods: tuple[KubeObject, ...] = ()
-    why: str = ""
-    """Where there are none: one sentence."""
-    is_refused: bool = False
-    """Whether the user may not look everywhere, and none is seen."""
-
-
 class ExporterFault(Exception):
     """An exporter could not be read: why, without a full stop."""
 
@@ -155,7 +145,7 @@ class DcgmSource(MetricSource):
         self._interval = interval
         self._lock = threading.Lock()
         self._finding = threading.Lock()
-        self._found: VisibleExporters | None = None
+        self._found: Sequence[KubeObject] | ExporterFault | None = None
         self._found_at = 0.0
         self._nodes: dict[str, NodeReadings] = {}
         self._closed = threading.Event()
@@ -255,10 +245,15 @@ class DcgmSource(MetricSource):
         with self._finding:
             listed = self._found
             if listed is None or time.monotonic() > self._found_at + FIND_SECONDS:
-                listed = self._found = find(self._api)
-                self._found_at = time.monotonic()
-        there = [pod for pod in listed.pods if pod["spec"]["nodeName"] == name]
-        return there, "" if there else listed.why or f"There is no DCGM exporter on {name}."
+                try:
+                    listed = find(self._api)
+                except ExporterFault as refused:
+                    listed = refused
+                self._found, self._found_at = listed, time.monotonic()
+        if isinstance(listed, ExporterFault):
+            return (), f"{listed}."
+        there = [pod for pod in listed if pod["spec"]["nodeName"] == name]
+        return there, "" if there else f"There is no DCGM exporter on {name}."
 
 
 def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[str]:
@@ -273,10 +268,11 @@ def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[s
 # --- exporters ---------------------------------------------------------------------------------
 
 
-def find(api: Api) -> VisibleExporters:
-    """Find those of the cluster; raises :class:`ApiFault`.
+def find(api: Api) -> Sequence[KubeObject]:
+    """Find the pods of the cluster's exporters; raises :class:`ApiFault`.
 
-    Requests are sent once, so that a refusal is known at once.
+    Raises :class:`ExporterFault` where the user may not look everywhere, and none is seen. Requests
+    are sent once, so that a refusal is known at once.
     """
     for namespace in dict.fromkeys((None, api.place.namespace, *NAMESPACES)):
         try:
@@ -286,13 +282,10 @@ def find(api: Api) -> VisibleExporters:
                 raise
             continue
         if pods or namespace is None:
-            return VisibleExporters(
-                pods=pods, why="" if pods else "The cluster has no DCGM exporter."
-            )
-    return VisibleExporters(
-        why="You may not list the pods of all namespaces to find DCGM exporters, and there is none"
-        " in the usual ones that you may look into.",
-        is_refused=True,
+            return pods
+    raise ExporterFault(
+        "You may not list the pods of all namespaces to find DCGM exporters, and there is none in"
+        " the usual ones that you may look into"
     )
 
 

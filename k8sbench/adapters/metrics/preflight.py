@@ -29,18 +29,15 @@ def prometheus(place: str, api: Api | None) -> MetricsEndpoint:
 def dcgm(api: Api) -> MetricsEndpoint | None:
     """Find the DCGM exporters, and read one of them; None: there is none."""
     try:
-        listed = find(api)
-    except ApiFault as fault:
-        why = f"DCGM exporters cannot be looked for: {fault.message.rstrip('.')}"
+        pods = find(api)
+    except (ApiFault, ExporterFault) as fault:
+        why = f"DCGM exporters cannot be looked for: {str(fault).rstrip('.')}"
         return MetricsEndpoint(name="DCGM exporters", fault=why)
-    if listed.is_refused:
-        return MetricsEndpoint(name="DCGM exporters", fault=listed.why.rstrip("."))
-    if not listed.pods:
+    if not pods:
         return None
-    pod, *_ = listed.pods
-    name = f"DCGM exporter {called(pod)} (of {len(listed.pods)})"
+    name = f"DCGM exporter {called(pods[0])} (of {len(pods)})"
     try:
-        samples = scrape(api, pod, ANSWER_SECONDS)
+        samples = scrape(api, pods[0], ANSWER_SECONDS)
     except ExporterFault as fault:
         return MetricsEndpoint(name=name, fault=f"{name} cannot be read: {fault}")
     return MetricsEndpoint(name=name, fields=_sorted(sample.labels for sample in samples))

@@ -181,12 +181,7 @@ class PrometheusSource(MetricSource):
                     # There may be no series at all, and a server may send some without a sample.
                     most, every = max([1, *sizes]), max(1, sum(sizes))
                     seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
-        # One scrape stamps all its samples alike: the stamps are kept once.
-        same: dict[tuple[float, ...], tuple[float, ...]] = {}
-        series = []
-        for labels, (stamps, values) in samples.items():
-            key = tuple(stamps)
-            series.append(Labelled(dict(labels), same.setdefault(key, key), values))
+        series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
 
     def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[Row]:

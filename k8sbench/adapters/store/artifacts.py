@@ -3,7 +3,7 @@
 ::
 
     runs/<run id>/run.json          plan, case key, time, owner; written before anything starts
-                  events.jsonl      one change of state per line, appended as they happen
+                  events.jsonl      one change of state per line, as they happen
                   measurement.json  the figures and the verdict
                   manifest.yaml     what was asked of the cluster
                   image-digest.txt  the image that its replicas really ran
@@ -18,17 +18,15 @@ A process can be killed between any two steps here; :mod:`.disk` says what it le
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from k8sbench.adapters.store import disk
-from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
+from k8sbench.adapters.store.run_logs import LOGS
 from k8sbench.model.creation import may_follow
 from k8sbench.model.errors import StoreError
-from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -86,85 +84,48 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def create(self, run: Run) -> None:
-        """Make the folder of a new run and write its first files.
-
-        The folder of another run is an error. One without a run was left by a process that was
-        killed before its run was recorded, and is used again.
-        """
-        if self.holds_a_run:
-            raise StoreError(
-                f"There is a run in {self.path} that the database does not know.",
-                "Add it to the database with: k8sbench store reindex",
-            )
-        self.adopt(run)
-
-    def adopt(self, run: Run) -> None:
-        """Make a run's folder and its files from what its row holds.
-
-        ``run.json`` comes last: with it the folder counts as the run's.
-        """
-        with disk.translated(f"make the run's folder {self.path}"):
-            disk.make_folder(self.path)
-            disk.sync_folder(self.path.parent)
-        self.write(EVENTS, b"".join(encoded(event) + b"\n" for event in run.history))
-        bare = msgspec.structs.replace(run, measurement=None, image_digest=None, wishes=())
-        self.keep_changes(bare, run)
-        self._keep_record(run)
-
-    def keep_changes(self, run: Run, new: Run) -> None:
-        """Write what has changed of a run.
+    def save(self, run: Run) -> None:
+        """Write those files of a run that are not as they should be.
 
         Its wishes stand before the event: a run that has ended never lacks what it owes.
+        ``run.json`` comes last: with it the folder counts as the run's. What cannot be read stays
+        beside what is written in its place.
         """
-        if new.image_digest is not None and new.image_digest != run.image_digest:
-            self.write(IMAGE, f"{new.image_digest}\n".encode())
-        if new.wishes != run.wishes:
-            self.keep_wishes(new.wishes)
-        if (new.plan, new.location) != (run.plan, run.location):
-            self._keep_record(new)
-        for transition in new.history[len(run.history) :]:
-            self.append(transition)
-        if (left := pertinent(new.wishes, new.phase)) != new.wishes:
-            self.keep_wishes(left)
-        if new.measurement is not None and new.measurement is not run.measurement:
-            self.keep(MEASUREMENT, new.measurement)
+        names, left = RunRecord.__struct_fields__[1:], pertinent(run.wishes, run.phase)
+        events = b"".join(encoded(event) + b"\n" for event in run.history)
+        files = (
+            (IMAGE, f"{run.image_digest}\n".encode() if run.image_digest else b""),
+            (WISHES, _as_file(Wishes(wishes=run.wishes)) if run.wishes else b""),
+            (EVENTS, events),
+            (WISHES, _as_file(Wishes(wishes=left)) if left else b""),
+            (MEASUREMENT, _as_file(run.measurement) if run.measurement is not None else b""),
+            (RUN_FILE, _as_file(RunRecord(**{name: getattr(run, name) for name in names}))),
+        )
+        with disk.translated(f"write the run's folder {self.path}"):
+            for name in self.damaged():
+                with contextlib.suppress(FileNotFoundError):
+                    (self.path / name).replace(self.path / f"{name}{DAMAGED}")
+            if not self.path.exists():
+                disk.make_folder(self.path)
+                disk.sync_folder(self.path.parent)
+            for name, data in files:
+                if data and data != disk.read(self.path / name):
+                    self.write(name, data)
+                elif not data and name == WISHES:
+                    (self.path / name).unlink(missing_ok=True)
 
-    def _keep_record(self, run: Run) -> None:
-        names = RunRecord.__struct_fields__[1:]
-        self.keep(RUN_FILE, RunRecord(**{name: getattr(run, name) for name in names}))
-
-    def mend(self, row: Run) -> list[str]:
-        """Write files that cannot be read, or are gone, anew from the run's row.
-
-        Returns their names. What was there stays beside them.
-        """
-        names = []
+    def damaged(self) -> list[str]:
+        """Name the files that cannot be read, or are gone, of a run that had begun."""
+        if not self.holds_a_run:
+            return []
+        history, problems = self.events()
+        names = [] if history and not problems else [EVENTS]
         for name, kind in ((RUN_FILE, RunRecord), (MEASUREMENT, Measurement), (WISHES, Wishes)):
             try:
-                is_gone = self.read(name, kind) is None and name == RUN_FILE and self.holds_a_run
+                names += [name] if self.read(name, kind) is None and name == RUN_FILE else []
             except StoreError:
-                is_gone = True
-            names += [name] if is_gone else []
-        history, problems = self.events()
-        if names or self.is_there:
-            names += [EVENTS] if problems or not history else []
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                (self.path / name).replace(self.path / f"{name}{DAMAGED}")
-        if names:
-            lacking = {
-                "history": history if len(history) > len(row.history) else row.history,
-                "measurement": row.measurement if MEASUREMENT in names else None,
-                "wishes": row.wishes if WISHES in names else (),
-            }
-            self.adopt(msgspec.structs.replace(row, **lacking))
+                names.append(name)
         return names
-
-    def keep_repeat(self, run: Run) -> None:
-        """Write the repeat number of a run where it was given another one."""
-        if self.record().plan.repeat != run.plan.repeat:
-            self._keep_record(run)
 
     @property
     def is_there(self) -> bool:
@@ -183,28 +144,13 @@ class RunFolder:
 
     def keep(self, name: str, value: msgspec.Struct) -> None:
         """Write a file of JSON, replacing an earlier one."""
-        self.write(name, msgspec.json.format(encoded(value), indent=2) + b"\n")
+        self.write(name, _as_file(value))
 
     def read(self, name: str, kind: type[_T]) -> _T | None:
         """Read a file of JSON; None if it is not there."""
         path = self.path / name
         data = disk.read(path)
         return None if data is None else decoded(data, kind, path)
-
-    def append(self, transition: Transition) -> None:
-        """Append a line to ``events.jsonl`` and flush it to the disk."""
-        path = self.path / EVENTS
-        with disk.translated(f"write {path}"), disk.open_to_append(path) as file:
-            disk.write_all(file, msgspec.json.encode(transition) + b"\n")
-            os.fsync(file.fileno())
-
-    def keep_wishes(self, wishes: tuple[Wish, ...]) -> None:
-        """Write what the run's cluster is still to be asked for; without any there is no file."""
-        if wishes:
-            self.keep(WISHES, Wishes(wishes=wishes))
-            return
-        with disk.translated(f"remove {self.path / WISHES}"):
-            (self.path / WISHES).unlink(missing_ok=True)
 
     def record(self) -> RunRecord:
         """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
@@ -244,6 +190,8 @@ class RunFolder:
         """Read the whole run, and what could not be read of it."""
         record = self.record()
         history, problems = self.events()
+        if not history:
+            problems.append(f"{self.path / EVENTS} holds no event.")
         if not history or history[0].phase is not Phase.CREATED:
             history = (created(record.created_at), *history)
         others = dict[str, Any]()
@@ -267,36 +215,9 @@ class RunFolder:
         )
         return run, problems
 
-    def last_written_at(self) -> float | None:
-        """When anything in the folder was last written, Unix seconds; None if it is gone."""
-        written = []
-        for path in (*self.path.glob("*"), *self.path.glob(f"{LOGS}/*")):
-            with contextlib.suppress(OSError):
-                written.append(path.stat().st_mtime)
-        return max(written, default=None)
 
-    def log_files(self) -> list[Path]:
-        """List the log files: master first, then workers by number."""
-        with disk.translated(f"read {self.path / LOGS}"):
-            found = [path for path in (self.path / LOGS).glob(f"*{LOG_SUFFIX}") if path.is_file()]
-        return sorted(found, key=lambda path: rank_order(path.stem))
-
-    def begin_logs(self) -> None:
-        """Note where the logs of another attempt begin: where those of the one before end."""
-        with disk.translated(f"read {self.path / LOGS}"):
-            sizes = {path.stem: disk.whole_size(path) for path in self.log_files()}
-        self.write(LOG_BEGINS, msgspec.json.encode(sizes) + b"\n")
-
-    def shorten_log(self, replica: str, at: int, by: int) -> None:
-        """Note that of a log so many bytes from a place on are about to be left out."""
-        begins = self.log_begins()
-        if (begin := begins.get(replica, 0)) > at:
-            begins[replica] = max(at, begin - by)
-            self.write(LOG_BEGINS, msgspec.json.encode(begins) + b"\n")
-
-    def log_begins(self) -> dict[str, int]:
-        """Read where the logs of the present attempt begin, by replica, in bytes."""
-        return self.read(LOG_BEGINS, dict[str, int]) or {}
+def _as_file(value: msgspec.Struct) -> bytes:
+    return msgspec.json.format(encoded(value), indent=2) + b"\n"
 
 
 def _renamed(event: bytes) -> bytes:

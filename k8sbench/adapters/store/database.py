@@ -31,8 +31,6 @@ POSTGRES_CONNECT_SECONDS = 10
 """For a connection to a PostgreSQL server."""
 POOL_SIZE = 5
 """Connections to PostgreSQL that a process keeps; as many more for a moment."""
-RECYCLE_SECONDS = 1800
-"""After which a connection is made anew: what stands between may forget one that is old."""
 _WRITES = "k8sbench_writes"
 
 P = ParamSpec("P")
@@ -48,16 +46,6 @@ STATEMENT_SECONDS = 60.0
 """For one statement. The largest reads every row of the store."""
 IDLE_SECONDS = 30.0
 """For a process within a transaction to say something: one that is suspended keeps others out."""
-
-_MEANINGS: dict[str, tuple[str, str]] = {
-    "55P03": ("is busy: what is asked for stays locked", "Try again."),
-    "40P01": ("is busy: two processes wait for each other", "Try again."),
-    "57014": ("did not answer in time", "Try again when it has less to do."),
-    "53100": ("cannot be written: its disk is full", "Free some space there and try again."),
-    "25006": ("can only be read", "Name the primary server in the URL, not a standby."),
-    "42501": ("does not permit it", "Let the URL's user create tables and change them."),
-}
-"""SQLSTATE → what is wrong with the database, and what to do."""
 
 
 class DamagedDatabase(StoreError):
@@ -225,7 +213,6 @@ def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
         max_overflow=connections,
         pool_timeout=BUSY_SECONDS,
         pool_pre_ping=True,
-        pool_recycle=RECYCLE_SECONDS,
         connect_args={
             "connect_timeout": POSTGRES_CONNECT_SECONDS,
             # Of a database without an encoding (SQL_ASCII) the driver would give us bytes.
@@ -270,11 +257,6 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             "Try again; if no other k8sbench runs, look who holds the file with: fuser -v "
             + shlex.quote(f"{folder}/{DATABASE}"),
         )
-    if _is(wrong, "SQLITE_FULL"):
-        return NotWritable(
-            f"The store {folder} cannot be written: the disk is full.",
-            "Free some space and try again; what was recorded before is kept.",
-        )
     if _is(wrong, "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR"):
         # SQLITE_ERROR: a table or a column is not there.
         return DamagedDatabase(
@@ -282,8 +264,8 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
             "Nothing is lost: every run has its folder. Make it anew with: k8sbench store reindex"
             f" --store {shlex.quote(folder)}",
         )
-    kind = NotWritable if _is(wrong, "SQLITE_IOERR", "SQLITE_CANTOPEN") else StoreError
-    return kind(
+    unwritable = _is(wrong, "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
+    return (NotWritable if unwritable else StoreError)(
         f"The store {folder} cannot be opened or written: {wrong}.",
         "Check the rights to the files and that the disk is not full, or name another place with"
         " --store.",
@@ -309,15 +291,9 @@ def explained(
     if secret:
         reason = reason.replace(secret, "***")
     reason = reason[:300]
-    if state in _MEANINGS:
-        what, action = _MEANINGS[state]
-        return StoreError(f"The database {shown} {what} ({reason}).", action)
-    if wrong.connection_invalidated:
-        return ConnectionLost(
-            f"The database {shown} ended the connection: {reason}.", "Check that it runs."
-        )
     # Of a failed connection the driver gives no code; the texts are in the server's language.
-    if isinstance(wrong, sa.exc.OperationalError) and state is None:
+    is_away = isinstance(wrong, sa.exc.OperationalError) and state is None
+    if is_away or wrong.connection_invalidated:
         kind = ConnectionLost if was_reached else StoreError
         return kind(
             f"The database {shown} cannot be reached, or refused the connection: {reason}.",
@@ -325,7 +301,8 @@ def explained(
         )
     return StoreError(
         f"The database {shown} refused: {reason}.",
-        "Check that it runs, and that the URL's user may read and write it.",
+        "Try again; if it refuses again, check that the URL names the primary server, that its user"
+        " may create and change tables, and that its disk is not full.",
     )
 
 

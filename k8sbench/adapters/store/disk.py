@@ -41,16 +41,6 @@ def create(path: Path, mode: str = "wb", buffering: int = -1) -> BinaryIO:
     return open(path, mode, buffering, opener=opener)  # type: ignore[return-value]
 
 
-def restrict(*paths: Path) -> None:
-    """Take files, and folders with all below them, from everybody but their owner."""
-    for path in paths:
-        # What is in it first: a folder that is restricted is done.
-        for each in (*path.rglob("*"), path):
-            with contextlib.suppress(OSError):  # somebody else's, or gone
-                if not each.is_symlink() and (mode := each.stat().st_mode) & 0o077:
-                    each.chmod(mode & 0o700)
-
-
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a reader, and a kill at any moment, finds the old or the new one.
 

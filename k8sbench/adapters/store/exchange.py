@@ -24,7 +24,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -46,7 +46,6 @@ INCOMING = "incoming"
 _MEMBER = re.compile(
     r"runs/(?P<run_id>[a-z0-9-]+)/(?P<name>((logs|gpu)/)?[A-Za-z0-9][A-Za-z0-9._-]*)"
 )
-_FOLDERS = {LOGS, "gpu"}
 _LEFT_HERE = {artifacts.WISHES}
 """What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
@@ -65,9 +64,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that were given another repeat number."""
 
 
-def export(
-    store: SqlStore, run_ids: Sequence[str], out: BinaryIO, *, note: Callable[[str], None]
-) -> None:
+def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
     """Write runs that are over, with all their files, to a stream."""
     with (
         gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL) as packed,
@@ -76,19 +73,16 @@ def export(
         for run_id in run_ids:
             folder = _checked(store, run_id)
             with disk.translated(f"read {folder}"):
-                for path in sorted(folder.rglob("*")):
-                    name = path.relative_to(folder).as_posix()
-                    member = f"{artifacts.RUNS}/{run_id}/{name}"
-                    if name.startswith(".") or name in _LEFT_HERE:
-                        continue
-                    if path.is_file() and not path.is_symlink() and _MEMBER.fullmatch(member):
-                        tar.add(path, member, filter=_anonymous)
-                    elif name not in _FOLDERS:
-                        note(f"warning: {member} is left out: it is not a file of k8sbench.")
+                tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=_exported)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
 
 
-def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Make a file of a run nobody's, and leave out what is none: links, what others put there."""
+    match = _MEMBER.fullmatch(info.name)
+    is_file = info.isreg() and match is not None and match["name"] not in _LEFT_HERE
+    if not (is_file or (info.isdir() and info.name.split("/")[2:] in ([], [LOGS], ["gpu"]))):
+        return None
     info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
     info.mode &= 0o700
     return info
@@ -345,7 +339,7 @@ def add(
         folder = RunFolder(path)
         logs = ImportedLogs(imported_at=run.created_at, files=files)
         folder.keep(IMPORTED, logs)
-        folder.adopt(run)
+        folder.save(run)
         with disk.translated(f"write {path}"):
             path.rename(incoming / run.run_id)
         added.append(run.run_id)

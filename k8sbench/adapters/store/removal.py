@@ -41,20 +41,13 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 def remove(store: SqlStore, run_id: str) -> None:
     """Remove a run that is over: its row and, where it is here, its folder."""
     folder, aside = store.root / artifacts.RUNS / run_id, store.root / REMOVED / run_id
-    is_moved = False
-    try:
-        with store.database.writing() as db, disk.translated(f"remove {folder}"):
-            if folder.exists():
-                disk.make_folder(aside.parent)
-                if aside.exists():
-                    shutil.rmtree(aside)
-                folder.rename(aside)
-                is_moved = True
-            index.delete(db, run_id)
-    except BaseException:
-        if is_moved:
-            aside.rename(folder)
-        raise
+    with store.database.writing() as db, disk.translated(f"remove {folder}"):
+        if folder.exists():
+            disk.make_folder(aside.parent)
+            if aside.exists():
+                shutil.rmtree(aside)
+            folder.rename(aside)
+        index.delete(db, run_id)
     _sweep(store)
 
 

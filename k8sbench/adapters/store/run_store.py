@@ -41,6 +41,7 @@ from k8sbench.model.errors import (
     did_you_mean,
 )
 from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
@@ -124,8 +125,14 @@ class SqlStore:
             with self.database.writing() as db:
                 # The row first, because it may be refused; it counts only when the files stand.
                 self._insert(db, run)
+                # One without a run was left by a process that was killed before it was recorded.
+                if folder.holds_a_run:
+                    raise StoreError(
+                        f"There is a run in {folder.path} that the database does not know.",
+                        "Add it to the database with: k8sbench store reindex",
+                    )
                 made = not folder.path.exists()
-                folder.create(run)
+                folder.save(run)
         except Exception:  # not an interrupt: it may come when all is done
             if made:
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -193,12 +200,7 @@ class SqlStore:
         of the folder is written anew from the row.
         """
 
-        def mended(run: Run) -> Run:
-            if run.artifacts is not None:
-                self.run_folder(run_id).mend(run)
-            return run
-
-        return self._change(run_id, mended)
+        return self._change(run_id, lambda run: run)
 
     @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
@@ -208,7 +210,7 @@ class SqlStore:
             self.claims.check(run_id, db)
             new = change(run)
             if run.artifacts is not None:
-                self.run_folder(run_id).keep_changes(run, new)
+                self.run_folder(run_id).save(new)
             wishes = artifacts.pertinent(new.wishes, new.phase)
             new = msgspec.structs.replace(new, wishes=wishes)
             index.update(db, new)
@@ -255,12 +257,16 @@ class SqlStore:
             run = self._one(db, index.LOCKED_RUN, run_id)
             self.claims.check(run_id, db)
             if run.artifacts is None:
-                self.run_folder(run_id).adopt(run)
+                self.run_folder(run_id).save(run)
                 index.files_are_at(db, run_id, self.here)
 
     def last_written_at(self, run_id: str) -> float | None:
         """When anything in the run's folder was last written; None where that cannot be seen."""
-        return self.run_folder(run_id).last_written_at()
+        folder, written = self.run_folder(run_id).path, list[float]()
+        for path in (*folder.glob("*"), *folder.glob(f"{run_logs.LOGS}/*")):
+            with contextlib.suppress(OSError):
+                written.append(path.stat().st_mtime)
+        return max(written, default=None)
 
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact whole, or not at all."""
@@ -273,12 +279,11 @@ class SqlStore:
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
         check = partial(self.claims.check, run_id)
-        folder = RunFolder(self.folder(run_id))
-        return LogWriter(folder.path, check, folder.shorten_log)
+        return LogWriter(self.folder(run_id), check)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica, of the run's present attempt."""
-        begins = RunFolder(self.folder(run_id)).log_begins()
+        begins = RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
         marks = {
             path.stem: run_logs.log_mark(path, begins.get(path.stem, 0))
             for path in self.log_files(run_id)
@@ -286,12 +291,17 @@ class SqlStore:
         return {replica: mark for replica, mark in marks.items() if mark is not None}
 
     def begin_attempt(self, run_id: str) -> None:
-        """Have the marks of the logs count from here on."""
-        RunFolder(self.folder(run_id)).begin_logs()
+        """Note where the logs of another attempt begin: where those of the one before end."""
+        with disk.translated(f"read the logs of run {run_id}"):
+            sizes = {path.stem: disk.whole_size(path) for path in self.log_files(run_id)}
+        self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(sizes).decode() + "\n")
 
     def log_files(self, run_id: str) -> list[Path]:
-        """The run's log files, rank 0's replica first; empty if it left none."""
-        return RunFolder(self.folder(run_id)).log_files()
+        """The run's log files, master first, then workers by number; empty if it left none."""
+        logs = self.folder(run_id) / run_logs.LOGS
+        with disk.translated(f"read {logs}"):
+            found = [path for path in logs.glob(f"*{run_logs.LOG_SUFFIX}") if path.is_file()]
+        return sorted(found, key=lambda path: rank_order(path.stem))
 
     @made_again
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:

@@ -19,10 +19,11 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import artifacts, claims, database, disk, index
+from k8sbench.adapters.store import artifacts, database, disk, index
+from k8sbench.adapters.store.artifacts import DAMAGED
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
 from k8sbench.adapters.store.index import RUNS
-from k8sbench.adapters.store.run_store import IDENTITY_FILE, SqlStore
+from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import SCHEMA
@@ -68,8 +69,6 @@ def open_store(
         elif not create:
             return empty_store(str(root), root)
         else:
-            if root.exists() and not any(root.iterdir()):
-                disk.restrict(root)  # a folder that was made for it; any other is left as it is
             disk.make_folder(root / artifacts.RUNS)
         return opened_folder(root)
 
@@ -113,10 +112,10 @@ def empty_store(shown: str, root: Path) -> SqlStore:
 
 def _keep_private(root: Path) -> None:
     """Restrict what a version of before made for all to read."""
-    runs = root / artifacts.RUNS
-    if runs.is_dir() and runs.stat().st_mode & 0o077:
-        names = (f"{database.DATABASE}*", IDENTITY_FILE, claims.CLAIMS, index.BASELINE_FOLDER)
-        disk.restrict(*(path for name in names for path in root.glob(name)), runs)
+    for path in (root / artifacts.RUNS, *root.glob(f"{database.DATABASE}*")):
+        with contextlib.suppress(OSError):  # somebody else's, or gone
+            if (mode := path.stat().st_mode) & 0o077:
+                path.chmod(mode & 0o700)
 
 
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,48 +181,43 @@ def info(store: SqlStore) -> StoreInfo:
 
 def reindex(store: SqlStore) -> StoreReport:
     """Write the rows of all folders anew, and say what is wrong with which run."""
-    said: dict[str, list[str]] = {}
+    said = list[tuple[str, str]]()
     if store.has_all_folders and store.database.writable and not _is_sound(store.database):
         store.database.close()
         with disk.locked(store.root):
             _made_anew(store.root).close()
-        said["damaged-database"] = [f"The database was damaged; it is kept as {store.root / OLD}."]
+        said.append(("damaged-database", f"It was damaged, and is kept as {store.root / OLD}."))
     with alone(store) as db:
-        rows = store.load(db, index.ROWS.order_by(RUNS.c.run_id), through=False)
-        folders = [(store.run_folder(run.run_id), run) for run in rows]
-        said["damaged-file"] = [
-            f"{folder.path / name} was damaged, or gone: it is written anew from the run's"
-            f" row, and what was there is kept as {name}{artifacts.DAMAGED}."
-            for folder, run in folders
-            for name in folder.mend(run)
-        ]
+        for run in store.load(db, index.ROWS.order_by(RUNS.c.run_id)):
+            folder = store.run_folder(run.run_id)
+            if damaged := folder.damaged():
+                folder.save(run)
+            anew = "was damaged, or gone: it is written anew from the run's row"
+            said += [
+                ("damaged-file", f"{folder.path / name} {anew}, and kept as {name}{DAMAGED}.")
+                for name in damaged
+            ]
         store.unreadable.clear()
         renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
         in_folders = set(store.unreadable)
         runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = len(index.ids(db))
-    said["repeat-taken"] = [
-        f"Another run has the repeat number of {run.run_id} in its case and set"
-        f" {run.plan.set_name}: this one is kept as repeat {run.plan.repeat}."
-        for run in renumbered
-    ]
-    said["damaged-run"] = problems
+    for run in renumbered:
+        taken = f"Another run has the repeat number of {run.run_id} in its case and set"
+        kept = f"this one is kept as repeat {run.plan.repeat}"
+        said.append(("repeat-taken", f"{taken} {run.plan.set_name}: {kept}."))
+    said += [("damaged-run", problem) for problem in problems]
     # A run of a PostgreSQL store has its files anywhere.
     gone = [run.artifacts_missing for run in runs if store.has_all_folders]
-    said["no-folder"] = list(filter(None, gone))
-    unreadable = store.unreadable.items()
-    said["damaged-row"] = [why for run_id, why in unreadable if run_id not in in_folders]
-    findings = tuple(
-        Finding(
-            id=id_,
-            severity="fail" if ACTIONS[id_] else "warn",
-            sentence=sentence,
-            action=ACTIONS[id_],
-        )
-        for id_, sentences in said.items()
-        for sentence in sentences
+    said += [("no-folder", why) for why in gone if why]
+    rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
+    said += [("damaged-row", why) for why in rows]
+    findings = (
+        Finding(id=id_, severity="fail" if action else "warn", sentence=sentence, action=action)
+        for id_, sentence in said
+        for action in [ACTIONS[id_]]
     )
-    return StoreReport(store=store.where, runs=count, findings=findings)
+    return StoreReport(store=store.where, runs=count, findings=tuple(findings))
 
 
 def index_folders(
@@ -234,7 +228,7 @@ def index_folders(
     Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
     the runs that were given another number, and what cannot be read, a sentence each.
     """
-    runs, problems = list[tuple[bool, Run]](), list[str]()
+    runs, problems, repeats = list[tuple[bool, Run]](), list[str](), dict[str, int]()
     for folder in map(store.run_folder, run_ids):
         run_id = folder.path.name
         row = next(iter(store.load(db, index.RUN, through=False, id=run_id)), None)
@@ -247,6 +241,7 @@ def index_folders(
                     store.unreadable[run_id] = damage.message
             continue
         problems += damages
+        repeats[run_id] = kept.plan.repeat
         run = kept if row is None else store.merged(row, kept, whole=not damages)
         runs.append((row is None, run))
         store.unreadable.pop(run_id, None)
@@ -257,8 +252,8 @@ def index_folders(
     with contextlib.suppress(StoreError):  # of a store that can only be read
         numbered = {run.run_id: run for run in (*(run for _, run in runs), *renumbered)}
         for run in numbered.values():
-            # Another index must give it the same number.
-            store.run_folder(run.run_id).keep_repeat(run)
+            if run.plan.repeat != repeats[run.run_id]:  # another index must give it the same
+                store.run_folder(run.run_id).save(run)
     return renumbered, problems
 
 

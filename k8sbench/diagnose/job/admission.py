@@ -21,8 +21,6 @@ _QUOTA = re.compile(
 _POD_SECURITY = re.compile(r'violates PodSecurity "(?P<level>[^"]+)": (?P<rules>.*)$', re.DOTALL)
 _CONTAINERS = re.compile(r'containers? ((?:"[^"]+"(?:, )?)+)')
 _QUOTA_WANTS = re.compile(r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.*)$")
-_WEBHOOK = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request: (?P<why>.*)$')
-_WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)"')
 _FORBIDDEN = re.compile(r"^pods? \S+ is forbidden: ")
 _EXISTS = re.compile(r"object is being deleted|already exists")
 _INVALID = " is invalid: "
@@ -68,19 +66,11 @@ def cause(message: str, head: str, where: Mapping[str, str], *, replicas: int = 
     if quota := _QUOTA_WANTS.search(message):
         words = {"quota": quota["quota"], "why": f"wants {quota['what']} to be set"}
         return finding_of("quota-exceeded", where, unrecoverable=True, head=head, **words)
-    if webhook := _WEBHOOK.search(message):
-        why = f"the webhook {webhook['name']} refuses: {quoted(webhook['why'])}"
-    elif webhook := _WEBHOOK_DOWN.search(message):
-        why = f"the webhook {webhook['name']} does not answer: {quoted(message)}"
-    elif _EXISTS.search(message):
+    if _EXISTS.search(message):
         return finding_of("name-in-use", where, head=head)
-    elif _INVALID in message:
-        return finding_of(
-            "pod-invalid", where, head=head, why=quoted(message.partition(_INVALID)[2])
-        )
-    else:
-        why = quoted(_FORBIDDEN.sub("", message))
-    return finding_of("admission-denied", where, head=head, why=why)
+    _, invalid, why = message.partition(_INVALID)
+    why = quoted(why if invalid else _FORBIDDEN.sub("", message))
+    return finding_of("admission-denied", where, unrecoverable=bool(invalid), head=head, why=why)
 
 
 def _quota(quota: re.Match[str], head: str, where: Mapping[str, str], replicas: int) -> Finding:
@@ -107,11 +97,7 @@ def _pod_security(violation: re.Match[str], head: str, where: Mapping[str, str])
         for listed in _CONTAINERS.findall(violation["rules"])
         for name in re.findall('"(.+?)"', listed)
     }
-    # "check (details), check (details)": the details name the same containers again and again.
-    checks = ", ".join(part.partition(" (")[0] for part in violation["rules"].split("), "))
     rules = quoted(violation["rules"])
-    if containers:
-        rules = f"'{checks}' ({', '.join(sorted(containers))})"
     cause_id = "operator-init-not-restricted" if containers == {INIT} else "pod-security"
     return finding_of(cause_id, where, head=head, level=violation["level"], why=rules)
 

@@ -71,14 +71,12 @@ CAUSES: Mapping[str, Cause] = {
         " (docs/doctor.md), or use a namespace that enforces no Pod Security Standard.",
         unrecoverable="yes",
     ),
-    "pod-invalid": Cause(
-        "{head}, found invalid by the API server: {why}.",
-        "Correct what the sentence names in the pool or the manifest, and submit again.",
-        unrecoverable="yes",
-    ),
     "admission-denied": Cause(
-        "{head}, refused by a rule of the cluster: {why}.",
-        "Ask the cluster's administrator about that rule, or choose another --node-pool.",
+        "{head}, refused by the API server or a rule of the cluster: {why}.",
+        "Correct what the sentence names in the pool or the manifest, or ask the cluster's"
+        " administrator about that rule.",
+        unrecoverable="when the API server finds the pod invalid",
+        formerly=("pod-invalid",),
     ),
     "name-in-use": Cause(
         "{head}: pods of an earlier job of this name still end.",
@@ -111,12 +109,9 @@ CAUSES: Mapping[str, Cause] = {
     "half-placed": Cause(
         "{held}, held by {placed}, cannot be used yet. {why}",
         "Wait for other jobs to end, or cancel it, as it keeps GPUs from others; on a cluster"
-        " with a gang scheduler --gang places all replicas or none.",
-    ),
-    "blocked-by-other-job": Cause(
-        "{held}, held by {placed}, cannot be used: job {rival} holds the rest, and waits for them.",
-        "Cancel one of them ('k8sbench cancel {rival}'), or submit with --gang where the cluster"
-        " has a gang scheduler, or one after the other with --parallel 1.",
+        " with a gang scheduler --gang places all replicas or none. Submit jobs that would block"
+        " each other one after the other (--parallel 1).",
+        formerly=("blocked-by-other-job",),
     ),
     "gang-ignored": Cause(
         "The operator ignores --gang: the default scheduler places the pod of {replica} alone.",
@@ -136,17 +131,15 @@ CAUSES: Mapping[str, Cause] = {
     "pod-not-started": Cause(
         "{what}: {why}.",
         "'kubectl -n {namespace} describe pod {pod}' shows all of it.",
-        formerly=("unscheduled", "image-pull-failed"),
+        formerly=("unscheduled", "image-pull-failed", "mount-failed"),
     ),
     # Pods have a node and do not start.
-    "image-name-invalid": Cause(
-        "'{image}' is not an image name: {why}.",
-        "Correct --image: registry/name:tag in lower case.",
-        unrecoverable="yes",
-    ),
     "image-not-found": Cause(
         "The image {image} of {replica} is not there: {why}.",
-        "Check the name and the tag of --image; 'k8sbench images' lists the usual ones.",
+        "Check the name (in lower case) and the tag of --image; 'k8sbench images' lists the usual"
+        " ones.",
+        unrecoverable="when it cannot name an image",
+        formerly=("image-name-invalid",),
     ),
     "image-pull-denied": Cause(
         "The registry refuses {replica} the image {image}: {why}.",
@@ -172,10 +165,6 @@ CAUSES: Mapping[str, Cause] = {
         "{replica} cannot start without a ConfigMap or Secret: {why}.",
         "Create it in namespace {namespace}, or submit again if it was deleted.",
         unrecoverable="after half a minute",
-    ),
-    "mount-failed": Cause(
-        "{replica} cannot mount a volume on node {node}: {why}.",
-        "Choose another volume with --data, or see 'kubectl -n {namespace} describe pod {pod}'.",
     ),
     "node-cannot-start": Cause(
         "Node {node} cannot start the pod of {replica}: {why}.",
@@ -238,7 +227,7 @@ CAUSES: Mapping[str, Cause] = {
         "Cancel it ('k8sbench cancel {job}') and submit again: a changed job's run is rejected.",
     ),
     "restart-loop": Cause(
-        "{replica} was started again {restarts} times{how}.",
+        "{replica} was started again {restarts} times.",
         "Cancel it ('k8sbench cancel {job}'), read {replica}'s log, and use restartPolicy Never.",
     ),
     # No other attempt: someone has set how often it may fail, or how long it may take.
@@ -254,7 +243,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     # No other attempt: someone has ended it.
     "job-deleted": Cause(
-        "The job was deleted by someone else, before its end was seen{left}.",
+        "The job was deleted by someone else, before its end was seen.",
         "Submit again, unless another store has collected it (k8sbench results there); the"
         " cluster's audit log shows who deleted it.",
     ),

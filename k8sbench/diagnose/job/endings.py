@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from k8sbench.diagnose.job import exits, reasons
 from k8sbench.diagnose.job.causes import finding_of
@@ -20,10 +20,9 @@ from k8sbench.diagnose.job.facts import (
     Replica,
     earlier,
     ending_of,
-    message_of,
     quoted,
 )
-from k8sbench.diagnose.job.reasons import Event, Outside, Terminated
+from k8sbench.diagnose.job.reasons import Outside, Terminated
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import moment
@@ -33,7 +32,6 @@ Lines = Mapping[str, Sequence[str]]
 """Last lines of replicas' logs, by replica."""
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
-_EXITED = re.compile(r"^Pod: [^.]+\.(?P<pod>\S+) exited with code (?P<code>\d+)$")
 _OUTSIDE = {
     Outside.PREEMPTED: "preempted",
     Outside.NODE_LOST: "node-lost",
@@ -60,19 +58,8 @@ def failure(facts: Facts, lines: Lines) -> Finding:
         return finding_of("job-limit", limit=limit, why=why.rstrip("."))
     if first is not None:
         return first
-    for pod_name, code in _exits(facts):
-        if code != 0:
-            name = pod_name.removeprefix(f"{facts.plan.job_name}-")
-            return _failed(facts, name, f"{name} {_how(code)}.", exits.cause_id(code))
     why = quoted(message) if message else "the operator does not say why"
     return finding_of("job-failed", facts.names(), why=why)
-
-
-def _exits(facts: Facts) -> Iterator[tuple[str, int]]:
-    """Yield the pods that the operator saw end, and their exit codes, the newest first."""
-    for event in facts.events_of(Event.EXITED):
-        if exited := _EXITED.match(message_of(event)):
-            yield exited["pod"], int(exited["code"])
 
 
 def unreported(facts: Facts) -> Finding | float | None:
@@ -107,9 +94,7 @@ def loop(facts: Facts) -> Finding | None:
     worst = max(facts.replicas, key=lambda replica: replica.restarts)
     if worst.restarts < _LOOPS:
         return None
-    codes = [code for pod_name, code in _exits(facts) if pod_name == worst.pod_name]
-    how = f" after it {_how(codes[0])}" if codes else ""
-    return finding_of("restart-loop", facts.names(worst), restarts=str(worst.restarts), how=how)
+    return finding_of("restart-loop", facts.names(worst), restarts=str(worst.restarts))
 
 
 def replaced(facts: Facts) -> Finding | None:
@@ -197,22 +182,16 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
     by, disruption = _disruption(replica)
     ended_by = {by, reasons.ended_by(reason)}
     how = reasons.TERMINATED.get(ending.reason) if ending else None
-    if ended_by & {Outside.EVICTED, Outside.DRAINED}:
-        drained = " (kubectl drain asks so)" if by is Outside.DRAINED else ""
-        return finding_of("evicted", names, why=f"{quoted(message or disruption)}{drained}")
+    if Outside.EVICTED in ended_by:
+        return finding_of("evicted", names, why=quoted(message or disruption))
     if replica.tainted and (
         replica.ended or replica.ready
     ):  # its node goes on, and ends it in order
         return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
     if ending and how is Terminated.OUT_OF_MEMORY:
-        child, what = "", f"{replica.name} ran"
-        if ending.code != 137:
-            child, what = (
-                f", and it exited with code {ending.code}",
-                f"A process of {replica.name} ran",
-            )
         limit = _memory_limit(replica)
-        end = f"{what} out of its memory{limit} and was killed{child}{names['where']}."
+        end = f"A process of {replica.name} ran out of its memory{limit} and was killed"
+        end += f"{names['where']}."
         return finding_of("oom", end=end)
     for outside, cause_id in _OUTSIDE.items():
         if outside in ended_by:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from k8sbench.diagnose.job.reasons import EVENTS, TERMINATED, Event, Outside, Terminated
+from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment
 from k8sbench.model.phase import Phase
@@ -20,6 +21,7 @@ from k8sbench.model.plan import RunPlan
 
 QUOTED = 240
 """Longest text of Kubernetes' own that is quoted, characters."""
+JOB_CHANGED = "job-changed"
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
 _TAINTED = "DeletionByTaintManager"
@@ -40,8 +42,6 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """The job's pods by name; of one that is gone its last state, with ``_deleted``."""
     earlier: Sequence[KubeObject] = ()
     """Last states of pods that others of the same name have replaced, oldest first."""
-    left_behind: int = 0
-    """Pods of the run without an owner: the job was deleted without them, and they run on."""
     events: Sequence[KubeObject] = ()
     """core/v1 Events about the job, its pods and its Kueue Workload, oldest first."""
     deleted: bool = False
@@ -50,8 +50,6 @@ class JobSnapshot(msgspec.Struct, kw_only=True):
     """The cluster's nodes where that was asked and allowed."""
     workload: KubeObject | None = None
     """The job's Kueue Workload where that was asked and allowed."""
-    rivals: Sequence[str] = ()
-    """Names of other jobs that hold a part of their nodes and wait for the rest, as this does."""
     operator_seen_at: float | None = None
     """When the operator was last seen to do anything for any job, Unix seconds."""
 
@@ -164,13 +162,6 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.status.get("reason") == "Evicted" or (ending and ending.reason in _WITHOUT_LOG):
             return False
         return ending is not None or "running" in (self.main.get("state") or {})
-
-    @property
-    def sidecars(self) -> Sequence[str]:
-        """Names of the containers that run beside the training one: a webhook may add some."""
-        statuses = self.status.get("containerStatuses") or []
-        beside = (status for status in statuses if status["name"] != self.container)
-        return [status["name"] for status in beside if "running" in (status.get("state") or {})]
 
     @property
     def inits(self) -> Sequence[KubeObject]:
@@ -371,3 +362,43 @@ def _about(event: KubeObject, name: str, uid: str | None) -> bool:
     """Whether an event is about the object of this name, and not about an earlier one of it."""
     about = event.get("involvedObject") or {}
     return about.get("name") == name and (uid is None or about.get("uid", uid) == uid)
+
+
+# -- what of a job is not as it was planned -------------------------------------------------------
+#
+# The figures of a job that someone changed after it was created are not those of the plan, whatever
+# its logs say. Compared is what decides them: the replicas, their GPUs and their image.
+
+
+def differences(job: KubeObject, plan: RunPlan) -> Iterator[str]:
+    """Yield what of a job is unlike its plan."""
+    kind = kind_of(plan)
+    planned = dict(kind.replicas(plan.replicas))
+    roles = (job.get("spec") or {}).get(kind.replicas_key)
+    if roles is None:
+        return  # it was not seen
+    for role in dict.fromkeys([*planned, *roles]):
+        spec = roles.get(role) or {}
+        # The operator takes 1 where no number is given.
+        count = spec.get("replicas", 1) if role in roles else 0
+        if count != planned.get(role, 0):
+            yield f"{counted(count, f'{role} replica')}, {planned.get(role, 0)} planned"
+        for container in ((spec.get("template") or {}).get("spec") or {}).get("containers") or ():
+            if container.get("name") == kind.container:
+                yield from _container(role, container, plan)
+
+
+def _container(role: str, container: KubeObject, plan: RunPlan) -> Iterator[str]:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    gpus = str(limits.get(plan.pool.gpu_resource, 0))
+    if gpus != str(plan.gpus_per_replica):
+        yield f"{gpus} {plan.pool.gpu_resource} for each {role}, {plan.gpus_per_replica} planned"
+    image = str(container.get("image"))
+    if plan.image is not None and not _is_same(image, plan.image):
+        yield f"image {image} for {role}, {plan.image} planned"
+
+
+def _is_same(image: str, planned: str) -> bool:
+    """Whether two names are those of one image: a webhook may name a mirror, or add the digest."""
+    name, wanted = image.rpartition("/")[2], planned.rpartition("/")[2]
+    return name == wanted or name.startswith(f"{wanted}@")

@@ -86,9 +86,8 @@ class Outside(enum.Enum):
     """Who ended a pod that its program did not end."""
 
     EVICTED = enum.auto()
-    """Its node's kubelet, for want of a resource or for a more important pod."""
-    DRAINED = enum.auto()
-    """The eviction API, called by whoever drains the node."""
+    """Its node's kubelet, for want of a resource or for a more important pod; or the eviction API,
+    called by whoever drains the node."""
     PREEMPTED = enum.auto()
     NODE_LOST = enum.auto()
     SHUTDOWN = enum.auto()
@@ -100,8 +99,7 @@ class Outside(enum.Enum):
 
 
 DISRUPTIONS = _by_reason(
-    (Outside.EVICTED, "TerminationByKubelet"),
-    (Outside.DRAINED, "EvictionByEvictionAPI"),
+    (Outside.EVICTED, "TerminationByKubelet EvictionByEvictionAPI"),
     (Outside.PREEMPTED, "PreemptionByScheduler"),
     # The first also of a taint on a node that goes on: see Replica.tainted.
     (Outside.NODE_LOST, "DeletionByTaintManager DeletionByPodGC"),
@@ -134,8 +132,6 @@ class Event(enum.Enum):
     POD_CREATED = enum.auto()
     POD_REFUSED = enum.auto()
     """The operator could not create a pod; the message is the API server's."""
-    EXITED = enum.auto()
-    """The operator saw a replica end; the message holds its exit code."""
     PULL_BEGAN = enum.auto()
     PULL_ENDED = enum.auto()
     NODE_FAILED = enum.auto()
@@ -150,7 +146,6 @@ EVENTS: Mapping[str, Event | Outside] = {
     **_by_reason(
         (Event.POD_CREATED, "SuccessfulCreatePod"),
         (Event.POD_REFUSED, "FailedCreatePod"),
-        (Event.EXITED, "ExitedWithCode"),
     ),
     # Kubelets', about pods.
     **_by_reason(

@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job import changes, endings, reasons, waiting
+from k8sbench.diagnose.job import endings, reasons, waiting
 from k8sbench.diagnose.job.causes import CAUSES, finding_of
-from k8sbench.diagnose.job.facts import Facts, JobSnapshot, Replica, look, names
+from k8sbench.diagnose.job.facts import (
+    JOB_CHANGED,
+    Facts,
+    JobSnapshot,
+    Replica,
+    differences,
+    look,
+    names,
+)
 from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
@@ -21,7 +29,6 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kinds.kind import JobKind
 from k8sbench.model.kube import (
-    RUN_LABEL,
     KubeObject,
     annotations_of,
     conditions,
@@ -32,7 +39,7 @@ from k8sbench.model.kube import (
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 
-__all__ = ["CANCEL_ANNOTATION", "JobSnapshot", "JobState", "half_placed", "kept_by", "read"]
+__all__ = ["CANCEL_ANNOTATION", "JobSnapshot", "JobState", "kept_by", "read"]
 
 CANCEL_ANNOTATION = f"{LABEL_DOMAIN}/cancelled"
 """JSON ``{"cause", "cause_id", "at", "phase"}``: who ended the job, and why."""
@@ -98,17 +105,12 @@ def read_facts(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -
 
 def _with_changes(state: JobState, facts: Facts) -> JobState:
     """Add that the job was changed, where nothing else is wrong and it may still be measured."""
-    changed = "; ".join(changes.differences(facts.job, facts.plan))
+    changed = "; ".join(differences(facts.job, facts.plan))
     if not changed or state.cause_id is not None or state.phase is Phase.CREATED:
         return state
-    why = finding_of(changes.JOB_CHANGED, facts.names(), why=changed)
+    why = finding_of(JOB_CHANGED, facts.names(), why=changed)
     cause = f"{state.cause} {why.sentence}"
     return msgspec.structs.replace(state, cause=cause, cause_id=why.id, action=why.action)
-
-
-def half_placed(seen: JobSnapshot, plan: RunPlan, *, now: float) -> bool:
-    """Whether the job holds some nodes and waits for more: two such block each other."""
-    return waiting.half_placed(look(seen, plan, now))
 
 
 def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
@@ -197,11 +199,7 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
             " there); what was archived of its logs is kept.",
         )
         return _state(facts, Phase.LOST, gone)
-    names, left = facts.names(), ""
-    if count := facts.seen.left_behind:
-        pods = f"kubectl -n {facts.namespace} delete pods -l {RUN_LABEL}={facts.plan.run_id}"
-        left = f"; of its pods {count} were left behind: '{pods}' ends them"
-    return _state(facts, Phase.LOST, finding_of("job-deleted", names, left=left))
+    return _state(facts, Phase.LOST, finding_of("job-deleted"))
 
 
 def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobState | None:
@@ -216,11 +214,7 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobSta
         return None
     if any(endings.has_failed(replica) for replica in facts.replicas):
         return _failed(facts, lines)
-    beside = sorted(
-        {name for replica in facts.replicas if not replica.ended for name in replica.sidecars}
-    )
-    still = f"; {', '.join(beside)} ran on beside them" if beside else ""
-    return _state(facts, Phase.SUCCEEDED, f"{_all(facts.replicas)} succeeded{still}.")
+    return _state(facts, Phase.SUCCEEDED, f"{_all(facts.replicas)} succeeded.")
 
 
 def _going(facts: Facts) -> JobState:

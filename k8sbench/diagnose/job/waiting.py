@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.diagnose.job import admission, endings, scheduling, starting
+from k8sbench.diagnose.job import admission, endings, reasons, scheduling
 from k8sbench.diagnose.job.causes import finding_of
-from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
-from k8sbench.diagnose.job.reasons import Event
+from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quoted
+from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, labels_of, moment
@@ -27,6 +27,23 @@ _GANG_MARKS = (
     ("labels", "scheduling.x-k8s.io/pod-group"),
     ("labels", "pod-group.scheduling.sigs.k8s.io"),
 )
+RETRY_SECONDS = 10.0
+"""Mounts and sandboxes that fail once often work at the kubelet's next try."""
+_IMAGE_ERRORS = {
+    "image-pull-denied": r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
+    r"|no basic auth|insufficient_scope|authorization failed|docker login",
+    "registry-unreachable": r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
+    r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b|toomanyrequests|\b429\b"
+    r"|unexpected EOF|deadline exceeded",
+    "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
+    "pod-not-started": "",
+}
+"""The cause by what a kubelet says of an image, in any case of letters; the first that fits."""
+_MISSING = re.compile(
+    r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
+    r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
+    re.IGNORECASE,
+)
 _UNUSABLE = re.compile("doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain")
 
 
@@ -37,7 +54,7 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     failed = endings.unreported(facts)
     if failed is not None:
         return (None, failed) if isinstance(failed, float) else (failed, None)
-    all_found = [*gang_ignored(facts), *admission.causes(facts), *starting.causes(facts)]
+    all_found = [*gang_ignored(facts), *admission.causes(facts), *unstarted(facts)]
     all_found += [*scheduling.causes(facts), *_operator(facts)]
     later = [seconds for seconds in all_found if isinstance(seconds, float)]
     troubles = [finding for finding in all_found if isinstance(finding, Finding)]
@@ -122,34 +139,88 @@ def _released_at(facts: Facts) -> float:
 
 def _half_placed(facts: Facts, worst: Finding) -> Finding:
     """Replace the wait for free nodes by what it means, where others of the job hold theirs."""
-    placed = _placed(facts)
+    placed = [
+        replica
+        for replica in facts.replicas
+        if replica.node and not replica.ended and not replica.gone
+    ]
     if worst.id != "no-node-fits" or not placed:
         return worst
     resource = facts.plan.pool.gpu_resource
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
-    if not facts.seen.rivals:
-        return finding_of("half-placed", held, why=worst.sentence)
-    return finding_of("blocked-by-other-job", held, rival=facts.seen.rivals[0])
+    return finding_of("half-placed", held, why=worst.sentence)
 
 
-def half_placed(facts: Facts) -> bool:
-    """Whether the job holds some nodes and waits for more: two such may block each other."""
-    short = (
-        (
-            report := scheduling.read(
-                str((replica.condition("PodScheduled") or {}).get("message") or "")
-            )
-        )
-        and report.insufficient
-        for replica in scheduling.unplaced(facts)
+# -- pods that have a node and do not start: images, volumes, commands, the node itself ----------
+
+
+def unstarted(facts: Facts) -> Iterator[Finding | float]:
+    """Yield what keeps placed pods from starting, rank 0's first; a number: look again then."""
+    for replica in facts.replicas:
+        if replica.node and not replica.gone and not replica.ended:
+            for status in (*replica.inits, replica.main):
+                waiting = (status.get("state") or {}).get("waiting")
+                if waiting:
+                    yield from _waiting(facts, replica, status, waiting)
+            if replica.phase == "Pending":
+                yield from _by_events(facts, replica)
+
+
+def _waiting(
+    facts: Facts, replica: Replica, status: KubeObject, waiting: KubeObject
+) -> Iterator[Finding | float]:
+    reason, message = str(waiting.get("reason", "")), str(waiting.get("message") or "")
+    means = reasons.waiting(reason)
+    if means is Waiting.IMAGE:
+        yield _image(facts, replica, status, reason, message)
+    elif means is Waiting.CONFIG and (missing := _MISSING.search(message)):
+        yield from _config(facts, replica, missing)
+    elif means is Waiting.CRASHED and status is not replica.main:
+        yield finding_of("init-failed", facts.names(replica), code="")
+    elif means is Waiting.CRASHED:
+        yield endings.of_replica(facts, replica)
+    elif means is not Waiting.ROUTINE:
+        yield finding_of("start-error", facts.names(replica), why=f"{reason}, {quoted(message)}")
+
+
+def _image(
+    facts: Facts, replica: Replica, status: KubeObject, reason: str, message: str
+) -> Finding:
+    """Say why an image is not there."""
+    is_init, where = status is not replica.main, facts.names(replica)
+    containers = replica.spec.get("initContainers" if is_init else "containers") or [{}]
+    image = str(status.get("image") or containers[0].get("image", ""))
+    why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)
+    if is_init:
+        return finding_of("init-image-not-pullable", where, image=image, why=why)
+    if reason == "InvalidImageName":
+        return finding_of("image-not-found", where, unrecoverable=True, image=image, why=why)
+    errors = _IMAGE_ERRORS.items()
+    cause_id = next(id_ for id_, text in errors if re.search(text, message, re.IGNORECASE))
+    what = f"{replica.name} cannot pull the image {image}"
+    return finding_of(cause_id, where, what=what, image=image, why=why)
+
+
+def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
+    """Volumes and sandboxes: the pod only says that it is being created."""
+    event = replica.last_event(Event.MOUNT_FAILED, Event.NODE_FAILED)
+    if event is None:
+        return
+    message = str(event.get("message", ""))
+    waited = facts.now - (first_seen(event) or facts.now)
+    if missing := _MISSING.search(message):
+        yield from _config(facts, replica, missing)
+    elif waited < RETRY_SECONDS:
+        yield RETRY_SECONDS - waited
+    else:
+        is_mount = EVENTS[event["reason"]] is Event.MOUNT_FAILED
+        cause_id = "pod-not-started" if is_mount else "node-cannot-start"
+        what = f"{replica.name} cannot mount a volume on node {replica.node}"
+        yield finding_of(cause_id, facts.names(replica), what=what, why=quoted(message))
+
+
+def _config(facts: Facts, replica: Replica, missing: re.Match[str]) -> Iterator[Finding | float]:
+    return scheduling.passing(
+        "config-missing", facts.names(replica), facts.age, why=quoted(missing[0])
     )
-    return bool(_placed(facts)) and any(short)
-
-
-def _placed(facts: Facts) -> list[Replica]:
-    return [
-        replica
-        for replica in facts.replicas
-        if replica.node and not replica.ended and not replica.gone
-    ]

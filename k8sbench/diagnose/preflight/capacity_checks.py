@@ -1,4 +1,4 @@
-"""Checks of the capacity for a run: quotas, nodes of the pool, their GPUs."""
+"""Checks of what a run takes: quotas, nodes of the pool and their GPUs, volume claims."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from k8sbench.diagnose.preflight.facts import (
-    CheckResult,
     DoctorRequest,
     PreflightFacts,
     Unknown,
@@ -16,12 +15,16 @@ from k8sbench.diagnose.preflight.facts import (
     warn,
 )
 from k8sbench.model.counts import counted
+from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
 from k8sbench.model.pool import amount
 
 MOST_NAMES = 5
 """Nodes that a sentence names."""
+NOT_PERMITTED = "Ask somebody with this permission, or continue without it."
+FOR_MANY_TO_READ, FOR_MANY_TO_WRITE = {"ReadOnlyMany", "ReadWriteMany"}, {"ReadWriteMany"}
+"""Access modes of a claim that pods on several nodes may mount."""
 
 
 def usable_nodes(facts: PreflightFacts) -> int:
@@ -51,7 +54,7 @@ def refusal(node: KubeObject, request: DoctorRequest) -> str | None:
     return None
 
 
-def quota(facts: PreflightFacts) -> Iterator[CheckResult]:
+def quota(facts: PreflightFacts) -> Iterator[Finding]:
     """Quotas have room for all replicas."""
     quotas, request = known(facts.quotas), facts.request
     if not quotas:
@@ -87,7 +90,7 @@ def quota(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"The quota has room for {job}: {counts}.")
 
 
-def nodes(facts: PreflightFacts) -> Iterator[CheckResult]:
+def nodes(facts: PreflightFacts) -> Iterator[Finding]:
     """Nodes of the pool take pods."""
     request, pool, of_pool = facts.request, facts.request.pool, known(facts.nodes)
     labels = ", ".join(f"{key}={value}" for key, value in pool.selector.items()) or "any label"
@@ -115,7 +118,7 @@ def nodes(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"{ready}.")
 
 
-def device_plugin(facts: PreflightFacts) -> Iterator[CheckResult]:
+def device_plugin(facts: PreflightFacts) -> Iterator[Finding]:
     """The nodes offer the pool's GPUs."""
     gpu_nodes, pool = _gpu_nodes(facts), facts.request.pool
     without = sorted(
@@ -132,7 +135,7 @@ def device_plugin(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"{counted(len(gpu_nodes), 'node', ('has', 'have'))} {pool.gpu_resource}.")
 
 
-def node_size(facts: PreflightFacts) -> Iterator[CheckResult]:
+def node_size(facts: PreflightFacts) -> Iterator[Finding]:
     """As many nodes as there are replicas are large enough for one; silent where they are."""
     request, gpu_nodes, pool = facts.request, _gpu_nodes(facts), facts.request.pool
     large = [node for node in gpu_nodes if refusal(node, request) is None]
@@ -144,6 +147,67 @@ def node_size(facts: PreflightFacts) -> Iterator[CheckResult]:
             f" {request.replicas} are needed{f'; {name_of(best)} {why}' if why else ''}.",
             "Take fewer GPUs per replica (--gpus), or describe your nodes in a pools file.",
         )
+
+
+def data(facts: PreflightFacts) -> Iterator[Finding]:
+    """Every claim can be mounted as the pods mount it."""
+    return claims(facts.request, facts.claims)
+
+
+def claims(
+    request: DoctorRequest, found: Mapping[str, KubeObject | Unknown | None]
+) -> Iterator[Finding]:
+    """The same of the claims alone, by name."""
+    namespace = request.namespace
+    for name, claim in found.items():
+        if isinstance(claim, Unknown):
+            yield warn(
+                f"Not looked at: the volume claim {name} ({claim.why}).",
+                NOT_PERMITTED,
+            )
+        elif claim is None:
+            yield fail(
+                f"There is no volume claim {name} in {namespace}.",
+                f"'kubectl -n {namespace} get pvc' lists those there are.",
+            )
+        else:
+            yield _unfit(name, claim, request) or _bound(name, claim, request)
+
+
+def _unfit(name: str, claim: KubeObject, request: DoctorRequest) -> Finding | None:
+    """What is wrong with a claim whether it is bound or not; None: nothing."""
+    modes = set(claim.get("status", {}).get("accessModes") or claim["spec"].get("accessModes", ()))
+    writes, several = name in request.written, request.replicas > 1
+    needed = FOR_MANY_TO_WRITE if writes else FOR_MANY_TO_READ
+    has = f"The volume claim {name} is {', '.join(sorted(modes))}"
+    if claim.get("metadata", {}).get("deletionTimestamp"):
+        return fail(
+            f"The volume claim {name} is being deleted: no new pod may mount it.",
+            "Name another, or create it again when it is gone.",
+        )
+    if writes and not modes - {"ReadOnlyMany"}:
+        return fail(
+            f"{has}: checkpoints cannot be written to it.",
+            f"Name a claim with {'ReadWriteMany' if several else 'ReadWriteOnce'}.",
+        )
+    if several and not modes & needed:
+        return fail(
+            f"{has}: {request.replicas} replicas on nodes of their own cannot share it.",
+            f"Name a claim with {' or '.join(sorted(needed))}, or run one replica.",
+        )
+    return None
+
+
+def _bound(name: str, claim: KubeObject, request: DoctorRequest) -> Finding:
+    phase = claim.get("status", {}).get("phase", "Pending")
+    describe = f"'kubectl -n {request.namespace} describe pvc {name}' says"
+    if phase == "Bound":
+        return ok(f"The volume claim {name} is bound.")
+    if phase == "Pending":
+        # Few users may read its class, which says when.
+        sentence = f"The volume claim {name} is Pending: it may be bound when the first pod comes."
+        return warn(sentence, f"{describe} what it waits for.")
+    return fail(f"The volume claim {name} is {phase}, not Bound.", f"{describe} why.")
 
 
 def _gpu_nodes(facts: PreflightFacts) -> Sequence[KubeObject]:

@@ -7,15 +7,47 @@ be looked at. A new check is a function and a line of :data:`CHECKS`, and its ro
 
 from __future__ import annotations
 
-from k8sbench.diagnose.preflight import (
-    capacity_checks,
-    claim_checks,
-    cluster_checks,
-    operator_checks,
-)
-from k8sbench.diagnose.preflight.facts import Check, PreflightFacts
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from k8sbench.diagnose.preflight import capacity_checks, cluster_checks, operator_checks
+from k8sbench.diagnose.preflight.facts import PreflightFacts, UnknownFactError, fail, warn
 from k8sbench.model.finding import Finding
 
+
+class Check(NamedTuple):
+    """One check."""
+
+    id: str
+    """Stable: the id of its findings."""
+    judge: Callable[[PreflightFacts], Iterable[Finding]]
+    looks_at: str | None = None
+    """What was not seen where a fact is unknown, with ``{namespace}``, ``{pool}`` and ``{queue}``;
+    None: another check says it."""
+    is_essential: bool = False
+    """Whether every user may ask for its facts: without them nothing is known of the cluster."""
+
+    def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
+        """Yield what the check finds."""
+        try:
+            for finding in self.judge(facts):
+                yield msgspec.structs.replace(finding, id=self.id)
+        except UnknownFactError as unknown:
+            if self.looks_at is not None:
+                asked = facts.request
+                names = {"namespace": asked.namespace, "queue": asked.queue}
+                what = f"{self.looks_at.format(pool=asked.pool.name, **names)} ({unknown.why})."
+                unseen = fail(f"Not known: {what}", EVERYBODY_S)
+                if not self.is_essential:
+                    unseen = warn(f"Not looked at: {what}", capacity_checks.NOT_PERMITTED)
+                yield msgspec.structs.replace(unseen, id=self.id)
+
+
+EVERYBODY_S = (
+    "Every user may read this: check server and credentials of the kubeconfig, and proxies."
+)
 SERVED = "the kinds of object that are served"
 OPERATOR = "the operator's Deployment, its flags and its version"
 CHECKS = (
@@ -32,7 +64,7 @@ CHECKS = (
     Check("device-plugin", capacity_checks.device_plugin),
     Check("node-size", capacity_checks.node_size),
     Check("gpu-metrics", cluster_checks.gpu_metrics),
-    Check("data", claim_checks.claims),
+    Check("data", capacity_checks.data),
     Check("queue", cluster_checks.queue, "the queue {queue}"),
     Check("gang", operator_checks.gang),
 )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.preflight.facts import (
     LEVELS,
-    CheckResult,
     PreflightFacts,
     Unknown,
     fail,
@@ -15,12 +14,13 @@ from k8sbench.diagnose.preflight.facts import (
     ok,
     warn,
 )
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kube import conditions
 from k8sbench.render.pod import security
 
 
-def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
+def api_server(facts: PreflightFacts) -> Iterator[Finding]:
     """It answers."""
     yield ok(f"Kubernetes {known(facts.version)} answers at {facts.server} ({facts.why}).")
     if not facts.is_verified:
@@ -31,7 +31,7 @@ def api_server(facts: PreflightFacts) -> Iterator[CheckResult]:
         )
 
 
-def namespace(facts: PreflightFacts) -> Iterator[CheckResult]:
+def namespace(facts: PreflightFacts) -> Iterator[Finding]:
     """It exists."""
     name, namespace = facts.request.namespace, known(facts.namespace)
     if namespace is None:
@@ -45,7 +45,7 @@ def namespace(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"The namespace {name} is there.")
 
 
-def permissions(facts: PreflightFacts) -> Iterator[CheckResult]:
+def permissions(facts: PreflightFacts) -> Iterator[Finding]:
     """The user has every permission of the rules file."""
     access = known(facts.access)
     missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
@@ -66,7 +66,7 @@ def permissions(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"You have all {len(access)} permissions it takes.")
 
 
-def pod_security(facts: PreflightFacts) -> Iterator[CheckResult]:
+def pod_security(facts: PreflightFacts) -> Iterator[Finding]:
     """The namespace lets the pool's pods in."""
     enforced, pool = facts.enforced_level, facts.request.pool
     if enforced is None:
@@ -85,7 +85,7 @@ def pod_security(facts: PreflightFacts) -> Iterator[CheckResult]:
         )
 
 
-def queue(facts: PreflightFacts) -> Iterator[CheckResult]:
+def queue(facts: PreflightFacts) -> Iterator[Finding]:
     """The queue that is asked for admits jobs."""
     name, namespace = facts.request.queue, facts.request.namespace
     if name is None:
@@ -109,7 +109,7 @@ def queue(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"The queue {name} is there.")
 
 
-def gpu_metrics(facts: PreflightFacts) -> Iterator[CheckResult]:
+def gpu_metrics(facts: PreflightFacts) -> Iterator[Finding]:
     """A source of GPU metrics has the fields that judgements rest on.
 
     The figures are an addition: the check never fails.

@@ -7,12 +7,12 @@ is no such object.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.finding import Finding, Severity
+from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject, labels_of
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
@@ -152,19 +152,12 @@ class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all replicas are to start together or not at all."""
 
 
-class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the volume claims of a request."""
+class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the checks judge."""
 
     request: DoctorRequest
     claims: Mapping[str, KubeObject | Unknown | None] = {}
-    """By name."""
-    claim_events: Mapping[str, Sequence[KubeObject] | Unknown] = {}
-    """Events of the claims that are not bound, oldest first, by the claims' names."""
-
-
-class PreflightFacts(Storage, frozen=True, kw_only=True):
-    """Everything that the checks judge."""
-
+    """The volume claims of the request by name."""
     server: str
     """URL of the API server."""
     why: str
@@ -205,68 +198,16 @@ class PreflightFacts(Storage, frozen=True, kw_only=True):
         return level if level in LEVELS else "restricted"  # as the API server does
 
 
-# -- check ----------------------------------------------------------------------------------------
-#
-# One check of the preflight: what it judges, and how its results become findings.
+def ok(sentence: str) -> Finding:
+    """Nothing is wrong. Of this and the next two the check gives the id."""
+    return Finding(id="", severity="ok", sentence=sentence)
 
 
-class CheckResult(NamedTuple):
-    """What a check says of the facts."""
-
-    severity: Severity
-    sentence: str
-    action: str | None = None
-    """What to do; None where nothing is to be done."""
-
-
-def ok(sentence: str) -> CheckResult:
-    """Nothing is wrong."""
-    return CheckResult("ok", sentence)
-
-
-def warn(sentence: str, action: str | None) -> CheckResult:
+def warn(sentence: str, action: str | None) -> Finding:
     """Something may spoil or slow a run, or could not be checked."""
-    return CheckResult("warn", sentence, action)
+    return Finding(id="", severity="warn", sentence=sentence, action=action)
 
 
-def fail(sentence: str, action: str | None) -> CheckResult:
+def fail(sentence: str, action: str | None) -> Finding:
     """No run can succeed as it is asked for."""
-    return CheckResult("fail", sentence, action)
-
-
-class Check(NamedTuple):
-    """One check."""
-
-    id: str
-    """Stable: the id of its findings."""
-    judge: Callable[[PreflightFacts], Iterable[CheckResult]]
-    looks_at: str | None = None
-    """What was not seen where a fact is unknown, with ``{namespace}``, ``{pool}`` and ``{queue}``;
-    None: another check says it."""
-    is_essential: bool = False
-    """Whether every user may ask for its facts: without them nothing is known of the cluster."""
-
-    def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
-        """Yield what the check finds."""
-        try:
-            for severity, sentence, action in self.judge(facts):
-                yield Finding(id=self.id, severity=severity, sentence=sentence, action=action)
-        except UnknownFactError as unknown:
-            if self.looks_at is not None:
-                severity, words, action = _UNSEEN[self.is_essential]
-                asked = facts.request
-                names = {"namespace": asked.namespace, "queue": asked.queue}
-                what = self.looks_at.format(pool=asked.pool.name, **names)
-                sentence = f"{words}: {what} ({unknown.why})."
-                yield Finding(id=self.id, severity=severity, sentence=sentence, action=action)
-
-
-_UNSEEN: dict[bool, tuple[Severity, str, str]] = {
-    True: (
-        "fail",
-        "Not known",
-        "Every user may read this: check server and credentials of the kubeconfig, and proxies.",
-    ),
-    False: ("warn", "Not looked at", "Ask somebody with this permission, or continue without it."),
-}
-"""Whether a check is essential → its finding where a fact is unknown: severity, words, action."""
+    return Finding(id="", severity="fail", sentence=sentence, action=action)

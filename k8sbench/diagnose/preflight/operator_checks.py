@@ -13,7 +13,6 @@ from typing import Any
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.facts import (
-    CheckResult,
     PreflightFacts,
     Unknown,
     fail,
@@ -21,6 +20,7 @@ from k8sbench.diagnose.preflight.facts import (
     ok,
     warn,
 )
+from k8sbench.model.finding import Finding
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
 from k8sbench.model.kube import KubeObject
@@ -38,7 +38,7 @@ INSTALL = (
 )
 
 
-def job_kinds(facts: PreflightFacts) -> Iterator[CheckResult]:
+def job_kinds(facts: PreflightFacts) -> Iterator[Finding]:
     """The job kinds are served."""
     groups, served, frameworks = known(facts.groups), known(facts.kinds), facts.request.frameworks
     api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
@@ -63,7 +63,7 @@ def job_kinds(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"{' and '.join(kind.name for kind in there)} are served as {api_versions}.")
 
 
-def admission(facts: PreflightFacts) -> Iterator[CheckResult]:
+def admission(facts: PreflightFacts) -> Iterator[Finding]:
     """The operator's webhook answers, and nothing refuses a job like ours."""
     for kind, refusal in facts.own_jobs.items():
         if refusal is None:
@@ -84,7 +84,7 @@ def admission(facts: PreflightFacts) -> Iterator[CheckResult]:
             )
 
 
-def deployment(facts: PreflightFacts) -> Iterator[CheckResult]:
+def deployment(facts: PreflightFacts) -> Iterator[Finding]:
     """The operator's pods run, and are of the version that is tested."""
     operator = known(facts.operator)
     if operator is None:
@@ -111,7 +111,7 @@ def deployment(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield ok(f"The training operator runs: {status}.")
 
 
-def init_container(facts: PreflightFacts) -> Iterator[CheckResult]:
+def init_container(facts: PreflightFacts) -> Iterator[Finding]:
     """The namespace lets the operator's init container in."""
     operator = facts.operator
     kinds = [kind.name for kind in kinds_of(facts.request.frameworks) if kind.init_container]
@@ -132,7 +132,7 @@ def init_container(facts: PreflightFacts) -> Iterator[CheckResult]:
         yield fail(f"{enforces}, which {upstream}: they will be refused.", action)
 
 
-def gang(facts: PreflightFacts) -> Iterator[CheckResult]:
+def gang(facts: PreflightFacts) -> Iterator[Finding]:
     """The operator makes gangs, where one is asked for."""
     if not facts.request.gang:
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import trainer_sources
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.adapters.kubernetes.watching import job_reader, reflector
@@ -36,7 +36,7 @@ POOL = NodePool(
     shm="64Mi",
 )
 FOLDER = Path("unused")
-TRAINERS = trainer_sources.read()
+TRAINERS = packaged.trainer_sources()
 
 
 def plan(case: str = "2x1", **changes: Any) -> RunPlan:

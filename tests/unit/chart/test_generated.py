@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import k8sbench
-from k8sbench.adapters.files import templates
+from k8sbench.adapters.files import packaged
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import role
@@ -37,9 +37,9 @@ def rules(text: str, kind: str) -> str:
 @pytest.mark.parametrize("name", ["user", "node", "collector"])
 def test_the_chart_grants_what_k8sbench_asks_for_golden(name: str) -> None:
     of = {
-        "user": lambda: rules(role.text(templates.load()), "Role"),
-        "node": lambda: rules(role.text(templates.load()), "ClusterRole"),
-        "collector": lambda: rules(role.collector(templates.load()), "Role"),
+        "user": lambda: rules(role.text(packaged.load_templates()), "Role"),
+        "node": lambda: rules(role.text(packaged.load_templates()), "ClusterRole"),
+        "collector": lambda: rules(role.collector(packaged.load_templates()), "Role"),
     }
     holds(CHART / "files" / f"{name}-rules.yaml", of[name]())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog, image_table, templates, trainer_sources
+from k8sbench.adapters.files import catalog, packaged
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.lifecycle import bandwidth
 from k8sbench.model.choices import Site
@@ -24,11 +24,11 @@ from k8sbench.render import manifests
 from tests.unit.doctor.clusters import POOL
 from tests.unit.lifecycle.played import FakeCluster, at, line
 
-SOURCES = trainer_sources.read()
+SOURCES = packaged.trainer_sources()
 
 
 def planned(**changes: Any) -> RunPlan:
-    site = Site(backend="kubernetes", pool=changes.pop("pool", POOL), images=image_table.load())
+    site = Site(backend="kubernetes", pool=changes.pop("pool", POOL), images=packaged.image_table())
     return bandwidth.plan(
         catalog.all_reduce(),
         SubmitRequest(
@@ -41,7 +41,7 @@ def planned(**changes: Any) -> RunPlan:
 
 
 def rendered(plan: RunPlan) -> Sequence[Manifest]:
-    return manifests(plan, templates=templates.load(), trainers=SOURCES)
+    return manifests(plan, templates=packaged.load_templates(), trainers=SOURCES)
 
 
 def run(*script: JobEvent, **more: Any) -> tuple[bandwidth.Bandwidth, FakeCluster]:

@@ -78,14 +78,7 @@ def job(status: int, message: str) -> dict[str, Refusal]:
     return {"PyTorchJob": Refusal(status=status, message=message)}
 
 
-def events(reason: str, message: str = "") -> dict[str, Any]:
-    """The events of a claim that is not bound."""
-    other = {"reason": "ExternalProvisioning", "message": "Waiting."}
-    return {"claim_events": {"c": [other, {"reason": reason, "message": message}]}}
-
-
 PLAIN = without_template(deployment(*QUICK))
-NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
 NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "own_jobs": {}}
 TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
 CASES = (
@@ -188,15 +181,7 @@ CASES = (
     ),
     Case("no such claim", "fail data", {"claims": {"c": None}}),
     Case("a claim that is not seen", "warn data", {"claims": {"c": FORBIDDEN}}),
-    *(
-        Case(f"a claim {name}", f"{severity} data", {"claims": {"c": PENDING}, **events})
-        for name, severity, events in (
-            ("of which no event tells", "warn", {}),
-            ("whose events are not seen", "warn", {"claim_events": {"c": FORBIDDEN}}),
-            ("that is bound when it is used", "ok", events("WaitForFirstConsumer")),
-            ("without its class", "fail", events("ProvisioningFailed", NO_CLASS)),
-        )
-    ),
+    Case("a claim that is not bound yet", "warn data", {"claims": {"c": PENDING}}),
     Case(
         "a claim for one node, of two replicas",
         "fail data",
@@ -293,7 +278,7 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
         for field, kind in PreflightFacts.__annotations__.items()
         if "Unknown" in str(kind)
     }
-    unseen |= {"claims": {"c": FORBIDDEN}, "claim_events": {}}
+    unseen |= {"claims": {"c": FORBIDDEN}}
     found = findings(request(queue="q", gang=True), **unseen)
     assert not [one.id for one in found if one.severity == "warn" and one.action is None]
     failed = {one.id for one in found if one.severity == "fail"}

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from k8sbench import __version__
-from k8sbench.adapters.files import trainer_sources
+from k8sbench.adapters.files import packaged
 from k8sbench.model.image import built_image
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
@@ -90,7 +90,7 @@ def our_name(registry: str, framework: str) -> str:
         registry,
         "pytorch" if framework == "pytorch" else "paddle",
         version=__version__,
-        trainers_digest=trainer_sources.read().digest,
+        trainers_digest=packaged.trainer_sources().digest,
     )
 
 
@@ -110,7 +110,7 @@ def test_the_name_is_the_one_that_image_registry_asks_for(machine: Machine) -> N
     machine.has("podman").run("paddle", REGISTRY="registry.example/ai")
     [words] = machine.calls("build")
     [name] = option(words, "--tag")
-    digest = trainer_sources.read().digest
+    digest = packaged.trainer_sources().digest
     assert name == f"registry.example/ai/k8sbench-paddle:{__version__}-{digest[:12]}"
     assert f"TRAINERS_DIGEST={digest}" in option(words, "--build-arg")
 

@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from k8sbench import __version__
-from k8sbench.adapters.files import catalog, image_table, trainer_sources
+from k8sbench.adapters.files import catalog, packaged
 from k8sbench.cli.commands import images
 from k8sbench.model.errors import NotFound
 from tests.harness import benchmark_files
@@ -54,7 +54,7 @@ def test_a_row_says_versions_driver_and_gpus() -> None:
 
 def test_programs_get_everything_with_its_sources() -> None:
     [row] = rows("arcface")
-    table = image_table.load()
+    table = packaged.image_table()
     build = table.build_in(table.image("paddle", "public"))
     assert build is not None
     assert row["origin"] == "public"
@@ -75,7 +75,7 @@ def test_programs_get_everything_with_its_sources() -> None:
 
 def test_a_registry_lists_the_images_that_are_built_for_it() -> None:
     found = rows("--image-registry", "registry.example/ai/")
-    digest = trainer_sources.read().digest[:12]
+    digest = packaged.trainer_sources().digest[:12]
     assert {row["image"] for row in found} == {
         f"registry.example/ai/k8sbench-{name}:{__version__}-{digest}"
         for name in ("pytorch", "paddle")
@@ -108,7 +108,7 @@ def test_a_benchmark_that_is_not_there_is_reported() -> None:
 
 
 def test_the_images_are_those_of_the_table() -> None:
-    table = image_table.load()
+    table = packaged.image_table()
     for found in catalog.load_all():
         for row in rows(found.spec.name):
             assert row["image"] == table.image(row["framework"], "public").name

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog, image_table, pools
+from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.measure.group import gpu_peaks
 from k8sbench.model import image as images
 from k8sbench.model.image import Build, Content, ImageTable
 from k8sbench.model.spec import Framework
 from tests.unit.images import table_rules
 
-TABLE = image_table.load()
+TABLE = packaged.image_table()
 V100, A100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
 H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"
 PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from k8sbench.adapters.files import image_table
+from k8sbench.adapters.files import packaged
 from k8sbench.model.image import TITLES
 from tests.harness.node import collector_image
 from tests.tiers import ROOT
@@ -15,7 +15,7 @@ ROWS = re.findall(r"^\| ((?:PyTorch|Paddle) .+?) \| ([0-9., ]+) \| (.+?) \|$", P
 
 
 def test_the_page_has_every_build_with_its_compute_capabilities() -> None:
-    table = image_table.load()
+    table = packaged.image_table()
     assert {(title.split()[0], codes) for title, codes, _ in ROWS} == {
         (TITLES[build.framework], ", ".join(build.capabilities)) for build in table.builds
     }
@@ -30,7 +30,7 @@ def test_the_page_has_every_build_with_its_compute_capabilities() -> None:
 
 
 def test_the_gpus_that_the_page_excludes_are_excluded() -> None:
-    table = image_table.load()
+    table = packaged.image_table()
     for title, codes, excluded in ROWS:
         [build, *_] = [b for b in table.builds if ", ".join(b.capabilities) == codes]
         running = {name for row in table.running_on(build) for name in row.data_center}

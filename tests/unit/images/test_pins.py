@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from k8sbench.adapters.files import image_table
+from k8sbench.adapters.files import packaged
 from k8sbench.model.spec import Framework
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
@@ -101,7 +101,7 @@ def test_the_labels_say_what_is_pinned(framework: Framework) -> None:
 @each_image
 def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> None:
     labels = dockerfiles.labels(framework)
-    table = image_table.load()
+    table = packaged.image_table()
     image = table.image(framework, "built")
     build = table.build_in(image)
     assert build is not None
@@ -121,7 +121,7 @@ def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> N
 def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     import torch
 
-    table = image_table.load()
+    table = packaged.image_table()
     build = table.build_in(table.image("pytorch", "built"))
     assert build is not None
     assert torch.version.cuda in build.cuda

@@ -11,10 +11,10 @@ PAGE = ROOT / "docs" / "diagnosis.md"
 BEGIN, END = "<!-- causes -->", "<!-- causes: end -->"
 WORDS = {
     "head": "The pod of REPLICA is not created",
-    "what": "No node for REPLICAS, or no image",
+    "what": "No node for REPLICAS, no image or no volume",
     "where": " on node NODE",
     "end": "How the replica ended, with the line of its log that says why.",
-    **dict.fromkeys(("code", "how", "left", "most"), ""),
+    **dict.fromkeys(("code", "most"), ""),
 }
 """What parts of sentences stand for that are not names."""
 

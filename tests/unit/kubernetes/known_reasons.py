@@ -123,6 +123,8 @@ SILENT_EVENTS = frozenset(
     {
         # What every pod has, and the watch leaves out.
         *FREQUENT_SILENT_EVENTS,
+        # Exit codes stand in the pods' status as well.
+        "ExitedWithCode",
         # The scheduler's sentence is in the pod's condition PodScheduled as well.
         "FailedScheduling",
         # Kubelets: what they try again is in the container's state (waiting, terminated).

@@ -59,7 +59,7 @@ def test_it_is_asked_for_now_and_then_while_its_pods_have_time_to_mount_it(
     assert waiting.see(state()).unrecoverable
 
 
-@pytest.mark.parametrize("other", [state("theirs"), state(cause_id="mount-failed")])
+@pytest.mark.parametrize("other", [state("theirs"), state(cause_id="pod-not-started")])
 def test_what_is_no_trainer_is_the_user_s_to_create(
     monkeypatch: pytest.MonkeyPatch, other: JobState
 ) -> None:

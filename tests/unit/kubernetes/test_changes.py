@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.diagnose.job import changes
+from k8sbench.diagnose.job import facts
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.unit.kubernetes.objects import (
@@ -35,7 +35,7 @@ PLANS = [
 
 def differences(found: dict[str, Any], of: RunPlan = PLAN) -> list[str]:
     """What is unlike the plan in a job as it is kept while it is followed."""
-    return list(changes.differences(trimming.job(found), of))
+    return list(facts.differences(trimming.job(found), of))
 
 
 @pytest.mark.parametrize("of", PLANS, ids=lambda one: f"{one.framework}-{one.case}")
@@ -44,7 +44,7 @@ def test_a_job_that_nobody_has_touched_is_as_it_was_planned(of: RunPlan) -> None
 
 
 def test_of_a_job_that_was_not_seen_nothing_is_said() -> None:
-    assert list(changes.differences({}, PLAN)) == []
+    assert list(facts.differences({}, PLAN)) == []
 
 
 def container(roles: dict[str, Any], role: str = "Worker") -> dict[str, Any]:

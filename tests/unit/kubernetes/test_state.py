@@ -12,7 +12,6 @@ from k8sbench.model.phase import Phase
 from tests.unit.kubernetes.objects import (
     FAILED,
     JOB,
-    PLAN,
     RUNS,
     condition,
     ended,
@@ -236,7 +235,7 @@ def test_a_sidecar_that_runs_on_does_not_keep_the_run_from_its_end() -> None:
     assert (reading.phase, reading.look_again_s) == (Phase.RUNNING, 30.0)
     reading = read(found, after=90)
     assert (reading.phase, reading.over) == (Phase.SUCCEEDED, True)
-    assert reading.cause == "All 2 replicas succeeded; istio-proxy ran on beside them."
+    assert reading.cause == "All 2 replicas succeeded."
 
 
 def test_a_replica_that_failed_beside_a_sidecar_is_reported_and_fails_the_run_with_the_last() -> (
@@ -334,14 +333,3 @@ def test_a_job_that_had_succeeded_stays_so() -> None:
 def test_an_annotation_that_cannot_be_read_still_cancels() -> None:
     reading = read(nothing(job(annotations={state.CANCEL_ANNOTATION: "{"})))
     assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "cancelled")
-
-
-# --- two jobs ------------------------------------------------------------------------------------
-
-
-def test_a_job_is_half_placed_when_some_replicas_have_nodes_and_others_find_no_room() -> None:
-    full = unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
-    other = unplaced("0/1 nodes are available: 1 node(s) were unschedulable.")
-    assert state.half_placed(seen(full), PLAN, now=0.0)
-    assert not state.half_placed(seen(other), PLAN, now=0.0)
-    assert not state.half_placed(seen(pod()), PLAN, now=0.0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.files import trainer_sources
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
 from k8sbench.lifecycle.context import MANIFEST
@@ -18,7 +18,7 @@ from k8sbench.render.trainer_sources import TrainerSources, mounted_by
 from tests.unit.lifecycle.played import FakeCluster
 from tests.unit.render.plans import plan
 
-HERE = trainer_sources.read()
+HERE = packaged.trainer_sources()
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_after_an_upgrade_the_job_still_names_the_trainers_that_it_had(
 ) -> None:
     *_, before = again(*run)
     other = TrainerSources.of({"k8sbench/trainers/other.py": "1"})
-    monkeypatch.setattr(trainer_sources, "read", lambda: other)
+    monkeypatch.setattr(packaged, "trainer_sources", lambda: other)
     (job,) = again(*run)
     assert job == before
     assert mounted_by(job) == HERE.config_map_name

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.files import image_table
+from k8sbench.adapters.files import packaged
 from k8sbench.model.choices import Site
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import SpecSource, make_plan
@@ -16,7 +16,7 @@ from k8sbench.model.spec import BenchmarkSpec
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
 SOURCE = SpecSource(digest="d" * 64, source="built-in")
-CLUSTER = Site(backend="kubernetes", pool=V100, images=image_table.load())
+CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.image_table())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import templates
+from k8sbench.adapters.files import packaged
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.render import data_job, to_yaml
@@ -40,7 +40,7 @@ SOURCES = TrainerSources.of({"k8sbench/trainers/prepare_data.py": "pass\n"})
 
 
 def rendered(job: DataJob = JOB) -> dict[str, Any]:
-    return data_job.manifest(job, templates=templates.load(), trainers=SOURCES)
+    return data_job.manifest(job, templates=packaged.load_templates(), trainers=SOURCES)
 
 
 def pod(job: DataJob = JOB) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.files import templates, trainer_sources
+from k8sbench.adapters.files import packaged
 from k8sbench.model.errors import BenchError
 from k8sbench.render.trainer_sources import (
     TrainerSources,
@@ -27,7 +27,7 @@ from tests.tiers import ROOT
 
 
 def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> None:
-    found = trainer_sources.read().files
+    found = packaged.trainer_sources().files
     there = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "k8sbench" / "trainers").rglob("*.py")
@@ -40,17 +40,17 @@ def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> N
 
 
 def test_the_sources_are_in_the_order_of_their_paths() -> None:
-    found = list(trainer_sources.read().files)
+    found = list(packaged.trainer_sources().files)
     assert found == sorted(found)
 
 
 def test_the_config_map_of_all_sources_takes_less_than_700_kb() -> None:
-    made = config_map(trainer_sources.read())
+    made = config_map(packaged.trainer_sources())
     assert len(msgspec.json.encode(made)) < 700_000
 
 
 def test_every_module_that_a_trainer_imports_is_among_the_sources() -> None:
-    files = trainer_sources.read().files
+    files = packaged.trainer_sources().files
     for text in files.values():
         for module in imports(text):
             assert {f"{module}.py", f"{module}/__init__.py"} & files.keys(), module
@@ -106,7 +106,7 @@ def test_a_config_map_without_our_labels_is_somebody_else_s() -> None:
 
 def test_the_sources_are_a_package_that_python_reads_from_a_bare_folder(tmp_path: Path) -> None:
     """What the mount shows is enough to find each module, with nothing else of ours beside it."""
-    for path, text in trainer_sources.read().files.items():
+    for path, text in packaged.trainer_sources().files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
         ast.parse(text, feature_version=(3, 10))
@@ -155,22 +155,22 @@ def test_a_source_that_a_config_map_cannot_carry_is_our_error(path: str) -> None
 
 
 def test_keys_of_different_sources_differ() -> None:
-    paths = list(trainer_sources.read().files)
+    paths = list(packaged.trainer_sources().files)
     assert len({config_key(path) for path in paths}) == len(paths)
 
 
 def test_the_templates_of_the_source_tree_are_found() -> None:
     there = {path.name: path.read_text() for path in (ROOT / "manifests").glob("*.j2")}
-    assert templates.read() == there
+    assert packaged.template_texts() == there
     assert there
 
 
 def test_an_installation_without_templates_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(templates, "__file__", str(tmp_path / "a" / "b" / "c" / "d.py"))
+    monkeypatch.setattr(packaged, "PACKAGE", tmp_path / "a")
     with pytest.raises(BenchError, match="no templates"):
-        templates.read()
+        packaged.template_texts()
 
 
 def test_packaged_templates_come_before_those_of_a_source_tree(
@@ -179,8 +179,8 @@ def test_packaged_templates_come_before_those_of_a_source_tree(
     (tmp_path / "_manifests").mkdir()
     (tmp_path / "_manifests" / "job.yaml.j2").write_text("packaged")
     (tmp_path / "_manifests" / "README.md").write_text("no template")
-    monkeypatch.setattr(templates, "__file__", str(tmp_path / "adapters" / "files" / "x.py"))
-    assert templates.read() == {"job.yaml.j2": "packaged"}
+    monkeypatch.setattr(packaged, "PACKAGE", tmp_path)
+    assert packaged.template_texts() == {"job.yaml.j2": "packaged"}
 
 
 def test_rendering_loads_jinja_yaml_and_msgspec_and_no_other_library() -> None:
@@ -188,7 +188,7 @@ def test_rendering_loads_jinja_yaml_and_msgspec_and_no_other_library() -> None:
         "import sys\n"
         "before = set(sys.modules)\n"
         "import k8sbench.render\n"
-        "from k8sbench.adapters.files import templates, trainer_sources\n"
+        "from k8sbench.adapters.files import packaged\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "known = sys.stdlib_module_names | {'k8sbench'}\n"
         "print(*sorted(name for name in new if name not in known))\n"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog, image_table, pools, trainer_sources
+from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.model import choices, identity, planning
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Impl, LogFormat, Precision, Variant
@@ -35,12 +35,12 @@ IDS = [name.rpartition("/")[2] for name in EVERYTHING]
 
 @functools.cache
 def sources() -> TrainerSources:
-    return trainer_sources.read()
+    return packaged.trainer_sources()
 
 
 def site() -> choices.Site:
     return choices.Site(
-        backend="kubernetes", pool=pools.load(environ={}).pool(None), images=image_table.load()
+        backend="kubernetes", pool=pools.load(environ={}).pool(None), images=packaged.image_table()
     )
 
 

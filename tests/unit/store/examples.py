@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import msgspec
@@ -38,6 +39,12 @@ REJECTION = Finding(
     sentence="4 records, 5 are needed.",
     evidence=(Place(file="master-0.log", line=7, text="iter 7 …"),),
 )
+
+
+def append(folder: pathlib.Path, transition: Transition) -> None:
+    """Write an event that no row knows, as a process does that is killed then."""
+    with (folder / "events.jsonl").open("ab") as file:
+        file.write(msgspec.json.encode(transition) + b"\n")
 
 
 def plan(run_id: str = "seg-1", **changes: Any) -> RunPlan:

@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 
+import msgspec
 import pytest
 
 from k8sbench.adapters.store import artifacts
@@ -13,7 +14,7 @@ from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from tests.unit.store.examples import NOW, OWNER, plan, step
+from tests.unit.store.examples import NOW, OWNER, append, plan, step
 
 
 def new_run(at: float = NOW) -> Run:
@@ -29,7 +30,7 @@ def new_run(at: float = NOW) -> Run:
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> RunFolder:
     made = RunFolder(tmp_path / "runs" / "seg-1")
-    made.create(new_run())
+    made.save(new_run())
     return made
 
 
@@ -45,13 +46,14 @@ def folder(tmp_path: pathlib.Path) -> RunFolder:
 )
 def test_a_torn_last_event_is_passed_over(folder: RunFolder, torn: bytes) -> None:
     """A kill, or a machine that went down, leaves half a line or zeros."""
-    folder.append(step(Phase.RUNNING))
+    append(folder.path, step(Phase.RUNNING))
     with (folder.path / "events.jsonl").open("ab") as file:
         file.write(torn)
     history, problems = folder.events()
     assert [one.phase for one in history] == ["Created", "Running"]
     assert problems == []
-    folder.append(step(Phase.FAILED, NOW + 5))
+    run = folder.run()[0]
+    folder.save(msgspec.structs.replace(run, history=(*history, step(Phase.FAILED, NOW + 5))))
     history, _ = folder.events()
     assert [one.phase for one in history] == ["Created", "Running", "Failed"]
 
@@ -59,7 +61,7 @@ def test_a_torn_last_event_is_passed_over(folder: RunFolder, torn: bytes) -> Non
 def test_a_damaged_event_in_the_middle_is_reported_and_passed_over(folder: RunFolder) -> None:
     with (folder.path / "events.jsonl").open("ab") as file:
         file.write(b'{"phase": "Dancing", "at": 1, "cause": ""}\n')
-    folder.append(step(Phase.RUNNING))
+    append(folder.path, step(Phase.RUNNING))
     history, problems = folder.events()
     assert [one.phase for one in history] == ["Created", "Running"]
     assert len(problems) == 1
@@ -68,7 +70,7 @@ def test_a_damaged_event_in_the_middle_is_reported_and_passed_over(folder: RunFo
 
 def test_nothing_follows_a_final_event(folder: RunFolder) -> None:
     for phase in (Phase.SUCCEEDED, Phase.FAILED):
-        folder.append(step(phase))
+        append(folder.path, step(phase))
     assert [one.phase for one in folder.events()[0]] == ["Created", "Succeeded"]
 
 
@@ -76,7 +78,7 @@ def test_a_folder_without_events_was_created_at_least(folder: RunFolder) -> None
     (folder.path / "events.jsonl").unlink()
     run, problems = folder.run()
     assert [one.phase for one in run.history] == ["Created"]
-    assert problems == []
+    assert len(problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,17 +98,11 @@ def test_a_folder_under_another_name_is_an_error(folder: RunFolder) -> None:
 
 def test_what_was_killed_before_it_was_recorded_is_taken_over(folder: RunFolder) -> None:
     (folder.path / "run.json").rename(folder.path / ".run.json.1234.tmp")
-    folder.create(new_run(NOW + 9))
+    folder.save(new_run(NOW + 9))
     run, problems = folder.run()
     assert problems == []
     assert run.created_at == run.history[0].at == NOW + 9
     assert len(run.history) == 1
-
-
-def test_the_folder_of_another_run_is_not_taken_over(folder: RunFolder) -> None:
-    with pytest.raises(StoreError, match="does not know"):
-        folder.create(new_run(NOW + 9))
-    assert folder.record().created_at == NOW
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(

@@ -18,6 +18,7 @@ from tests.unit.store.examples import (
     NOW,
     OWNER,
     REJECTION,
+    append,
     measurement,
     plan,
     step,
@@ -206,7 +207,7 @@ def test_log_files_are_listed_with_rank_0_first(store: SqlStore) -> None:
 @pytest.mark.parametrize("ask", ["run", "runs"])
 def test_the_next_command_mends_a_row_that_is_behind(store: SqlStore, ask: str) -> None:
     store.record(plan(), at=NOW, owner=None)
-    RunFolder(store.folder("seg-1")).append(step(Phase.SUCCEEDED, NOW + 2))
+    append(store.folder("seg-1"), step(Phase.SUCCEEDED, NOW + 2))
     (run,) = [store.run("seg-1")] if ask == "run" else store.runs(RunFilter(unfinished=True))
     assert run.phase is Phase.SUCCEEDED
     assert differences(store) == []

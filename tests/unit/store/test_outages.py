@@ -125,9 +125,9 @@ def test_what_stays_locked_is_an_error(
     shared.record(plan(), at=NOW, owner=None)
     with open_store(url, folder=root) as other, shared.database.writing() as db:
         db.execute(sa.text("LOCK TABLE runs"))
-        with pytest.raises(StoreError, match="is busy") as caught:
+        with pytest.raises(StoreError, match="lock timeout") as caught:
             other.move("seg-1", step(Phase.RUNNING))
-    assert caught.value.action == "Try again."
+    assert caught.value.action.startswith("Try again")
 
 
 def test_a_statement_has_a_limit_which_the_url_may_set(
@@ -142,7 +142,7 @@ def test_a_statement_has_a_limit_which_the_url_may_set(
     with open_store(f"{url}%20-cstatement_timeout%3D50ms", folder=root) as impatient:
         assert limits(impatient) == ["50ms", "30s", "30s"]
         with (
-            pytest.raises(StoreError, match="did not answer in time"),
+            pytest.raises(StoreError, match="statement timeout"),
             impatient.database.reading() as db,
         ):
             db.execute(sa.text("SELECT pg_sleep(60)"))
@@ -160,7 +160,7 @@ def test_what_the_users_rights_do_not_permit_is_said(shared: SqlStore, root: pat
     reader = shared.database.engine.url.set(username=schema)
     with open_store(reader.render_as_string(hide_password=False), folder=root) as store:
         assert store.ids() == ["seg-1"]
-        with pytest.raises(StoreError, match="does not permit it") as caught:
+        with pytest.raises(StoreError, match="permission denied") as caught:
             store.move("seg-1", Transition(phase=Phase.RUNNING, at=NOW, cause="x"))
     assert "seldom" not in str(caught.value)
     with shared.database.writing() as db:

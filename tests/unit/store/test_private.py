@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import disk
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.cli.main import main
 from tests.unit.imports import foreign
@@ -76,34 +75,19 @@ def test_so_is_what_goes_from_store_to_store(
 def test_a_store_of_a_version_that_let_all_read_is_restricted_when_it_is_opened(
     tmp_path: Path,
 ) -> None:
-    with open_store(str(tmp_path / "store")) as store:
+    root = tmp_path / "store"
+    with open_store(str(root)) as store:
         fill(store)
-    for each in (tmp_path / "store", *(tmp_path / "store").rglob("*")):
+    for each in (root, *root.rglob("*")):
         each.chmod(0o775 if each.is_dir() else 0o664)
-    with open_store(str(tmp_path / "store"), create=False):
-        pass
-    # The folder itself may be one for other things, too.
-    assert seen_by_others(tmp_path / "store") == {str(tmp_path / "store"): "0o775"}
+    open_store(str(root), create=False).close()
+    assert seen_by_others(root / "k8sbench.db") == {}
+    assert stat.S_IMODE((root / "runs").stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("others", [[], ["notes.txt"]], ids=["empty", "used"])
-def test_a_folder_that_was_made_for_a_store_is_restricted_and_one_in_use_is_not(
-    tmp_path: Path, others: list[str]
-) -> None:
+def test_a_folder_in_use_is_left_as_it_is(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    for name in others:
-        (tmp_path / name).touch(mode=0o644)
+    (tmp_path / "notes.txt").touch(mode=0o644)
     open_store(str(tmp_path)).close()
-    left = {
-        str(path): mode for path, mode in ((tmp_path, "0o755"), (tmp_path / "notes.txt", "0o644"))
-    }
-    assert seen_by_others(tmp_path) == (left if others else {})
-
-
-def test_a_link_leads_nowhere_that_is_not_the_stores(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.touch(mode=0o644)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "link").symlink_to(outside)
-    disk.restrict(tmp_path / "in")
-    assert stat.S_IMODE(outside.stat().st_mode) == 0o644
+    left = {str(tmp_path): "0o755", str(tmp_path / "notes.txt"): "0o644"}
+    assert seen_by_others(tmp_path) == left

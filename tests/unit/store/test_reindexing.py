@@ -26,7 +26,7 @@ from k8sbench.ports import LogLine, RunFilter
 from tests.harness import earlier_stores, postgres
 from tests.tiers import ROOT
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, REJECTION, append, measurement, plan, step
 from tests.unit.store.index_checks import damage, differences
 
 CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")
@@ -491,7 +491,7 @@ def test_a_reindex_does_not_bring_back_what_another_machine_went_on_with(
         one.record(plan(), at=NOW, owner=None)
         two.ensure_folder("seg-1")
         # Killed between the file and the row, while the other went on.
-        RunFolder(one.folder("seg-1")).append(step(Phase.RUNNING, NOW + 1))
+        append(one.folder("seg-1"), step(Phase.RUNNING, NOW + 1))
         done = two.move("seg-1", step(Phase.FAILED, NOW + 2))
         assert ids(sql_store.reindex(one)) == []
         assert one.run("seg-1").history == done.history

@@ -1,7 +1,6 @@
 """Queries that are made only while a job waits: for the nodes, and for its place in a queue.
 
-Kept with the answers is what the objects of one job tell about another: jobs that block each other,
-and when the operator last changed any job.
+Kept with the answers is when the operator last changed any job.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
-from k8sbench.diagnose.job import state
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.model.kube import KubeObject
 
@@ -39,7 +37,6 @@ class ExtraQueries:
         ``on_answer`` gets the ids of the runs about which more is known.
         """
         self._api, self._run, self._on_answer = api, run, on_answer
-        self._half_placed: set[str] = set()
         self._short_of_nodes: set[str] = set()
         self._operator_seen_at: float | None = None
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
@@ -48,16 +45,13 @@ class ExtraQueries:
         self._may_list_nodes = True
         self._workloads: dict[str, KubeObject | None] = {}
 
-    def start(self, followed: Followed, seen: JobSnapshot, now: float) -> None:
-        """Start the queries that a waiting job needs; ``now`` is the cluster's time."""
+    def start(self, followed: Followed, seen: JobSnapshot) -> None:
+        """Start the queries that a waiting job needs."""
         run_id, uid = followed.plan.run_id, followed.uid
         if not is_short_of_nodes(seen):
-            self._half_placed.discard(run_id)
             self._short_of_nodes.discard(run_id)
         else:
             self._short_of_nodes.add(run_id)
-            if state.half_placed(seen, followed.plan, now=now):
-                self._half_placed.add(run_id)
             if self._may_list_nodes and self._is_due("", NODES_SECONDS):
                 self._run(partial(nodes, self._api), self._take_nodes)
         if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
@@ -73,12 +67,9 @@ class ExtraQueries:
         snapshot.nodes = self._nodes
         snapshot.operator_seen_at = self._operator_seen_at
         snapshot.workload = self._workloads.get(run_id)
-        if run_id in self._half_placed:
-            snapshot.rivals = sorted(self._half_placed - {run_id})
 
     def forget(self, run_id: str) -> None:
         """Forget a job."""
-        self._half_placed.discard(run_id)
         self._short_of_nodes.discard(run_id)
         self._queried_at.pop(run_id, None)
         self._workloads.pop(run_id, None)

@@ -211,7 +211,6 @@ class Followed:
             job=self._job,
             pods={name: pod for name, pod in pods.items() if self._owns(pod)},
             earlier=[pod for pod in map(msgspec.json.decode, self._earlier) if self._owns(pod)],
-            left_behind=sum(map(_is_left_behind, pods.values())),
             events=sorted(map(msgspec.json.decode, self._events.values()), key=_stamp),
             deleted=self._is_deleted,
         )
@@ -374,10 +373,6 @@ def is_short_of_nodes(seen: JobSnapshot) -> bool:
 def unplaceable(pod: KubeObject) -> bool:
     """Whether the scheduler found no node for a pod."""
     return conditions(pod).get("PodScheduled", {}).get("status") == "False"
-
-
-def _is_left_behind(pod: KubeObject) -> bool:
-    return DELETED not in pod and not pod["metadata"].get("ownerReferences")
 
 
 def _stamp(event: Mapping[str, Any]) -> str:

@@ -71,7 +71,7 @@ class JobReader:
         events = list(followed.whose(self._user, cluster_now))
         self._stamps.claim(followed)
         snapshot = followed.snapshot()
-        self._extra.start(followed, snapshot, cluster_now)
+        self._extra.start(followed, snapshot)
         self._extra.complete(snapshot, run_id)
         reading, replicas = followed.read(cluster_now, snapshot)
         reading = self._awaited.see(run_id, reading)

@@ -1,0 +1,56 @@
+"""Files that the package brings: templates, the trainers' sources, the table of images.
+
+The templates are in the package once installed, and at the top of the source tree.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+
+from k8sbench.adapters.files import strict_yaml
+from k8sbench.model.errors import BenchError
+from k8sbench.model.image import ImageTable
+from k8sbench.render import templates
+from k8sbench.render.trainer_sources import TrainerSources
+
+PACKAGE = Path(__file__).parents[2]
+SUFFIX = ".j2"
+IMAGES = "images.yaml"
+
+
+def load_templates() -> jinja2.Environment:
+    """Read all templates, ready to be rendered."""
+    return templates.environment(template_texts())
+
+
+def template_texts() -> dict[str, str]:
+    """Read the texts of all templates, by name (``job.yaml.j2``)."""
+    for folder in (PACKAGE / "_manifests", PACKAGE.parent / "manifests"):
+        if files := sorted(folder.glob(f"*{SUFFIX}")):
+            return {file.name: file.read_text(encoding="utf-8") for file in files}
+    raise BenchError(
+        "This installation of k8sbench has no templates for manifests.", "Install it again."
+    )
+
+
+def trainer_sources() -> TrainerSources:
+    """Read every source file under ``k8sbench/trainers``. All of them: a plan's digest then says
+    which version of the trainers ran, whatever the framework.
+
+    The package's own file is empty there: a version alone does not change the trainers.
+    """
+    texts = {
+        file.relative_to(PACKAGE.parent).as_posix(): file.read_text(encoding="utf-8")
+        for file in PACKAGE.glob("trainers/**/*.py")
+    }
+    return TrainerSources.of({f"{PACKAGE.name}/__init__.py": "", **texts})
+
+
+def image_table() -> ImageTable:
+    """Read the table of images."""
+    file = f"built-in {IMAGES}"
+    data = resources.files("k8sbench").joinpath(IMAGES).read_bytes()
+    return strict_yaml.parse(strict_yaml.decode(data, file=file), ImageTable, file=file)
