@@ -211,15 +211,17 @@ def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | 
 
 
 def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
-    from k8sbench.adapters.files import log_files
+    from k8sbench.adapters.files import line_limit
     from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
     from k8sbench.parse.lines import ended
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not (isinstance(plan.log, str) or in_main_thread):
-        return None  # nothing else would stop a pattern that takes for ever: there Ctrl-C does
-    logs = log_files.opened({str(path): path.name for path in store.log_files(plan.run_id)[:1]})
+    declared = not isinstance(plan.log, str)
+    if declared and threading.current_thread() is not threading.main_thread():
+        return None  # only there a pattern is stopped that takes too long for a line
+    logs = line_limit.opened(
+        {str(path): path.name for path in store.log_files(plan.run_id)[:1]}, declared=declared
+    )
     lines = (line for log in logs for block in log for line in ended(block))
     return curve.curve(plan, family_of(plan), lines)
 

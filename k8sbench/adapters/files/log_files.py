@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -89,11 +89,6 @@ def names(given: Sequence[str], files: Iterable[str]) -> dict[str, str | None]:
     # One given as a/b.log and one as /c/a/b.log are told apart by what was typed.
     is_unique = len({name or file for file, name in parts.items()}) == len(parts)
     return parts if is_unique else dict.fromkeys(parts)
-
-
-def opened(files: Mapping[str, str | None]) -> list[LogFile]:
-    """Open logs by path, under the names that they are given; None: their path."""
-    return [LogFile(path, name) for path, name in files.items()]
 
 
 def _is_folder(path: str) -> bool:

@@ -1,11 +1,18 @@
-"""Measuring logs of declared formats: patterns that are wrong."""
+"""Measuring logs of declared formats: patterns that are wrong, and patterns that never end."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from k8sbench.adapters.files import line_limit
+from k8sbench.adapters.files.log_files import LogFile
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.spec import LogFormat
@@ -102,3 +109,53 @@ def test_a_few_that_cannot_be_read_are_named_with_their_line() -> None:
     # A loss decides nothing.
     found = measured([*LINES, "step 11 loss - ips 64.5"])
     assert (found.verdict, ids(found), found.records) == ("valid", ["unread-number"], 11)
+
+
+ENDLESS = LogFormat(
+    name="mine", unit="x", per="job", record=r"(\S+\s*)+# (?P<iteration>\d+) (?P<rate>\S+)"
+)
+
+
+def limited(path: Path, *lines: str) -> Measurement:
+    path.write_text("\n".join(lines))
+    opened = line_limit.opened({str(path): None}, declared=True)
+    return measure(opened, Expectation(format=ENDLESS, gpus=1, warmup=0))
+
+
+def test_a_pattern_that_never_ends_is_ended_and_its_line_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_limit, "SECONDS", 0.2)
+    with pytest.raises(InputError, match="busy for more than") as caught:
+        limited(tmp_path / "a.log", "short # 1 5.0", "abcdefghij " * 6)
+    assert "a.log:2" in caught.value.message
+    # The error holds on to the reader, and the signal is free again all the same.
+    assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
+
+
+def test_a_pattern_that_ends_is_not_disturbed(tmp_path: Path) -> None:
+    found = limited(tmp_path / "a.log", *(f"x # {step} 5.0" for step in range(1, 11)))
+    assert found.rate == pytest.approx(5.0)
+    assert found.records == 10
+    # Nothing is left behind: time passes, and no signal comes.
+    assert sum(range(2_000_000)) > 0
+
+
+def test_other_threads_read_without_a_limit(tmp_path: Path) -> None:
+    found: list[Measurement] = []
+
+    def read() -> None:
+        found.append(limited(tmp_path / "a.log", *(f"x # {n} 5.0" for n in range(1, 11))))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert found[0].records == 10
+
+
+def test_only_declared_formats_are_limited(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x")
+    (log,) = line_limit.opened({str(path): "master.log"}, declared=False)
+    assert isinstance(log, LogFile)
+    assert log.name == "master.log"
