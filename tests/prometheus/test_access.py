@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import pathlib
 import socket
@@ -11,6 +10,7 @@ import time
 from typing import Any
 
 import pytest
+import yaml
 
 from k8sbench.adapters.metrics import prometheus, prometheus_api
 from k8sbench.model.gpu_metrics import Fetched
@@ -32,47 +32,84 @@ def why(found: Fetched) -> str:
 
 
 @pytest.fixture
-def header(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The file with the header, which the environment names."""
-    file = tmp_path / "header"
-    monkeypatch.setenv(prometheus_api.VARIABLE, str(file))
-    return file
+def configure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Write the file of credentials and name it in the environment."""
+
+    def write(**config: Any) -> pathlib.Path:
+        file = tmp_path / "client" / "http.yml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(yaml.safe_dump(config))
+        monkeypatch.setenv(prometheus_api.VARIABLE, str(file))
+        return file.parent
+
+    return write
 
 
 # -- signing in -----------------------------------------------------------------------------------
 
 
-def test_a_name_and_a_password_at_a_server_whose_authority_the_environment_names(
-    start: Start,
-    header: pathlib.Path,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_a_name_and_a_password(
+    start: Start, configure: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     certify(tmp_path)
-    tls = {"cert_file": f"{tmp_path}/server.crt", "key_file": f"{tmp_path}/server.key"}
-    server = start(SAMPLES, web={"basic_auth_users": {"ada": HASH}, "tls_server_config": tls})
-    signed = base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
-    header.write_text(f"Basic {signed}\n")
-    assert "its certificate: " in why(fetch(server.url))
-    monkeypatch.setenv("SSL_CERT_FILE", f"{tmp_path}/ca.crt")
+    server = start(
+        SAMPLES,
+        web={
+            "basic_auth_users": {"ada": HASH},
+            "tls_server_config": {
+                "cert_file": f"{tmp_path}/server.crt",
+                "key_file": f"{tmp_path}/server.key",
+            },
+        },
+    )
+    trust = {"ca_file": f"{tmp_path}/ca.crt"}
+    configure(basic_auth={"username": "ada", "password": PASSWORD}, tls_config=trust)
     assert len(fetch(server.url).series) == 1
-    header.write_text("Basic bm8=")
+    configure(basic_auth={"username": "ada", "password": "no"}, tls_config=trust)
     assert f"answers 401: Unauthorized; {prometheus_api.VARIABLE} names" in why(fetch(server.url))
-    assert signed not in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+def test_a_certificate(start: Start, configure: Any, tmp_path: pathlib.Path) -> None:
+    certify(tmp_path)
+    server = start(
+        SAMPLES,
+        web={
+            "tls_server_config": {
+                "cert_file": f"{tmp_path}/server.crt",
+                "key_file": f"{tmp_path}/server.key",
+                "client_ca_file": f"{tmp_path}/ca.crt",
+                "client_auth_type": "RequireAndVerifyClientCert",
+            }
+        },
+    )
+    folder = configure(
+        tls_config={"ca_file": "ca.crt", "cert_file": "client.crt", "key_file": "client.key"}
+    )
+    for name in ("ca.crt", "client.crt", "client.key"):
+        (folder / name).write_bytes((tmp_path / name).read_bytes())
+    assert len(fetch(server.url).series) == 1
+    configure(tls_config={"ca_file": "ca.crt"})
+    assert "cannot be reached" in why(fetch(server.url))
+    configure()
+    assert "its certificate: " in why(fetch(server.url))
+    (folder / "ca.crt").write_text("none")
+    configure(tls_config={"ca_file": "ca.crt"})
+    assert "holds no certificate in PEM" in why(fetch(server.url))
 
 
 def test_a_token_which_is_read_again_each_time(
-    start: Start, header: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
     server = start(SAMPLES)
     with fronts.serving(fronts.guarded(server.url, TOKEN)) as url:
+        folder = configure(authorization={"credentials_file": "token"})
         source = prometheus.source(url, None)
-        header.write_text("Bearer expired")
+        (folder / "token").write_text("expired")
         assert "answers 401" in why(source.fetch(wanted()))
-        header.write_text(f"Bearer {TOKEN}\n")
+        (folder / "token").write_text(f"{TOKEN}\n")
         assert len(source.fetch(wanted()).series) == 1
         source.close()
 
@@ -80,16 +117,17 @@ def test_a_token_which_is_read_again_each_time(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"Bearer {TOKEN}\n\nx", "holds no header such as"),
-        (TOKEN, "holds no header such as"),
-        (None, "header cannot be read: no such file"),
+        (f"authorization: {{token: {TOKEN}}}", "contains unknown field"),
+        (f"authorization: {{credentials: [{TOKEN}]}}", "Expected `str"),
+        (f"authorization: {{credentials: '{TOKEN}\n\n x'}}", "No header can hold the token"),
+        (f"password: '{TOKEN}\nb: c: d", "is not YAML."),
+        ("basic_auth: {username: ada, password_file: gone}", "gone cannot be read: no such file"),
     ],
 )
-def test_a_file_that_is_wrong_shows_nothing_of_the_header(
-    header: pathlib.Path, text: str | None, reason: str
+def test_a_file_of_credentials_that_is_wrong_shows_nothing_of_them(
+    configure: Any, text: str, reason: str
 ) -> None:
-    if text is not None:
-        header.write_text(text)
+    (configure() / "http.yml").write_text(text)
     said = why(fetch("http://127.0.0.1:9"))
     assert reason in said
     assert TOKEN not in said
@@ -108,8 +146,8 @@ PAGE = "<!DOCTYPE html><title>Sign in</title>"
         (200, '{"status":"success"}', "does not speak Prometheus' API"),
         (200, '{"status":"success","data":{"result":[1,"x"]}}', "does not speak"),
         (200, '{"status":"success","data":{"result":[{"metric":{},"value":[1,"x"]}]}}', "no GPU"),
-        (401, "", "answers 401: Unauthorized; K8SBENCH_PROMETHEUS_AUTHORIZATION names"),
-        (403, PAGE, "answers 403: Forbidden; K8SBENCH_PROMETHEUS_AUTHORIZATION names"),
+        (401, "", "answers 401: Unauthorized; K8SBENCH_PROMETHEUS_CONFIG names"),
+        (403, PAGE, "answers 403: Forbidden; K8SBENCH_PROMETHEUS_CONFIG names"),
         (404, PAGE, "answers 404: Not Found."),
         (422, '{"status":"error","error":"too many"}', "answers 422: too many."),
         (503, "Service Unavailable", "answers 503: Service Unavailable."),
@@ -199,11 +237,17 @@ def test_warnings_of_the_server_are_kept() -> None:
 
 
 def certify(folder: pathlib.Path) -> None:
-    """Make an authority, and a certificate of the server."""
+    """Make an authority, a certificate of the server and one of a client."""
     base = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     base += ["-nodes", "-days", "1"]
-    signed = ["-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "basicConstraints=CA:FALSE"]
-    more = {"ca": [], "server": [*signed, "-addext", "subjectAltName=IP:127.0.0.1"]}
-    for name, words in more.items():
-        made = ["-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt"]
-        subprocess.run([*base, *made, *words], cwd=folder, check=True, capture_output=True)
+
+    def run(*words: str) -> None:
+        subprocess.run([*base, *words], cwd=folder, check=True, capture_output=True)
+
+    run("-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.crt")
+    signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "basicConstraints=CA:FALSE")
+    for name in ("server", "client"):
+        run(
+            *("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", *signed),
+        )

@@ -6,6 +6,7 @@ reason in one sentence. Only GET is used, so that ``get`` on ``services/proxy`` 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 import os
@@ -28,8 +29,8 @@ from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.run import Location
 
 T = TypeVar("T")
-VARIABLE = "K8SBENCH_PROMETHEUS_AUTHORIZATION"
-"""The environment variable that names a file with the header ``Authorization``."""
+VARIABLE = "K8SBENCH_PROMETHEUS_CONFIG"
+"""The environment variable that names the file."""
 AGAIN_SECONDS = 4.0
 """For which a server that starts or is busy is asked again."""
 _SHOWN = 200
@@ -99,9 +100,16 @@ _ROWS = msgspec.json.Decoder(_Rows)
 
 
 def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
-    """Reach it by its own address, as the user whom the environment names."""
-    reached = Transport(server=url.rstrip("/"), proxy=proxy_for(url, environ))
-    signed = Credentials(lambda: HeaderFile(environ.get(VARIABLE)))
+    """Reach it by its own address; raises :class:`.ConfigFault`."""
+    config, _ = read_config(environ)
+    tls = config.tls_config
+    reached = Transport(
+        server=url.rstrip("/"),
+        verify=not tls.insecure_skip_verify,
+        server_name=tls.server_name,
+        proxy=config.proxy_url or proxy_for(url, environ),
+    )
+    signed = Credentials(lambda: ConfiguredUser(environ))
     place = Location(server=reached.server, namespace="")
     api = Api(place, "--prometheus", reached, signed, is_cluster=False)
     return Way(api, "/api/v1/query", f"Prometheus at {reached.server}")
@@ -207,7 +215,10 @@ def named(url: str, api: Api | None) -> tuple[Way, ...]:
     parts = urlsplit(url)
     inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
     if api is None or inside is None or api.place.context is None:
-        return (direct(url),)
+        try:
+            return (direct(url),)
+        except ConfigFault as fault:
+            raise PrometheusFault(str(fault)) from fault
     scheme = "https:" if parts.scheme == "https" else ""
     port = parts.port or (443 if scheme else 80)
     service = f"{scheme}{inside['name']}:{port}"
@@ -261,31 +272,113 @@ class ConfigFault(InputError):
     """The file cannot be used: one sentence that shows nothing of what stands in it."""
 
 
-class HeaderFile:
-    """Who signs in: a source of secrets for :class:`~.credentials.Credentials`.
+class BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A name and a password."""
 
-    The file is read for each use, since what it holds may be renewed.
-    """
+    username: str
+    password: str | None = None
+    password_file: str | None = None
 
-    def __init__(self, path: str | None) -> None:
-        self._path = path
+
+class Authorization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token."""
+
+    type: str = "Bearer"
+    credentials: str | None = None
+    credentials_file: str | None = None
+
+
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom to trust, and with which certificate to sign in."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+    insecure_skip_verify: bool = False
+
+
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file may hold."""
+
+    basic_auth: BasicAuth | None = None
+    authorization: Authorization | None = None
+    tls_config: Tls = Tls()
+    proxy_url: str | None = None
+
+    def secrets(self, folder: Path) -> Secrets:
+        """Read the files that are named, relative to the folder of this one."""
+        tls, certificate = self.tls_config, None
+        if tls.cert_file is not None:
+            certificate = _read(folder, tls.cert_file) + b"\n"
+            certificate += _read(folder, tls.key_file or tls.cert_file)
+        return Secrets(
+            authorization=self._authorization(folder),
+            certificate=certificate,
+            authority=None if tls.ca_file is None else _read(folder, tls.ca_file),
+        )
+
+    def _authorization(self, folder: Path) -> str | None:
+        if (basic := self.basic_auth) is not None:
+            password = _secret(folder, basic.password, basic.password_file)
+            pair = base64.b64encode(f"{basic.username}:{password}".encode()).decode()
+            return f"Basic {pair}"
+        if (given := self.authorization) is not None:
+            token = _secret(folder, given.credentials, given.credentials_file)
+            if not (token.isascii() and token.isprintable() and token):
+                raise ConfigFault(f"No header can hold the token that {VARIABLE} gives.")
+            return f"{given.type} {token}"
+        return None
+
+
+class ConfiguredUser:
+    """Who signs in: a source of secrets for :class:`~.credentials.Credentials`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
 
     def secrets(self) -> Secrets:
-        """Read the file; raises :class:`ConfigFault`."""
-        if not self._path:
-            return Secrets()
-        path = Path(self._path).expanduser()
-        try:
-            header = path.read_bytes().decode(errors="replace").strip()
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ConfigFault(f"{path} cannot be read: {why}; {VARIABLE} names it.") from error
-        if not (header.isascii() and header.isprintable() and " " in header):
-            raise ConfigFault(f"{path} ({VARIABLE}) holds no header such as 'Bearer TOKEN'.")
-        return Secrets(authorization=header)
+        """Read the file and what it names; raises :class:`ConfigFault`."""
+        config, folder = read_config(self._environ)
+        return config.secrets(folder)
 
     def end(self) -> None:
         """Do nothing: there is nothing to wait for."""
+
+
+def read_config(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:
+    """Read the file, and say in which folder it lies; raises :class:`ConfigFault`.
+
+    It is in the format of Prometheus' own HTTP client; ``promtool --http.config.file`` takes the
+    same. It is read for each use, since tokens and certificates in the files that it names are
+    renewed.
+    """
+    path = environ.get(VARIABLE)
+    if not path:
+        return HttpConfig(), Path()
+    folder = Path(path).expanduser().absolute().parent
+    try:
+        config = msgspec.yaml.decode(_read(Path(), path), type=HttpConfig | None) or HttpConfig()
+    except msgspec.ValidationError as error:
+        raise ConfigFault(f"{path} ({VARIABLE}) is not an HTTP configuration: {error}.") from None
+    except msgspec.DecodeError:  # not shown: parsers quote what they stumble over, as a password
+        raise ConfigFault(f"{path} ({VARIABLE}) is not YAML.") from None
+    return config, folder
+
+
+def _secret(folder: Path, given: str | None, file: str | None) -> str:
+    if file is not None:
+        return _read(folder, file).decode(errors="replace").strip()
+    return given or ""
+
+
+def _read(folder: Path, file: str) -> bytes:
+    path = folder / Path(file).expanduser()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigFault(f"{path} cannot be read: {why}; {VARIABLE} names it.") from error
 
 
 # -- promql ---------------------------------------------------------------------------------------
