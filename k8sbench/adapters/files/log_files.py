@@ -38,6 +38,13 @@ NOT_LOGS = frozenset(_NOT_LOGS.split())
 a log: their names follow no rule (``GPUx1.log@cb196e2e``, ``workerlog.0``, ``train_fp16``)."""
 
 _GZIP = b"\x1f\x8b"
+_PACKED = {
+    b"BZh": ("bzip2", "bunzip2"),
+    b"\xfd7zXZ\x00": ("xz", "unxz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
+    b"PK\x03\x04": ("zip", "unzip"),
+}
+"""What a packed file begins with → what packed it, and what unpacks it."""
 _ENCODINGS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -185,11 +192,15 @@ class LogFile:
         controls = len(text) - len(text.translate(None, _CONTROL))
         is_binary = controls > MANY_CONTROLS * len(text) or not (text or empty)
         if encoding is None and is_binary:
-            raise InputError(
-                "is not a text file.",
-                "Unpack it (bunzip2, unxz, unzstd, unzip), or name the log that was printed.",
-                file=self.name,
-            )
+            packed = next((by for magic, by in _PACKED.items() if head.startswith(magic)), None)
+            if packed is not None:
+                what, action = f"is packed with {packed[0]}.", f"Unpack it with {packed[1]}."
+            else:
+                nuls = head.count(0)
+                is_nul = f": {nuls} of its first {len(head)} bytes are NUL" if nuls else ""
+                what = f"is not a text file{is_nul}."
+                action = "Unpack it, or name the log that the program printed."
+            raise InputError(what, action, file=self.name)
         return io.TextIOWrapper(raw, encoding or "utf-8", errors="replace", newline="")
 
     def _blocks(self, text: io.TextIOWrapper) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 from pathlib import Path
@@ -116,11 +117,13 @@ def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> No
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (bz2.compress(b"Iter [1/2]" * 99), "not a text file.*bunzip2"),
+        (b"PK\x03\x04\x00\x00", "packed with zip.*unzip"),
+        (bz2.compress(b"Iter [1/2]" * 99), "packed with bzip2.*bunzip2"),
+        (lzma.compress(b"Iter [1/2]" * 99), "packed with xz.*unxz"),
         (b"\x80\x04\x95rest", "not a text file"),
         (bytes(range(256)) * 8, "not a text file"),
         (b"\x00" * 100, "not a text file"),
-        (b"Iter\x00\x00\x00\x00" * 10, "not a text file"),
+        (b"Iter\x00\x00\x00\x00" * 10, "40 of its first 80 bytes are NUL"),
     ],
 )
 def test_what_is_no_text_is_refused_by_what_it_is(tmp_path: Path, data: bytes, what: str) -> None:
