@@ -208,8 +208,8 @@ class LogArchive(Protocol):
     def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
         """Append lines of one replica with their time stamps.
 
-        Returns a gap where the log has become too long, and the lines are left out. It replaces one
-        of the same beginning and reason.
+        Returns a gap where the log has become too long: its middle is left out with the next call,
+        so that the gap can be recorded first. It replaces one of the same beginning and reason.
         """
 
     def close(self) -> None:

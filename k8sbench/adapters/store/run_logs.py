@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.adapters.store import disk
+from k8sbench.model.errors import StoreError
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import LogLine, LogMark
 
@@ -19,12 +20,15 @@ LOGS = "logs"
 LOG_SUFFIX = ".log"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
 MOST_BYTES = 256 << 20
-"""Longest log of a replica that is kept: three days of ten lines a second. What comes then is left
-out, so that a program that prints without end does not fill the disk."""
+"""Longest log of a replica that is kept: three days of ten lines a second. Beyond it the middle is
+left out, so that a program that prints without end does not fill the disk."""
+FIRST_BYTES, LAST_BYTES = MOST_BYTES // 2, MOST_BYTES // 4
+"""What is kept of it: its beginning, and at least so much of its end."""
 LEFT_OUT = (
-    f"The log has grown beyond {MOST_BYTES >> 20} MiB, and the rest is left out: have the program"
+    f"The log has grown beyond {MOST_BYTES >> 20} MiB, and its middle is left out: have the program"
     " print less."
 )
+_PIECE_BYTES = 1 << 20
 
 
 class LogWriter:
@@ -35,35 +39,66 @@ class LogWriter:
     for its write only: a thousand runs have more logs than a process may have open files.
     """
 
-    def __init__(self, folder: Path, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        check: Callable[[], None] = lambda: None,
+        shortened: Callable[[str, int, int], None] = lambda *_: None,
+    ) -> None:
         self._folder = folder / LOGS
         self._check = check
         """Raises when the run is no longer this process's to follow."""
+        self._shortened = shortened
+        """Gets the replica of a log that is about to be shortened, where, and by how many bytes."""
+        self._cuts: dict[str, tuple[int, int]] = {}
+        """By replica: from where to where the log is to be left out, bytes."""
         self._paths: dict[str, Path] = {}
         """By replica, of the logs that were written here."""
         self._failed = False
 
     def write(self, first: LogLine, *more: LogLine) -> LogGap | None:
-        """Append lines of one replica with their time stamps; a gap: the log is too long."""
+        """Append lines of one replica with their time stamps."""
         if self._failed:
             return None
         self._check()
         try:
+            if first.replica in self._cuts:
+                self._shorten(first.replica)
             with self._file(first.replica) as file:
-                if os.fstat(file.fileno()).st_size <= MOST_BYTES:
-                    disk.write_all(file, b"".join(map(_stamped, (first, *more))))
-                    return None
+                disk.write_all(file, b"".join(map(_stamped, (first, *more))))
+                is_long = os.fstat(file.fileno()).st_size > MOST_BYTES
+            return self._too_long(first.replica) if is_long else None
         except OSError as wrong:
             self._failed = True
             raise disk.store_error(
                 wrong, f"write the log of {first.replica} in {self._folder}"
             ) from wrong
-        last = log_mark(self._paths[first.replica])
-        after = None if last is None else last.at
-        return LogGap(replica=first.replica, after=after, before=None, why=LEFT_OUT)
 
     def close(self) -> None:
-        """Do nothing: a file is open for its write only."""
+        """Shorten the logs that are still too long; idempotent."""
+        for replica in list(self._cuts):
+            with contextlib.suppress(OSError, StoreError):
+                self._shorten(replica)
+
+    def _too_long(self, replica: str) -> LogGap:
+        """Choose the lines of a log that are to be left out."""
+        with disk.mapped(self._paths[replica]) as data:
+            begin = data.rfind(b"\n", 0, FIRST_BYTES) + 1
+            end = data.find(b"\n", len(data) - LAST_BYTES) + 1
+            last = data[data.rfind(b"\n", 0, begin - 1) + 1 : begin]
+            after, _ = split_stamp(last)
+            before, _ = split_stamp(data[end : data.find(b"\n", end)])
+        self._cuts[replica] = begin, end
+        return LogGap(replica=replica, after=after, before=before, why=LEFT_OUT)
+
+    def _shorten(self, replica: str) -> None:
+        begin, end = self._cuts.pop(replica)
+        path = self._paths[replica]
+        self._shortened(replica, begin, end - begin)
+        with disk.mapped(path) as data, disk.whole_file(path) as file:
+            for first, last in ((0, begin), (end, len(data))):
+                for piece in range(first, last, _PIECE_BYTES):
+                    file.write(data[piece : min(piece + _PIECE_BYTES, last)])
 
     def _file(self, replica: str) -> BinaryIO:
         path = self._paths.get(replica)

@@ -279,11 +279,22 @@ class SqlStore:
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
         check = partial(self.claims.check, run_id)
-        return LogWriter(self.folder(run_id), check)
+        return LogWriter(self.folder(run_id), check, partial(self._shorten_log, run_id))
+
+    def _shorten_log(self, run_id: str, replica: str, at: int, by: int) -> None:
+        """Note that of a log so many bytes from a place on are about to be left out."""
+        begins = self._log_begins(run_id)
+        if (begin := begins.get(replica, 0)) > at:
+            begins[replica] = max(at, begin - by)
+            self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(begins).decode() + "\n")
+
+    def _log_begins(self, run_id: str) -> dict[str, int]:
+        """Read where the logs of the present attempt begin, by replica, in bytes."""
+        return RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """How far each replica's log is archived, by replica, of the run's present attempt."""
-        begins = RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
+        begins = self._log_begins(run_id)
         marks = {
             path.stem: run_logs.log_mark(path, begins.get(path.stem, 0))
             for path in self.log_files(run_id)

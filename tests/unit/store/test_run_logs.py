@@ -132,19 +132,70 @@ def open_files(under: pathlib.Path) -> int:
     return sum(os.path.realpath(link).startswith(str(under)) for link in links)
 
 
-def test_of_a_log_that_grows_without_end_the_rest_is_left_out(
-    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_logs, "MOST_BYTES", 20_000)
-    sqlite_store.record(plan(), at=NOW, owner=OWNER)
+LINES = 10_000
+"""Of 40 bytes each; a log may have 20,000 bytes here, and keeps 10,000 and 5,000 of them."""
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("MOST", 20_000), ("FIRST", 10_000), ("LAST", 5_000)):
+        monkeypatch.setattr(run_logs, f"{name}_BYTES", size)
+
+
+def grown(store: SqlStore, first: int, last: int) -> list[LogGap]:
+    """Archive lines one by one; return the gaps that are recorded before each next one."""
     gaps = []
-    for _ in range(2):  # another process goes on with it
-        archive = sqlite_store.archive("seg-1")
-        for number in range(1_000):
-            line = LogLine(replica="master-0", at=number, text=f"step {number:6}")
-            gaps.append(archive.write(line))
-    (path,) = sqlite_store.log_files("seg-1")
-    last = int(path.read_text().split()[-1])
-    assert path.stat().st_size == pytest.approx(20_000, abs=40)
-    left_out = LogGap(replica="master-0", after=last, before=None, why=run_logs.LEFT_OUT)
-    assert gaps == [None] * (last + 1) + [left_out] * (1_999 - last)
+    with contextlib.closing(store.archive("seg-1")) as archive:
+        for number in range(first, last):
+            gap = archive.write(LogLine(replica="master-0", at=number, text=f"step {number:6}"))
+            gaps += [gap] if gap is not None else []
+            (path,) = store.log_files("seg-1")
+            assert gap is not None or path.stat().st_size <= 20_000
+    return gaps
+
+
+def kept(store: SqlStore) -> list[int]:
+    (path,) = store.log_files("seg-1")
+    return [int(line.split()[-1]) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("small")
+def test_of_a_log_that_grows_without_end_the_middle_is_left_out(sqlite_store: SqlStore) -> None:
+    sqlite_store.record(plan(), at=NOW, owner=OWNER)
+    gaps = grown(sqlite_store, 0, LINES)
+    numbers = kept(sqlite_store)
+    (jump,) = (i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)
+    assert (numbers[0], numbers[-1]) == (0, LINES - 1)
+    assert jump * 40 == pytest.approx(10_000, abs=40)
+    assert len(numbers) - jump >= 5_000 // 40
+    assert {gap.after for gap in gaps} == {numbers[jump - 1]}
+    assert gaps[-1].before == numbers[jump]
+    assert "middle is left out" in gaps[-1].why
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_left_out_is_on_record_before_it_goes(sqlite_store: SqlStore) -> None:
+    """A process that is killed in between leaves a whole log, which the next one shortens."""
+    sqlite_store.record(plan(), at=NOW, owner=OWNER)
+    archive = sqlite_store.archive("seg-1")
+    lines = [
+        LogLine(replica="master-0", at=number, text=f"step {number:6}") for number in range(600)
+    ]
+    assert archive.write(*lines) is not None
+    assert kept(sqlite_store) == list(range(600))
+    (gap,) = grown(sqlite_store, 600, 601)
+    assert kept(sqlite_store)[249:251] == [gap.after, gap.before] == [249, 477]
+
+
+@pytest.mark.parametrize(("begin", "end"), [(100, 700), (300, 700), (490, 520), (690, 700)])
+@pytest.mark.usefixtures("small")
+def test_the_marks_of_an_attempt_stay_its_own_when_lines_before_it_are_left_out(
+    sqlite_store: SqlStore, begin: int, end: int
+) -> None:
+    sqlite_store.record(plan(), at=NOW, owner=OWNER)
+    grown(sqlite_store, 0, begin)
+    sqlite_store.begin_attempt("seg-1")
+    assert sqlite_store.log_marks("seg-1") == {}
+    grown(sqlite_store, begin, end)
+    mark = sqlite_store.log_marks("seg-1")["master-0"]
+    assert (mark.at, mark.lines, len(mark.texts)) == (end - 1, 1, 4 * min(end - begin, 64))
