@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,6 @@ from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import (
-    At,
     Ledger,
     Reader,
     TrainingBatches,
@@ -184,13 +183,6 @@ class Loop(abc.ABC, Generic[W, S]):
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
 
-    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
-        """Inputs, targets and notes, by the framework's loader; on the host perhaps."""
-        batches_of_files: Iterable[tuple[Any, Any, str]] = self.data.files(
-            reader, batches, self.here
-        )
-        return batches_of_files
-
     def on_device(self, inputs: Any, targets: Any) -> Any:
         """Inputs, normalised, and targets on the device."""
         return self.data.on_device(inputs, targets, self.here, self.work.normalise)
@@ -224,7 +216,7 @@ class Loop(abc.ABC, Generic[W, S]):
             len(part), settings.batch_size, self.here.place, settings.seed, self.plan.done
         )
         reader = Reader(part, settings.seed, tries=settings.broken_limit + 1)
-        for inputs, targets, note in self.loader(reader, order):
+        for inputs, targets, note in self.data.files(reader, order, self.here):
             broken.read("train", note, wanted=settings.batch_size)
             yield self.on_device(inputs, targets)
 

@@ -45,9 +45,10 @@ class Training:
         work, settings = run.work, run.here.settings
         self.run, self.files, self.broken = run, files, broken
         self.evaluation = work.evaluation(files)
-        self.batches = run.loader(
+        self.batches = run.data.files(
             Reader(files.validation, settings.seed),
             ValidationBatches(len(files.validation), self.evaluation.batch_size, run.here.place),
+            run.here,
         )
         self.reached = Reached(target=settings.target)
         self.resumed = False
