@@ -52,9 +52,9 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     machine.before_paddle(common)
 
-    from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
-    from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50
-    from k8sbench.trainers.parts import paddle_loop, verification_paddle
+    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Faces
+    from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50, evaluation
+    from k8sbench.trainers.parts import paddle_loop
     from k8sbench.trainers.parts.file_samples import opener
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
 
@@ -70,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             sharded_parameters=own.classes * EMBEDDING,
             samples=Faces(own.size, own.classes, common.seed),
             files=opener("faces", size=own.size, classes=own.classes),
-            evaluation=verification_paddle.evaluation,
-            normalise=NORMALISE,
+            evaluation=evaluation,
+            normalise=FACES_NORMALISE,
             losses=_losses,
             momentum=0.9,
             weight_decay=5e-4,

@@ -130,7 +130,7 @@ def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
             mark.touch()
         archive.unlink(missing_ok=True)
     if given.name == "cityscapes":
-        _module("prepare.labels").make_train_ids(folder, state)
+        _module("data.cityscapes").make_train_ids(folder, state)
 
 
 def _sources(given: argparse.Namespace) -> list[ArchiveSource]:

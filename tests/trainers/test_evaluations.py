@@ -155,11 +155,11 @@ def test_pairs_are_verified_as_upstream_does_it(
     import_paddle()
     import paddle
 
-    from k8sbench.trainers.parts import verification_paddle
+    from k8sbench.trainers.models import ir50_paddle
 
     paddle.set_device("cpu")
     network, weight = backbone()
-    evaluation = verification_paddle.evaluation(files)
+    evaluation = ir50_paddle.evaluation(files)
     each = []
     for numbers in batches(COUNT, ranks, size):
         there = [number for number in numbers if number not in missing]

@@ -85,7 +85,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
     import paddle
     from paddle.amp import grad_scaler
 
-    from k8sbench.trainers.data.faces_arcface import Faces
+    from k8sbench.trainers.data.pictures import Faces
     from k8sbench.trainers.parts import lines, paddle_loop, paddle_session, settings
 
     weights: list[Any] = []

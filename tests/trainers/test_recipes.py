@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.parts import arithmetic
-from k8sbench.trainers.parts.course import Course
+from k8sbench.trainers.parts.schedules import Course
 from tests.trainers import paddle_runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]

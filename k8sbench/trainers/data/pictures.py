@@ -1,8 +1,8 @@
-"""Pictures in the shape of ImageNet, and clips in the shape of Kinetics-400.
+"""Pictures in the shape of ImageNet, clips in that of Kinetics-400, faces in that of PLSC's.
 
 The content is noise, one fixed picture per number, so that a network can distinguish a few. As a
 decoder would give them, they pass through the augmentations of the real sets (`imagenet`,
-`kinetics`).
+`kinetics`, `faces`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from k8sbench.trainers.parts.samples import Array
 if TYPE_CHECKING:
     from k8sbench.trainers.data.decoding import Picture
 
+
 # Pillow is imported on first use: fixed samples are made without it.
 
 # Mean and standard deviation of ImageNet's RGB values, of 0–255.
 NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+FACES_NORMALISE = ((127.5,) * 3, (128.0,) * 3)  # as PLSC has them
 PICTURE = (375, 500)  # a usual ImageNet picture, height × width
 FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
 
@@ -80,3 +82,27 @@ def _decode(random: np.random.Generator, height: int, width: int) -> Picture:
     from PIL import Image
 
     return Image.fromarray(random.integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Square images of `size` pixels and one class out of `classes`."""
+
+    size: int
+    classes: int
+    seed: int
+
+    def ready(self, index: int) -> tuple[Array, Array]:
+        """A face as the network takes it, and its class."""
+        random = np.random.default_rng((self.seed, index))
+        image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
+        return image, np.asarray(random.integers(0, self.classes), dtype=np.int64)
+
+    def decoded(self, index: int) -> tuple[Array, Array]:
+        """A face as decoded and flipped in half of the cases, to be normalised on the device."""
+        from k8sbench.trainers.data import faces
+
+        random = np.random.default_rng((self.seed, index))
+        picture = _decode(random, self.size, self.size)
+        label = np.asarray(random.integers(0, self.classes), dtype=np.int64)
+        return faces.to_train(picture, random), label

@@ -15,9 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import course, nvml, state, weights
+from k8sbench.trainers.parts import nvml, schedules, state, weights
 from k8sbench.trainers.parts.arithmetic import statement
-from k8sbench.trainers.parts.course import Course
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.file_samples import (
     Ledger,
@@ -29,7 +28,7 @@ from k8sbench.trainers.parts.file_samples import (
 from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
-from k8sbench.trainers.parts.schedules import Schedule
+from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import Meter, RankWindow, StepPlan, StepRecord, StepTimer
@@ -126,7 +125,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
-        self.course = course.plan(here.settings, samples, global_batch)
+        self.course = schedules.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
         self.gpu_samples = nvml.Sampler(journal)

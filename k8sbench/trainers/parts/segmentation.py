@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from k8sbench.trainers.parts import schedules, settings
-from k8sbench.trainers.parts.course import Course
-from k8sbench.trainers.parts.schedules import Schedule
+from k8sbench.trainers.parts.schedules import Course, Schedule
 
 POWER = 0.9
 IGNORE = 255  # the label of pixels that belong to no class
