@@ -74,7 +74,6 @@ class RankEnd(NamedTuple):
     rank: int  # as the job counts
     code: int  # negative: a signal's number
     process: int
-    wrote: tuple[float, int]  # `Rank.wrote`
 
     @property
     def from_outside(self) -> bool:
@@ -130,7 +129,6 @@ class Rank:
     def __init__(self, number: int, command: Sequence[str], env: Mapping[str, str]) -> None:
         self.number = number
         self.lines = RankLines()
-        self.wrote = 0.0, 0  # what was last read of it: when, and how many bytes
         self.process = subprocess.Popen(
             command,
             env=env,
@@ -144,7 +142,7 @@ class Rank:
         self.pipe = self.process.stdout
         os.set_blocking(self.pipe.fileno(), False)
 
-    def read(self, now: float) -> list[bytes]:
+    def read(self) -> list[bytes]:
         """The whole lines that it has written since the last call."""
         if self.pipe.closed:
             return []
@@ -153,7 +151,6 @@ class Rank:
         except BlockingIOError:
             return []
         if data:
-            self.wrote = now, len(data)
             return self.lines.feed(data)
         self.pipe.close()
         return self.lines.end()
@@ -169,7 +166,7 @@ class Rank:
         if not code:
             return None
         code = -signal.SIGTERM if code == TERMINATED else code
-        return RankEnd(self.number, code, self.process.pid, self.wrote)
+        return RankEnd(self.number, code, self.process.pid)
 
 
 def _end_with_the_launcher() -> None:
@@ -243,17 +240,8 @@ def listen(ranks: Sequence[Rank], wake: int, seconds: float | None) -> None:
     with contextlib.suppress(BlockingIOError):
         os.read(wake, PIPE)
     first, *others = ranks
-    now = time.monotonic()
-    spoken = first.read(now)
-    put(STDOUT, [line for rank in others for line in rank.read(now)] + spoken)
-
-
-def first_of(ended: Sequence[RankEnd]) -> RankEnd | None:
-    """Of ranks that were found dead together the one that has most likely died first.
-
-    The ranks that have lost another one write more, and later.
-    """
-    return min(ended, key=lambda one: (not one.from_outside, one.wrote), default=None)
+    spoken = first.read()
+    put(STDOUT, [line for rank in others for line in rank.read()] + spoken)
 
 
 def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
@@ -271,7 +259,8 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
         running = any(rank.process.poll() is None for rank in ranks)
         if first is None and not signals:
             ended = [ending for rank in ranks if (ending := rank.ending()) is not None]
-            first = first_of(ended)
+            # Of several that a signal ended, the others have lost it.
+            first = min(ended, key=lambda end: not end.from_outside, default=None)
             if first is not None:
                 put(STDERR, [first.line()])
         if deadline is None and (signals or first is not None):

@@ -107,8 +107,8 @@ def _padded(image: Array, classes: Array, crop: tuple[int, int]) -> tuple[Array,
 
 # --- hue and saturation of bytes as OpenCV has them ----------------------------------------------
 #
-# Hue in 180 steps of 2°, all cut to whole numbers. Pictures and results are uint8 [3, height, width]
-# in RGB.
+# Hue in 180 steps of 2°, all cut to whole numbers. Pictures and results are uint8 [3, height,
+# width] in RGB.
 
 HUES = 180
 ROWS = 16  # computed at a time, so that what they need stays in the processor's cache

@@ -14,9 +14,7 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import threading
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +34,6 @@ from k8sbench.trainers.parts.settings import Settings, refuse
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 MOMENTUM = "{}_velocity_0"  # of a parameter: the only accumulator of Paddle's Momentum
 PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
-MEETING_SECONDS = 900.0  # for a pod that starts late; as long as rank 0 waits for the others
 
 
 class Session(session.Session):
@@ -79,8 +76,6 @@ class Session(session.Session):
             os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
 
         def meet() -> None:
-            if not self.place.first:
-                _await_meeting_point()
             distributed.init_parallel_env()
             self.wait_for_all()  # NCCL connects at its first collective
 
@@ -234,19 +229,6 @@ def open_session(settings: Settings) -> Session:
         for switch in ("set_cublas_switch", "set_cudnn_switch"):  # of the GPU wheel only
             getattr(core, switch, lambda _: None)(settings.tf32)
     return Session(settings, place, device)
-
-
-def _await_meeting_point() -> None:
-    """Wait until rank 0 listens: Paddle itself would look again only after three seconds."""
-    host, _, port = os.environ.get("PADDLE_MASTER", "").partition(":")
-    deadline = time.monotonic() + MEETING_SECONDS
-    while port.isdigit() and time.monotonic() < deadline:
-        try:
-            socket.create_connection((host, int(port)), timeout=5.0).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
 
 
 def _end_by_signals() -> None:
