@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Faces
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50, evaluation
     from k8sbench.trainers.parts import paddle_loop
-    from k8sbench.trainers.parts.file_samples import opener
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
+    from k8sbench.trainers.parts.samples import opener
 
     base = own.lr
     if base is None:

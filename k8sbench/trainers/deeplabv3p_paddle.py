@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.parts import metrics, paddle_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
     augment = partial(upstream.augmented, crop=own.crop)

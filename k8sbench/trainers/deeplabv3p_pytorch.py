@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.models import deeplabv3plus_torch
     from k8sbench.trainers.parts import metrics, torch_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     augment = partial(streets_mmseg.augmented, crop=own.crop)
 

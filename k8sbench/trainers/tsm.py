@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.pictures import NORMALISE, Clips
     from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

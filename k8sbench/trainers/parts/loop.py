@@ -18,16 +18,19 @@ from typing import Any, ClassVar, Generic, TypeVar
 from k8sbench.trainers.parts import nvml, schedules, state, weights
 from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.file_samples import (
+from k8sbench.trainers.parts.lines import LineValues
+from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.samples import (
+    Files,
     Ledger,
+    Normalise,
+    Part,
     Reader,
+    Samples,
     TrainingBatches,
     opened,
     source,
 )
-from k8sbench.trainers.parts.lines import LineValues
-from k8sbench.trainers.parts.metrics import Evaluation
-from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
 from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
@@ -113,8 +116,6 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Its module of loaders.
-    data: ClassVar[Any]
     # Made by `prepare`.
     optimizer: Any
     scaler: Any
@@ -182,10 +183,6 @@ class Loop(abc.ABC, Generic[W, S]):
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
 
-    def on_device(self, inputs: Any, targets: Any) -> Any:
-        """Inputs, normalised, and targets on the device."""
-        return self.data.on_device(inputs, targets, self.here, self.work.normalise)
-
     def parts(self) -> dict[str, Any]:
         """What a checkpoint holds, as `state` takes it."""
         return {
@@ -206,7 +203,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
-            return source(self.work.samples, self.here, self.data, self.work.normalise)
+            return source(self.work.samples, self.here, self.work.normalise)
         return self._training_batches(self.files.training, self.broken)
 
     def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:
@@ -215,9 +212,9 @@ class Loop(abc.ABC, Generic[W, S]):
             len(part), settings.batch_size, self.here.place, settings.seed, self.plan.done
         )
         reader = Reader(part, settings.seed, tries=settings.broken_limit + 1)
-        for inputs, targets, note in self.data.files(reader, order, self.here):
+        for inputs, targets, note in self.here.files(reader, order):
             broken.read("train", note, wanted=settings.batch_size)
-            yield self.on_device(inputs, targets)
+            yield self.here.on_device(inputs, targets, self.work.normalise)
 
     def share_statistics(self) -> None:
         """Give every rank rank 0's statistics of batch norm: one model is evaluated, not many."""

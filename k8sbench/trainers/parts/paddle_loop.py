@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import paddle
 from paddle import _C_ops, nn
 
-from k8sbench.trainers.parts import loop, paddle_data
+from k8sbench.trainers.parts import loop
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.paddle_session import (
     Session,
@@ -65,7 +65,6 @@ def train(work: Work, settings: Settings) -> Outcome:
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
-    data: ClassVar[Any] = paddle_data
 
     def count_parameters(self) -> int:
         return count_parameters(self.bare, statistics=self.work.statistics_are_parameters)

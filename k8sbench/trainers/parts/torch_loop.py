@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts import loop, torch_data
+from k8sbench.trainers.parts import loop
 from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_session import Session, open_session
@@ -50,7 +50,6 @@ def train(work: Work, settings: Settings) -> Outcome:
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
-    data: ClassVar[Any] = torch_data
 
     def count_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.bare.parameters())
