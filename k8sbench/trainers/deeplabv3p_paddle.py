@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             schedule=segmentation.schedule(own, base, last),
             line=lines.paddleseg,
             sync_bn=True,
-            amp_types=arithmetic.DEEPLABV3PLUS if common.recipe == "matched" else {},
+            amp_types=segmentation.DEEPLABV3PLUS if common.recipe == "matched" else {},
             norm_batch=2,
             values_before_backward=common.recipe == "matched",
             mean_values=common.recipe == "matched",

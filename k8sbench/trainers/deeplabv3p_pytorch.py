@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
+from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
 
 if TYPE_CHECKING:
     from k8sbench.trainers.parts.loop import Outcome
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
             line=lines.mmseg,
             sync_bn=True,
-            amp_types=arithmetic.DEEPLABV3PLUS,
+            amp_types=segmentation.DEEPLABV3PLUS,
             norm_batch=2,
             mean_values=True,
             values_before_backward=True,

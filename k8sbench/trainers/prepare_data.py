@@ -197,14 +197,10 @@ def _make_sample(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
-    sample = _module("data.sample_sets").SETS[given.name]
+    write = _module("data.sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
-    sample.write(
-        folder,
-        pictures=given.pictures or sample.pictures,
-        size=given.size or sample.size,
-        seed=given.seed,
-    )
+    asked = {name: getattr(given, name) for name in ("pictures", "size") if getattr(given, name)}
+    write(folder, seed=given.seed, **asked)
     (folder / SAMPLE).write_text(json.dumps({"set": given.name, "files": _files(folder)}))
     say(f"{_files(folder)} files were drawn into {folder}.")
     return _check(given)

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures import NORMALISE, Clips
+    from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
     from k8sbench.trainers.parts.samples import opener
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             model=lambda _: tsm_torch.TSM(
                 own.classes, own.segments, width_divisor=own.width_divisor
             ),
-            samples=Clips(own.segments, own.input_size, own.classes, common.seed),
+            samples=Pictures(own.input_size, own.classes, common.seed, own.segments),
             files=opener(
                 "kinetics", size=own.input_size, segments=own.segments, classes=own.classes
             ),

@@ -38,7 +38,7 @@ def at(rank: int, world_size: int, *argv: str) -> Session:
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """Each data set with the shapes of its samples."""
     from k8sbench.trainers.data import streets_mmseg
-    from k8sbench.trainers.data.pictures import Clips, Pictures
+    from k8sbench.trainers.data.pictures import Pictures
     from k8sbench.trainers.data.streets import Scenes
 
     augment = functools.partial(streets_mmseg.augmented, crop=(32, 64))
@@ -46,7 +46,7 @@ def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     return {
         "streets": (streets, (3, 32, 64), (32, 64)),
         "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),
-        "clips": (Clips(4, 16, 10, seed=3), (4, 3, 16, 16), ()),
+        "clips": (Pictures(16, 10, seed=3, frames=4), (4, 3, 16, 16), ()),
     }
 
 

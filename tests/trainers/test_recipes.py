@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.trainers.parts import arithmetic
+from k8sbench.trainers.parts import segmentation
 from k8sbench.trainers.parts.schedules import Course
 from tests.trainers import paddle_runs
 
@@ -192,4 +192,4 @@ def test_what_brings_the_device_to_rest_is_upstreams(work: Any) -> None:
 def test_only_the_twins_state_the_types_of_their_operations(work: Any) -> None:
     found = {name: work(*RECIPES[name][:3]).amp_types for name in RECIPES}
     stating = {name: types for name, types in found.items() if types}
-    assert stating == dict.fromkeys(("mmseg", "matched"), arithmetic.DEEPLABV3PLUS)
+    assert stating == dict.fromkeys(("mmseg", "matched"), segmentation.DEEPLABV3PLUS)

@@ -17,7 +17,6 @@ from k8sbench.trainers.parts.samples import Array
 if TYPE_CHECKING:
     from k8sbench.trainers.data.decoding import Picture
 
-
 # Pillow is imported on first use: fixed samples are made without it.
 
 # Mean and standard deviation of ImageNet's RGB values, of 0–255.
@@ -29,59 +28,32 @@ FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
 
 @dataclass(frozen=True)
 class Pictures:
-    """Square pictures of `size`, each of one class."""
+    """Square pictures of `size`, or clips of so many frames, each of one class."""
 
     size: int
     classes: int
     seed: int
+    frames: int | None = None
 
     def ready(self, index: int) -> tuple[Array, Array]:
         """Fixed noise and its class."""
-        random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
-        return image, target
+        random, target = self._drawn(index)
+        clip = () if self.frames is None else (self.frames,)
+        return random.standard_normal((*clip, 3, self.size, self.size), dtype=np.float32), target
 
     def decoded(self, index: int) -> tuple[Array, Array]:
-        """Uint8 [3, size, size], to be normalised on the device, and its class."""
-        from k8sbench.trainers.data import imagenet
+        """Uint8 [(frames,) 3, size, size], to be normalised on the device, and its class."""
+        from k8sbench.trainers.data import imagenet, kinetics
 
-        random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        image = imagenet.to_train(_decode(random, *PICTURE), self.size, random)
-        return image, target
-
-
-@dataclass(frozen=True)
-class Clips:
-    """Clips of `segments` square frames of `size`, each of one class."""
-
-    segments: int
-    size: int
-    classes: int
-    seed: int
-
-    def ready(self, index: int) -> tuple[Array, Array]:
-        """Fixed noise and its class."""
-        random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        shape = (self.segments, 3, self.size, self.size)
-        return random.standard_normal(shape, dtype=np.float32), target
-
-    def decoded(self, index: int) -> tuple[Array, Array]:
-        """Uint8 [segments, 3, size, size], to be normalised on the device, and its class."""
-        from k8sbench.trainers.data import kinetics
-
-        random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        frames = [_decode(random, *FRAME) for _ in range(self.segments)]
+        random, target = self._drawn(index)
+        if self.frames is None:
+            return imagenet.to_train(_decode(random, *PICTURE), self.size, random), target
+        frames = [_decode(random, *FRAME) for _ in range(self.frames)]
         return kinetics.to_train(frames, self.size, random), target
 
-
-def _decode(random: np.random.Generator, height: int, width: int) -> Picture:
-    from PIL import Image
-
-    return Image.fromarray(random.integers(0, 256, (height, width, 3), dtype=np.uint8))
+    def _drawn(self, index: int) -> tuple[np.random.Generator, Array]:
+        random = np.random.default_rng((self.seed, index))
+        return random, np.asarray(random.integers(0, self.classes))
 
 
 @dataclass(frozen=True)
@@ -106,3 +78,9 @@ class Faces:
         picture = _decode(random, self.size, self.size)
         label = np.asarray(random.integers(0, self.classes), dtype=np.int64)
         return faces.to_train(picture, random), label
+
+
+def _decode(random: np.random.Generator, height: int, width: int) -> Picture:
+    from PIL import Image
+
+    return Image.fromarray(random.integers(0, 256, (height, width, 3), dtype=np.uint8))

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from k8sbench.trainers.parts import nvml, schedules, state, weights
-from k8sbench.trainers.parts.arithmetic import statement
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
@@ -62,7 +61,7 @@ class Work:
     # More for the framework's data parallelism.
     ddp: Mapping[str, Any] = field(default_factory=dict)
     sync_each_step: bool = False
-    # The types of its operations under AMP, where it is stated (`arithmetic`).
+    # The types of its operations under AMP, where it is stated (`segmentation`).
     amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
@@ -102,7 +101,7 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     # Compiling joins operations, which then keep other types in between.
     half = settings.amp_dtype if here.precision_effective == "amp" else None
     if work.amp_types and half is not None and place.first and not settings.compile:
-        journal.arithmetic(statement(work.amp_types, half))
+        journal.arithmetic(work.amp_types, half)
     return journal, files
 
 

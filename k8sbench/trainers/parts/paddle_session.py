@@ -29,8 +29,7 @@ from paddle import distributed, nn
 from paddle.base import core
 
 from k8sbench.trainers.parts import machine, session
-from k8sbench.trainers.parts.arithmetic import HALF
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import HALF, Place
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
 
