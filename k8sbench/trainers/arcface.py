@@ -26,7 +26,6 @@ from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
     from k8sbench.trainers.parts.paddle_session import Session
 
 DEFAULTS = settings.Defaults(
@@ -47,7 +46,7 @@ BOUNDARIES = (100_000, 160_000, 220_000)
 MARGIN, SCALE = 0.5, 64.0
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     machine.before_paddle(common)
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     if base is None:
         place = Place.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
-    return paddle_loop.train(
+    paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),

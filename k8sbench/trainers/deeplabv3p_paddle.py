@@ -16,15 +16,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
 from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -64,7 +61,7 @@ MATCHED_SCALE = 512.0  # fixed, as the PyTorch side has it
 RULES = {"paddleseg": (0.01, 0.0, 4e-5), "matched": (0.01, 1e-4, 5e-4)}
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
@@ -82,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
-    return paddle_loop.train(
+    paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
             model=lambda here: _model(

@@ -17,13 +17,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="resnet50",
@@ -49,7 +45,7 @@ ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1, None)}
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
@@ -66,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"
         accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
-    return torch_loop.train(
+    torch_loop.train(
         torch_loop.Work(
             unit="images",
             model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),

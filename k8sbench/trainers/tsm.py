@@ -13,13 +13,9 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -39,7 +35,7 @@ CLIP_NORM = 20.0
 ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
@@ -51,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return torch_loop.train(
+    torch_loop.train(
         torch_loop.Work(
             unit="clips",
             model=lambda _: tsm_torch.TSM(

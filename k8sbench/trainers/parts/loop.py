@@ -33,7 +33,7 @@ from k8sbench.trainers.parts.samples import (
 from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import Meter, RankWindow, StepPlan, StepRecord, StepTimer
+from k8sbench.trainers.parts.steps import Meter, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -74,15 +74,6 @@ class Work:
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's. They
     # are with `frozen_norm` and `no_dropout`, too.
     mean_values: bool = False
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished run leaves behind on one rank."""
-
-    parameters: int
-    window: RankWindow
-    final_loss: float
 
 
 def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Journal, Files | None]:
@@ -272,8 +263,8 @@ class Loop(abc.ABC, Generic[W, S]):
             if name == "loss":
                 self.last_loss = number
 
-    def to_its_end(self) -> Outcome:
-        """Take all steps; the outcome once every line is written."""
+    def to_its_end(self) -> None:
+        """Take all steps, until every line is written."""
         timer = self.timer
         batches = self.batches()
         self.gpu_samples.start(self.here.gpu_names())
@@ -292,7 +283,7 @@ class Loop(abc.ABC, Generic[W, S]):
                 self._report(record, lr)
             if self.training is not None:
                 self.training.after(timer.steps)
-        return self._finish()
+        self._finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
         readings = {name: meter.close() for name, meter in self.meters.items()}
@@ -314,7 +305,7 @@ class Loop(abc.ABC, Generic[W, S]):
         )
         self.journal.step(record, loss=readings["loss"].mean, lr=lr, memory_mib=memory)
 
-    def _finish(self) -> Outcome:
+    def _finish(self) -> None:
         here, timer, window = self.here, self.timer, self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:
@@ -343,4 +334,3 @@ class Loop(abc.ABC, Generic[W, S]):
                 **self.more(),
                 **more,
             )
-        return Outcome(self.parameters, window, self.last_loss)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from k8sbench.trainers.parts import loop
-from k8sbench.trainers.parts.loop import Outcome
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_session import Session, open_session
 
@@ -40,11 +39,11 @@ class Work(loop.Work):
     options: Mapping[str, object] = field(default_factory=dict)
 
 
-def train(work: Work, settings: Settings) -> Outcome:
+def train(work: Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
     with open_session(settings) as here:
         journal, files = loop.begin(work, here, work.options)
-        return _Run(work, here, journal, files).to_its_end()
+        _Run(work, here, journal, files).to_its_end()
 
 
 class _Run(loop.Loop[Work, Session]):
