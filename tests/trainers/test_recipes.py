@@ -92,9 +92,11 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Any:
         loop = importlib.import_module(
             f"{parts}.paddle_loop" if trainer in PADDLE else f"{parts}.torch_loop"
         )
-        monkeypatch.setattr(loop, "train", lambda given, _: given)
+        made: list[Any] = []
+        monkeypatch.setattr(loop, "train", lambda given, _: made.append(given))
         module = importlib.import_module(f"k8sbench.trainers.{trainer}")
-        return module.main(["--device", "cpu", "--threads", "1", *options])
+        module.main(["--device", "cpu", "--threads", "1", *options])
+        return made[0]
 
     return read
 
