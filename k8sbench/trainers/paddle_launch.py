@@ -68,30 +68,6 @@ class NodePlace(NamedTuple):
     master: str | None  # where they meet, HOST:PORT; None: at a port of this node
 
 
-class RankEnd(NamedTuple):
-    """How one rank ended."""
-
-    rank: int  # as the job counts
-    code: int  # negative: a signal's number
-    process: int
-
-    @property
-    def from_outside(self) -> bool:
-        """Whether a signal ended it that comes from outside.
-
-        SIGABRT is one that libraries send to their own process, often because a peer is gone.
-        """
-        return self.code < 0 and self.code != -signal.SIGABRT
-
-    def line(self, error: str = "") -> bytes:
-        """The line that names the rank; `k8sbench.diagnose.job.exits` reads it."""
-        how = f"exit code {self.code}"
-        if self.code < 0:
-            how = f"{_signal(-self.code)} received by PID {self.process}"
-        why = f": {error}" if error else ""
-        return f"paddle_launch.py: rank {self.rank}: {how}{why}\n".encode()
-
-
 def _signal(number: int) -> str:
     with contextlib.suppress(ValueError):
         return f"Signal {number} ({signal.Signals(number).name})"
@@ -160,13 +136,19 @@ class Rank:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def ending(self) -> RankEnd | None:
-        """How it ended, unless well."""
-        code = self.process.poll()
-        if not code:
-            return None
-        code = -signal.SIGTERM if code == TERMINATED else code
-        return RankEnd(self.number, code, self.process.pid)
+    @property
+    def code(self) -> int:
+        """How it ended, negative by a signal; 0: well, or not yet."""
+        code = self.process.poll() or 0
+        return -signal.SIGTERM if code == TERMINATED else code
+
+    def line(self, error: str = "") -> bytes:
+        """The line that names it and how it ended; `k8sbench.diagnose.job.exits` reads it."""
+        how = f"exit code {self.code}"
+        if self.code < 0:
+            how = f"{_signal(-self.code)} received by PID {self.process.pid}"
+        why = f": {error}" if error else ""
+        return f"paddle_launch.py: rank {self.number}: {how}{why}\n".encode()
 
 
 def _end_with_the_launcher() -> None:
@@ -250,7 +232,7 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
     `wake` can be read when a signal has come, also SIGCHLD. `signals` grows when one asks this
     process to stop.
     """
-    first: RankEnd | None = None
+    first: Rank | None = None
     deadline: float | None = None
     running = True
     while running:
@@ -258,9 +240,13 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
         listen(ranks, wake, left)
         running = any(rank.process.poll() is None for rank in ranks)
         if first is None and not signals:
-            ended = [ending for rank in ranks if (ending := rank.ending()) is not None]
-            # Of several that a signal ended, the others have lost it.
-            first = min(ended, key=lambda end: not end.from_outside, default=None)
+            # Of several that have ended by now the one that was ended from outside: its peers have
+            # lost it. SIGABRT is one that libraries send to their own process, often after that.
+            first = min(
+                (rank for rank in ranks if rank.code),
+                key=lambda rank: rank.code > 0 or rank.code == -signal.SIGABRT,
+                default=None,
+            )
             if first is not None:
                 put(STDERR, [first.line()])
         if deadline is None and (signals or first is not None):
@@ -279,8 +265,7 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
         return 0
     # Once more, after all lines of the others, and on stdout as those: a reader of both streams
     # may see them in another order.
-    error = next(rank.lines.last_error for rank in ranks if rank.number == first.rank)
-    put(STDOUT, [first.line(error)])
+    put(STDOUT, [first.line(first.lines.last_error)])
     return first.code if first.code >= 0 else 128 - first.code
 
 
