@@ -6,7 +6,7 @@ and the run's summary names the tier. With ``K8SBENCH_REQUIRE_TIERS=all`` (as CI
 list of names, a missing need is a failure instead. "all" is all that this machine can have: the log
 corpus cannot be installed, only given, so the last line of the run says whether it was there; a GPU
 cannot either, so its tier is demanded where there is one, and Paddle's part of it, which no wheel
-has for every GPU, only by its name; and so NVIDIA DALI, which is no dependency.
+has for every GPU, only by its name.
 """
 
 from __future__ import annotations
@@ -54,16 +54,6 @@ def _frameworks() -> str | None:
         return reason
     missing = [name for name in ("torch", "paddle") if importlib.util.find_spec(name) is None]
     return f"{' and '.join(missing)} not installed" if missing else None
-
-
-def _dali() -> str | None:
-    if (reason := _frameworks()) is not None:
-        return reason
-    try:
-        found = importlib.util.find_spec("nvidia.dali")
-    except ModuleNotFoundError:
-        found = None
-    return None if found else "nvidia.dali not installed (package nvidia-dali-cuda120)"
 
 
 def _go() -> str | None:
@@ -164,7 +154,6 @@ def _corpus() -> str | None:
 NEEDS: dict[str, Callable[[], str | None]] = {
     "linux": _linux,
     "frameworks": _frameworks,
-    "dali": _dali,
     "go": _go,
     "compiler": _compiler,
     "cuda-stub": _cuda_stub,
@@ -184,7 +173,6 @@ NEEDS: dict[str, Callable[[], str | None]] = {
 OF_ALL: dict[str, Callable[[], bool]] = {
     "gpu": _gpu_is_here,
     "gpu-paddle": lambda: False,
-    "dali": lambda: False,
     "corpus": lambda: False,
 }
 """Tiers that "all" does not always mean → whether it means them here."""

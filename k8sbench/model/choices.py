@@ -281,11 +281,6 @@ def options(
     speed_options.check(asked, case.framework, trainer, case.label)
     if "workers" in asked and source == "synthetic":
         notes.append("--speed-option workers without effect: --data synthetic needs no loader")
-    if asked.get("decoder") == "dali" and source in ("synthetic", "synthetic-host"):
-        raise UsageError(
-            f"--speed-option decoder=dali decodes files, and --data {source} has none.",
-            "Give --data PATH or pvc:NAME.",
-        )
     options = {**case.variant.args, **_of_mode(case, size), **asked}
     off = {name for name, value in asked.items() if value is False} & {*speed_options.SWITCHES}
     return {name: value for name, value in options.items() if name not in off}

@@ -20,18 +20,15 @@ TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
 """On or off, with the trainer's own choice in between: ``--no-NAME`` is another thing than none."""
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
-CHOICES = {"decoder": ("pillow", "dali")}
-"""One of some words."""
 MOST = 1024
 """More loader processes or threads of one rank than any machine has use for."""
 
-_ALL = (*SWITCHES, *TWO_WAY, *COUNTS, *CHOICES)
+_ALL = (*SWITCHES, *TWO_WAY, *COUNTS)
 _LACKING: dict[str, frozenset[str]] = {
-    "paddle": frozenset({"compile", "decoder"}),
+    "paddle": frozenset({"compile"}),
     "arcface": frozenset({"channels-last", "overlap"}),
-    "deeplabv3p_pytorch": frozenset({"decoder"}),
     "resnet50": frozenset({"overlap"}),
-    "tsm": frozenset({"overlap", "decoder"}),
+    "tsm": frozenset({"overlap"}),
 }
 """By framework and by trainer: what it does not have."""
 _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
@@ -60,10 +57,6 @@ def _value(name: str, text: str | None) -> Option:
         if text is not None and text.isascii() and text.isdecimal() and int(text) <= MOST:
             return int(text)
         needed, example = f"a whole number from 0 to {MOST}", "8"
-    elif name in CHOICES:
-        if text in CHOICES[name]:
-            return str(text)
-        needed, example = f"one of {', '.join(CHOICES[name])}", CHOICES[name][-1]
     else:
         if text is None or text.lower() in _YES:
             return True

@@ -26,7 +26,6 @@ from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
     from k8sbench.trainers.parts.paddle_session import Session
 
 DEFAULTS = settings.Defaults(
@@ -47,22 +46,22 @@ BOUNDARIES = (100_000, 160_000, 220_000)
 MARGIN, SCALE = 0.5, 64.0
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     machine.before_paddle(common)
 
-    from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
-    from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50
-    from k8sbench.trainers.parts import paddle_loop, verification_paddle
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Faces
+    from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50, evaluation
+    from k8sbench.trainers.parts import paddle_loop
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
+    from k8sbench.trainers.parts.samples import opener
 
     base = own.lr
     if base is None:
         place = Place.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
-    return paddle_loop.train(
+    paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
@@ -70,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             sharded_parameters=own.classes * EMBEDDING,
             samples=Faces(own.size, own.classes, common.seed),
             files=opener("faces", size=own.size, classes=own.classes),
-            evaluation=verification_paddle.evaluation,
-            normalise=NORMALISE,
+            evaluation=evaluation,
+            normalise=FACES_NORMALISE,
             losses=_losses,
             momentum=0.9,
             weight_decay=5e-4,

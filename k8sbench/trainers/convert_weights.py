@@ -198,35 +198,9 @@ def _pth(path: Path) -> Any:
     }
 
 
-class _Arrays(pickle.Unpickler):
-    """Reads numpy arrays in dictionaries, and refuses everything else."""
-
-    allowed = frozenset(
-        {
-            ("collections", "OrderedDict"),
-            ("numpy", "dtype"),
-            ("numpy", "ndarray"),
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy._core.multiarray", "_reconstruct"),
-        }
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        """What arrays are made of."""
-        if (module, name) == ("_codecs", "encode"):
-            return _latin1  # how old pickles hold bytes
-        if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which is not of an array")
-        return super().find_class(module, name)
-
-
-def _latin1(text: str, _: str) -> bytes:
-    return text.encode("latin1")
-
-
 def _pdparams(path: Path) -> Any:
     with path.open("rb") as file:
-        return _Arrays(file, encoding="latin1").load()
+        return weights.Arrays(file, encoding="latin1").load()
 
 
 if __name__ == "__main__":

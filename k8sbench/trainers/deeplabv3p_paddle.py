@@ -16,15 +16,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if not __package__:  # run as a file: the package's folder is the root of imports, not this one
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
-from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
+from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -64,7 +61,7 @@ MATCHED_SCALE = 512.0  # fixed, as the PyTorch side has it
 RULES = {"paddleseg": (0.01, 0.0, 4e-5), "matched": (0.01, 1e-4, 5e-4)}
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_paddle", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
@@ -75,14 +72,14 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.parts import metrics, paddle_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     upstream = streets_mmseg if common.recipe == "matched" else streets_paddleseg
     augment = partial(upstream.augmented, crop=own.crop)
 
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
-    return paddle_loop.train(
+    paddle_loop.train(
         paddle_loop.Work(
             unit="samples",
             model=lambda here: _model(
@@ -98,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             schedule=segmentation.schedule(own, base, last),
             line=lines.paddleseg,
             sync_bn=True,
-            amp_types=arithmetic.DEEPLABV3PLUS if common.recipe == "matched" else {},
+            amp_types=segmentation.DEEPLABV3PLUS if common.recipe == "matched" else {},
             norm_batch=2,
             values_before_backward=common.recipe == "matched",
             mean_values=common.recipe == "matched",

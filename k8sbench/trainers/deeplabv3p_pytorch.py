@@ -16,12 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from k8sbench.trainers.parts import arithmetic, ending, lines, machine, segmentation, settings
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
+from k8sbench.trainers.parts import ending, lines, machine, segmentation, settings
 
 DEFAULTS = settings.Defaults(
     benchmark="deeplabv3p",
@@ -43,7 +39,7 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
 LOSS_SCALE = 512.0
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_pytorch", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
@@ -55,11 +51,11 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     from k8sbench.trainers.data.streets import Scenes
     from k8sbench.trainers.models import deeplabv3plus_torch
     from k8sbench.trainers.parts import metrics, torch_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     augment = partial(streets_mmseg.augmented, crop=own.crop)
 
-    return torch_loop.train(
+    torch_loop.train(
         torch_loop.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
@@ -78,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
             line=lines.mmseg,
             sync_bn=True,
-            amp_types=arithmetic.DEEPLABV3PLUS,
+            amp_types=segmentation.DEEPLABV3PLUS,
             norm_batch=2,
             mean_values=True,
             values_before_backward=True,

@@ -68,31 +68,6 @@ class NodePlace(NamedTuple):
     master: str | None  # where they meet, HOST:PORT; None: at a port of this node
 
 
-class RankEnd(NamedTuple):
-    """How one rank ended."""
-
-    rank: int  # as the job counts
-    code: int  # negative: a signal's number
-    process: int
-    wrote: tuple[float, int]  # `Rank.wrote`
-
-    @property
-    def from_outside(self) -> bool:
-        """Whether a signal ended it that comes from outside.
-
-        SIGABRT is one that libraries send to their own process, often because a peer is gone.
-        """
-        return self.code < 0 and self.code != -signal.SIGABRT
-
-    def line(self, error: str = "") -> bytes:
-        """The line that names the rank; `k8sbench.diagnose.job.exits` reads it."""
-        how = f"exit code {self.code}"
-        if self.code < 0:
-            how = f"{_signal(-self.code)} received by PID {self.process}"
-        why = f": {error}" if error else ""
-        return f"paddle_launch.py: rank {self.rank}: {how}{why}\n".encode()
-
-
 def _signal(number: int) -> str:
     with contextlib.suppress(ValueError):
         return f"Signal {number} ({signal.Signals(number).name})"
@@ -130,7 +105,6 @@ class Rank:
     def __init__(self, number: int, command: Sequence[str], env: Mapping[str, str]) -> None:
         self.number = number
         self.lines = RankLines()
-        self.wrote = 0.0, 0  # what was last read of it: when, and how many bytes
         self.process = subprocess.Popen(
             command,
             env=env,
@@ -144,7 +118,7 @@ class Rank:
         self.pipe = self.process.stdout
         os.set_blocking(self.pipe.fileno(), False)
 
-    def read(self, now: float) -> list[bytes]:
+    def read(self) -> list[bytes]:
         """The whole lines that it has written since the last call."""
         if self.pipe.closed:
             return []
@@ -153,7 +127,6 @@ class Rank:
         except BlockingIOError:
             return []
         if data:
-            self.wrote = now, len(data)
             return self.lines.feed(data)
         self.pipe.close()
         return self.lines.end()
@@ -163,13 +136,19 @@ class Rank:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def ending(self) -> RankEnd | None:
-        """How it ended, unless well."""
-        code = self.process.poll()
-        if not code:
-            return None
-        code = -signal.SIGTERM if code == TERMINATED else code
-        return RankEnd(self.number, code, self.process.pid, self.wrote)
+    @property
+    def code(self) -> int:
+        """How it ended, negative by a signal; 0: well, or not yet."""
+        code = self.process.poll() or 0
+        return -signal.SIGTERM if code == TERMINATED else code
+
+    def line(self, error: str = "") -> bytes:
+        """The line that names it and how it ended; `k8sbench.diagnose.job.exits` reads it."""
+        how = f"exit code {self.code}"
+        if self.code < 0:
+            how = f"{_signal(-self.code)} received by PID {self.process.pid}"
+        why = f": {error}" if error else ""
+        return f"paddle_launch.py: rank {self.number}: {how}{why}\n".encode()
 
 
 def _end_with_the_launcher() -> None:
@@ -243,17 +222,8 @@ def listen(ranks: Sequence[Rank], wake: int, seconds: float | None) -> None:
     with contextlib.suppress(BlockingIOError):
         os.read(wake, PIPE)
     first, *others = ranks
-    now = time.monotonic()
-    spoken = first.read(now)
-    put(STDOUT, [line for rank in others for line in rank.read(now)] + spoken)
-
-
-def first_of(ended: Sequence[RankEnd]) -> RankEnd | None:
-    """Of ranks that were found dead together the one that has most likely died first.
-
-    The ranks that have lost another one write more, and later.
-    """
-    return min(ended, key=lambda one: (not one.from_outside, one.wrote), default=None)
+    spoken = first.read()
+    put(STDOUT, [line for rank in others for line in rank.read()] + spoken)
 
 
 def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
@@ -262,7 +232,7 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
     `wake` can be read when a signal has come, also SIGCHLD. `signals` grows when one asks this
     process to stop.
     """
-    first: RankEnd | None = None
+    first: Rank | None = None
     deadline: float | None = None
     running = True
     while running:
@@ -270,8 +240,13 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
         listen(ranks, wake, left)
         running = any(rank.process.poll() is None for rank in ranks)
         if first is None and not signals:
-            ended = [ending for rank in ranks if (ending := rank.ending()) is not None]
-            first = first_of(ended)
+            # Of several that have ended by now the one that was ended from outside: its peers have
+            # lost it. SIGABRT is one that libraries send to their own process, often after that.
+            first = min(
+                (rank for rank in ranks if rank.code),
+                key=lambda rank: rank.code > 0 or rank.code == -signal.SIGABRT,
+                default=None,
+            )
             if first is not None:
                 put(STDERR, [first.line()])
         if deadline is None and (signals or first is not None):
@@ -290,8 +265,7 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
         return 0
     # Once more, after all lines of the others, and on stdout as those: a reader of both streams
     # may see them in another order.
-    error = next(rank.lines.last_error for rank in ranks if rank.number == first.rank)
-    put(STDOUT, [first.line(error)])
+    put(STDOUT, [first.line(first.lines.last_error)])
     return first.code if first.code >= 0 else 128 - first.code
 
 

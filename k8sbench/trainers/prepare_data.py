@@ -130,7 +130,7 @@ def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
             mark.touch()
         archive.unlink(missing_ok=True)
     if given.name == "cityscapes":
-        _module("prepare.labels").make_train_ids(folder, state)
+        _module("data.cityscapes").make_train_ids(folder, state)
 
 
 def _sources(given: argparse.Namespace) -> list[ArchiveSource]:
@@ -197,18 +197,13 @@ def _make_sample(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
-    sample = _module("data.sample_sets").SETS[given.name]
+    write = _module("data.sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = given.pictures or sample.pictures
-    sample.write(
-        folder,
-        pictures=pictures,
-        size=given.size or sample.size,
-        seed=given.seed,
-    )
+    asked = {name: getattr(given, name) for name in ("pictures", "size") if getattr(given, name)}
+    write(folder, seed=given.seed, **asked)
     files = _files(folder)
     (folder / SAMPLE).write_text(json.dumps({"set": given.name, "files": files}))
-    say(f"{pictures} pictures to train on, {files} files in all, were drawn into {folder}.")
+    say(f"{files} files were drawn into {folder}, those of the validation among them.")
     return _check(given)
 
 

@@ -6,28 +6,20 @@ which is the default for both precisions; upstream's own script for mixed precis
 (--batch-size 256). As upstream's, `dle` adds gradients up to a global batch of 2,048 before the
 weights change, but only in --mode train: the report's runs, whose speed is compared, did not. What
 differs from upstream: our code; the framework's loader and Pillow in place of DALI, see
-`data/imagenet.py`, unless it is asked for (`data/dali_torch.py`); mixed precision by autocast
-instead of apex, whose fixed scale `dle` keeps and, as apex, never checks for overflow; data
-parallelism by PyTorch instead of apex. In mixed precision images lie as NHWC in `dle`, as in
-NVIDIA's later configuration, and as NCHW in `report`, as its logs say. Steps are timed whole:
-upstream's `total_ips` leaves out its logging.
+`data/imagenet.py`; mixed precision by autocast instead of apex, whose fixed scale `dle` keeps and,
+as apex, never checks for overflow; data parallelism by PyTorch instead of apex. In mixed precision
+images lie as NHWC in `dle`, as in NVIDIA's later configuration, and as NCHW in `report`, as its
+logs say. Steps are timed whole: upstream's `total_ips` leaves out its logging.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.data.dali_torch import Batch
-    from k8sbench.trainers.parts.file_samples import At, Reader
-    from k8sbench.trainers.parts.loop import Outcome
-    from k8sbench.trainers.parts.torch_session import Session
 
 DEFAULTS = settings.Defaults(
     benchmark="resnet50",
@@ -42,7 +34,6 @@ DEFAULTS = settings.Defaults(
     # precision was NCHW: its logs say so.
     channels_last_amp=("dle",),
 )
-DECODERS = ("pillow", "dali")
 IMAGES = 1_281_167  # ImageNet's training set: an epoch, by which the learning rate changes
 WEIGHT_DECAY = 1 / 32768
 WARMUP_EPOCHS = 8
@@ -54,17 +45,15 @@ ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1, None)}
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
-    if own.decoder == "dali":
-        _check_dali()
     machine.steer_tf32(common.tf32)
 
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import torch_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
     global_batch = common.batch_size * Place.from_environment().world_size
@@ -73,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"
         accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
-    return torch_loop.train(
+    torch_loop.train(
         torch_loop.Work(
             unit="images",
             model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
@@ -81,7 +70,6 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
             files=opener("imagenet", size=own.input_size, classes=own.classes),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
-            decoder=partial(_by_dali, own) if own.decoder == "dali" else None,
             losses=resnet_torch.losses,
             groups=partial(resnet_torch.decayed_and_not, decay=WEIGHT_DECAY),
             momentum=momentum,
@@ -107,29 +95,10 @@ def main(argv: Sequence[str] | None = None) -> Outcome:
                 "input_size": own.input_size,
                 "classes": own.classes,
                 "accumulate": accumulate,
-                "decoder": own.decoder,
             },
         ),
         common,
     )
-
-
-def _check_dali() -> None:
-    try:
-        import nvidia.dali  # noqa: F401
-    except ImportError as error:
-        settings.refuse(
-            f"--decoder dali needs NVIDIA DALI, and it cannot be imported ({error}); install the "
-            "package nvidia-dali-cuda120, or leave the option out"
-        )
-
-
-def _by_dali(
-    own: argparse.Namespace, reader: Reader, batches: Iterable[list[At]], here: Session
-) -> Iterator[Batch]:
-    from k8sbench.trainers.data import dali_torch
-
-    return dali_torch.files(reader, batches, here, size=own.input_size)
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
@@ -142,13 +111,6 @@ def _options(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="batches whose gradients are added up before the weights change (default: 1; with "
         f"--mode train and recipe dle as many as {OPTIMIZER_BATCH} samples of all ranks hold)",
-    )
-    group.add_argument(
-        "--decoder",
-        choices=DECODERS,
-        default=DECODERS[0],
-        help="what decodes the pictures of --data DIR to train on: Pillow in the loader processes, "
-        "or NVIDIA DALI, where it is installed, on the device (default: pillow)",
     )
 
 

@@ -13,13 +13,9 @@ import argparse
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from k8sbench.trainers.parts import ending, lines, machine, schedules, settings
 from k8sbench.trainers.parts.events import Place
-
-if TYPE_CHECKING:
-    from k8sbench.trainers.parts.loop import Outcome
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -39,25 +35,25 @@ CLIP_NORM = 20.0
 ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 
 
-def main(argv: Sequence[str] | None = None) -> Outcome:
+def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.steer_tf32(common.tf32)
 
-    from k8sbench.trainers.data.pictures import NORMALISE, Clips
+    from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch, tsm_torch
     from k8sbench.trainers.parts import torch_loop
-    from k8sbench.trainers.parts.file_samples import opener
+    from k8sbench.trainers.parts.samples import opener
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return torch_loop.train(
+    torch_loop.train(
         torch_loop.Work(
             unit="clips",
             model=lambda _: tsm_torch.TSM(
                 own.classes, own.segments, width_divisor=own.width_divisor
             ),
-            samples=Clips(own.segments, own.input_size, own.classes, common.seed),
+            samples=Pictures(own.input_size, own.classes, common.seed, own.segments),
             files=opener(
                 "kinetics", size=own.input_size, segments=own.segments, classes=own.classes
             ),

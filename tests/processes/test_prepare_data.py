@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from k8sbench.trainers.prepare.labels import TABLE
+from k8sbench.trainers.data.cityscapes import TABLE
 from k8sbench.trainers.prepare_data import SAMPLE, STATE
 from tests.harness.archive_server import ArchiveServer, serving
 from tests.harness.cluster.shell import until

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from k8sbench.model.measurement import arithmetic_digest
-from k8sbench.trainers.parts.arithmetic import statement
+from k8sbench.trainers.parts.events import statement
 from tests.trainers import operation_types, paddle_runs, torch_runs
 from tests.trainers.either_checks import MATCHED, stated
 

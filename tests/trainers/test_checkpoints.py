@@ -134,9 +134,6 @@ def test_a_folder_that_cannot_be_read_is_refused_for_now(tmp_path: pathlib.Path)
     ) as refused:
         Checkpoints(tmp_path / "file").latest()
     assert refused.value.passing
-    job = Together(2)
-    told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path / "file")))
-    assert told[1] == "may pass: rank 0 cannot go on from its checkpoints; its output says why"
 
 
 def test_what_cannot_be_written_is_told_and_the_older_ones_stay(tmp_path: pathlib.Path) -> None:
@@ -326,26 +323,10 @@ def test_a_rank_that_cannot_write_leaves_no_checkpoint_on_any(
     assert names(tmp_path) == ["step-0000000010"]
 
 
-def refusal(checkpoints: Checkpoints) -> str:
-    try:
-        checkpoints.latest()
-    except CheckpointError as error:
-        return "may pass: " * error.passing + str(error)
-    return "none"
-
-
-def test_a_folder_that_the_ranks_do_not_share_is_refused_on_all(tmp_path: pathlib.Path) -> None:
+def test_a_rank_that_does_not_share_the_folder_refuses(tmp_path: pathlib.Path) -> None:
     saved(tmp_path / "0", 10)
-    job = Together(2)
-    told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path / str(rank))))
+    apart = Checkpoints(tmp_path / "1", same=SAME, rank=1, agree=lambda _: 10)
     unread = f"{tmp_path}/1/step-0000000010/manifest.json: No such file or directory"
-    assert told[0] == "may pass: another rank cannot read the checkpoints; its output says why"
-    assert told[1].startswith(f"may pass: the checkpoints cannot be read: {unread}; mend the")
-
-
-def test_what_rank_0_refuses_is_refused_on_all(tmp_path: pathlib.Path) -> None:
-    Checkpoints(tmp_path, same={**SAME, "batch size": 8}).save(10, writes("x"), {})
-    job = Together(2)
-    told = job.each(lambda rank: refusal(job.checkpoints(rank, tmp_path)))
-    assert "batch size 8 (now 4)" in told[0]
-    assert told[1] == "rank 0 cannot go on from its checkpoints; its output says why"
+    with pytest.raises(CheckpointError, match=f"cannot be read: {unread}; mend the") as refused:
+        apart.latest()
+    assert refused.value.passing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
 import zlib
 from collections.abc import Callable
@@ -48,16 +47,6 @@ def test_pictures_and_labels_are_paired_by_their_names(folder: Path) -> None:
         assert np.array_equal(labels, np.asarray(told))
         told = Image.open(folder / f"leftImg8bit/{path}_leftImg8bit.png")
         assert np.array_equal(picture.transpose(1, 2, 0), np.asarray(told))
-
-
-def test_a_sample_to_train_on_follows_from_its_number_and_random_state(folder: Path) -> None:
-    files = opened(folder)
-    picture, labels = files.training.sample(2, random())
-    assert (picture.shape, labels.shape) == ((3, 16, 32), (16, 32))
-    again, _ = pickle.loads(pickle.dumps(files)).training.sample(2, random())  # as workers get it
-    assert np.array_equal(picture, again)
-    other, _ = files.training.sample(2, np.random.default_rng(1))
-    assert not np.array_equal(picture, other)
 
 
 def test_the_digest_is_of_names_and_sizes_wherever_the_folder_is(folder: Path) -> None:

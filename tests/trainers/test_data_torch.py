@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import file_samples, settings
+from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.samples import source
 from k8sbench.trainers.parts.segmentation import IGNORE
 from tests.trainers import paddle_runs
 from tests.trainers.references import form
@@ -37,7 +38,7 @@ def at(rank: int, world_size: int, *argv: str) -> Session:
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """Each data set with the shapes of its samples."""
     from k8sbench.trainers.data import streets_mmseg
-    from k8sbench.trainers.data.pictures import Clips, Pictures
+    from k8sbench.trainers.data.pictures import Pictures
     from k8sbench.trainers.data.streets import Scenes
 
     augment = functools.partial(streets_mmseg.augmented, crop=(32, 64))
@@ -45,7 +46,7 @@ def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     return {
         "streets": (streets, (3, 32, 64), (32, 64)),
         "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),
-        "clips": (Clips(4, 16, 10, seed=3), (4, 3, 16, 16), ()),
+        "clips": (Pictures(16, 10, seed=3, frames=4), (4, 3, 16, 16), ()),
     }
 
 
@@ -75,11 +76,11 @@ def test_every_street_has_equally_many_pixels_with_a_class() -> None:
 
 
 def test_a_face_is_bytes_that_are_normalised_as_plsc_does_it() -> None:
-    from k8sbench.trainers.data.faces_arcface import NORMALISE, Faces
+    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Faces
 
     image, label = Faces(64, 10, seed=0).decoded(0)
     assert (form(image), form(label)) == ("uint8 (3, 64, 64)", "int64 ()")
-    (mean, *_), (deviation, *_) = NORMALISE
+    (mean, *_), (deviation, *_) = FACES_NORMALISE
     assert [(value - mean) / deviation for value in (0, 255)] == [-127.5 / 128, 127.5 / 128]
 
 
@@ -87,12 +88,10 @@ def test_a_face_is_bytes_that_are_normalised_as_plsc_does_it() -> None:
 def test_ranks_share_the_samples_that_one_rank_has(data: str) -> None:
     import torch
 
-    from k8sbench.trainers.parts import torch_data
-
     samples, *_ = kinds()["pictures"]
     options = ("--data", data, "--workers", "0")
-    alone = file_samples.source(samples, at(0, 1, *options, "--batch-size", "4"), torch_data)
-    shares = [file_samples.source(samples, at(rank, 2, *options), torch_data) for rank in (0, 1)]
+    alone = source(samples, at(0, 1, *options, "--batch-size", "4"))
+    shares = [source(samples, at(rank, 2, *options)) for rank in (0, 1)]
     for _ in range(3):
         whole = next(alone)
         parts = [next(share) for share in shares]
@@ -103,14 +102,10 @@ def test_ranks_share_the_samples_that_one_rank_has(data: str) -> None:
 def test_synthetic_data_are_made_once_and_host_data_anew() -> None:
     import torch
 
-    from k8sbench.trainers.parts import torch_data
-
     samples, *_ = kinds()["pictures"]
-    fixed = file_samples.source(samples, at(0, 1), torch_data)
+    fixed = source(samples, at(0, 1))
     assert next(fixed)[0] is next(fixed)[0]
-    loaded = file_samples.source(
-        samples, at(0, 1, "--data", "synthetic-host", "--workers", "1"), torch_data
-    )
+    loaded = source(samples, at(0, 1, "--data", "synthetic-host", "--workers", "1"))
     first, second = itertools.islice(loaded, 2)
     assert not torch.equal(first[0], second[0])
 
@@ -118,10 +113,8 @@ def test_synthetic_data_are_made_once_and_host_data_anew() -> None:
 def test_channels_last_data_are_in_that_layout() -> None:
     import torch
 
-    from k8sbench.trainers.parts import torch_data
-
     samples, *_ = kinds()["pictures"]
-    images, _ = next(file_samples.source(samples, at(0, 1, "--channels-last"), torch_data))
+    images, _ = next(source(samples, at(0, 1, "--channels-last")))
     assert images.is_contiguous(memory_format=torch.channels_last)
 
 
@@ -134,25 +127,25 @@ def test_bytes_become_normalised_numbers_on_the_device(framework: str, clips: bo
     images = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     told = np.stack([(images[..., i, :, :] - mean[i]) / deviation[i] for i in range(3)], axis=-3)
     targets = np.array([3, 255], np.uint8)
-    data: Any
+    session: Any
     put: Any
     here: Any
     if framework == "torch":
         import torch
 
-        from k8sbench.trainers.parts import torch_data as data
+        from k8sbench.trainers.parts import torch_session as session
 
         put, here = torch.from_numpy, at(0, 1)
     else:
         paddle_runs.import_paddle()
         import paddle
 
-        from k8sbench.trainers.parts import paddle_data as data
+        from k8sbench.trainers.parts import paddle_session as session
 
         paddle.set_device("cpu")
         put, here = paddle.to_tensor, SimpleNamespace(layout="NCHW")
-    made, labels = data.on_device(put(images), put(targets), here, (mean, deviation))
-    same, _ = data.on_device(made, labels, here, (mean, deviation))
+    made, labels = session.Session.on_device(here, put(images), put(targets), (mean, deviation))
+    same, _ = session.Session.on_device(here, made, labels, (mean, deviation))
     np.testing.assert_allclose(made.numpy(), told, rtol=1e-5, atol=1e-6)
     assert made.numpy().dtype == np.float32
     assert np.array_equal(same.numpy(), made.numpy())

@@ -155,11 +155,11 @@ def test_pairs_are_verified_as_upstream_does_it(
     import_paddle()
     import paddle
 
-    from k8sbench.trainers.parts import verification_paddle
+    from k8sbench.trainers.models import ir50_paddle
 
     paddle.set_device("cpu")
     network, weight = backbone()
-    evaluation = verification_paddle.evaluation(files)
+    evaluation = ir50_paddle.evaluation(files)
     each = []
     for numbers in batches(COUNT, ranks, size):
         there = [number for number in numbers if number not in missing]
@@ -175,26 +175,34 @@ def test_pairs_are_verified_as_upstream_does_it(
     assert figures(evaluation, each) == {"accuracy": pytest.approx(accuracy)}
 
 
-def test_a_trainer_opens_its_own_kind_of_folder(
+def test_a_trainer_opens_its_own_folder_and_a_sample_follows_from_its_random_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import_paddle()
-    from k8sbench.trainers import arcface, resnet50, tsm
+    from k8sbench.trainers import arcface, deeplabv3p_pytorch, resnet50, tsm
     from k8sbench.trainers.data import sample_sets
     from k8sbench.trainers.parts import paddle_loop, torch_loop
 
+    made: list[Any] = []
     for loop in (paddle_loop, torch_loop):
-        monkeypatch.setattr(loop, "train", lambda work, _: work)
+        monkeypatch.setattr(loop, "train", lambda work, _: made.append(work))
     monkeypatch.setattr(os, "environ", {**os.environ})  # which a trainer changes
     sample_sets.imagenet(tmp_path / "i", pictures=8, size=(9, 9))
     sample_sets.kinetics(tmp_path / "k", pictures=4, size=(9, 9))
     sample_sets.faces(tmp_path / "f", pictures=8, size=(16, 16))
+    sample_sets.cityscapes(tmp_path / "c", pictures=4, size=(64, 128))
     small = ("--input-size", "32")
     for trainer, options, folder, shape in (
         (resnet50, small, "i", (3, 32, 32)),
         (tsm, (*small, "--segments", "3"), "k", (3, 3, 32, 32)),
         (arcface, ("--size", "16"), "f", (3, 16, 16)),
+        (deeplabv3p_pytorch, ("--crop", "32x48", "--classes", "19"), "c", (3, 32, 48)),
     ):
-        work: Any = trainer.main(["--classes", "8", *options])
-        inputs, _ = work.files(tmp_path / folder).training.sample(0, np.random.default_rng(0))
+        trainer.main(["--classes", "8", *options])
+        part = made[-1].files(tmp_path / folder).training
+        inputs, _ = part.sample(0, np.random.default_rng(0))
         assert inputs.shape == shape
+        again = pickle.loads(pickle.dumps(part))  # as a loader process gets it
+        assert np.array_equal(again.sample(0, np.random.default_rng(0))[0], inputs)
+        others = [part.sample(0, np.random.default_rng(seed))[0] for seed in range(1, 9)]
+        assert not all(np.array_equal(other, inputs) for other in others)

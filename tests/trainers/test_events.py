@@ -111,8 +111,8 @@ def test_the_start_line_says_who_runs_what(journal: events.Journal, written: Wri
 
 
 def test_the_arithmetic_is_a_further_environment(journal: events.Journal, written: Written) -> None:
-    stated = {"by": "derived", "digest": "0123", "types": {"conv": "float16"}}
-    journal.arithmetic(stated)
+    journal.arithmetic({"conv": "{half}"}, "fp16")
+    stated = events.statement({"conv": "{half}"}, "fp16")
     assert written.last == {"event": "environment", "rank": 1, "arithmetic": stated}
 
 

@@ -17,9 +17,8 @@ from unittest import mock
 import pytest
 from packaging.requirements import Requirement
 
-from k8sbench.trainers.parts.events import line
-from tests.gpu_figures import rows, wheels
-from tests.gpu_figures.bounded import ROOT, Ended
+from tests.gpu_figures import wheels
+from tests.gpu_figures.bounded import ROOT
 from tests.gpu_figures.rows import Case, cases
 from tests.trainers.paddle_runs import import_paddle
 
@@ -49,70 +48,6 @@ def test_a_trainer_understands_the_options_of_its_row(
     assert (common.precision.upper(), common.device) == (case.precision, "cuda")
     assert (common.warmup, common.iterations) == case.steps
     assert case.steps == (20, case.variant["window"]["iterations"])
-
-
-def printed(precision: str, *, steps: int = 100, gpu: str = "NVIDIA H200") -> list[str]:
-    """The lines of ResNet-50 whose 20 first steps take 1 s each, and the next 40 ms each."""
-    start = {
-        "framework": "pytorch",
-        "framework_version": "2.11.0",
-        "batch_size_per_gpu": 128,
-        "precision_effective": precision,
-    }
-    about: dict[str, object] = {
-        "gpu_model": gpu,
-        "driver": "580.1",
-        "cuda": "13.0",
-        "cudnn": "91002",
-    }
-    events: list[tuple[str, dict[str, object]]] = [("start", start), ("environment", about)]
-    events.append(("environment", {"arithmetic": {}}))
-    for first, last, seconds in ((1, 20, 20.0), (21, 20 + steps, 0.04 * steps)):
-        time = 1000.0 if last == 20 else 1000.0 + seconds
-        step = {"step": last, "steps": last - first + 1, "seconds": seconds, "time": time}
-        events.append(("step", {**step, "memory_mib": 12345.6}))
-    samples = {"at": [990.0, 1001.0, 1002.0], "power": [100.0, 500.0, 700.0]}
-    events.append(("gpu", {**samples, "gpu_utilization": [0.0, 0.9, None]}))
-    return [line(name, fields) for name, fields in events]
-
-
-@pytest.mark.parametrize(("precision", "share"), [("FP32", "116%"), ("AMP", "8%")])
-def test_a_run_becomes_a_row(precision: str, share: str) -> None:
-    """3,200 images/s are (6 × 4.089 − 2 × 0.118) × 3,200 = 77.8 TFLOP/s; an H200 does 66.9 in FP32,
-    989.4 in FP16. The GPU's samples are those of the measured steps.
-    """
-    case = CASES[f"resnet50 dle (pytorch) {precision}"]
-    found = rows.row(case, Ended(printed(precision.lower()), 0, None))
-    notes = ["GPU 90%", "600 W"]
-    if precision == "FP32":
-        notes.insert(0, "**above the peak: not credible**")
-    software = "pytorch 2.11.0, CUDA 13.0, cuDNN 91002, driver 580.1"
-    assert found.line == (
-        f"| resnet50 dle (pytorch) | {precision} | 128 | 3200.0 | 40.0 | 77.8 | {share} | 12346 "
-        f"| NVIDIA H200 | {software} | {'; '.join(notes)} |"
-    )
-    assert found.line.count("|") == rows.HEADER.splitlines()[0].count("|")
-    assert found.complete == (precision == "AMP")
-
-
-@pytest.mark.parametrize(
-    ("lines", "ended", "reason"),
-    [
-        (["Traceback", OUT_OF_MEMORY, "[W] destroyed"], (1, None), OUT_OF_MEMORY),
-        (["k8sbench: error: no | pipe"], (2, None), "exit code 2: k8sbench: error: no / pipe"),
-        ([""], (-9, None), "killed by signal 9"),
-        ([], (None, "stopped after 45 s"), "stopped after 45 s"),
-    ],
-)
-def test_a_run_without_a_figure_says_why(
-    lines: list[str], ended: tuple[int | None, str | None], reason: str
-) -> None:
-    case = CASES["tsm kinetics (pytorch) FP32"]
-    for begun in ([], printed("fp32")[:3]):
-        found = rows.row(case, Ended([*begun, *lines], *ended))
-        assert found.line.startswith("| tsm kinetics (pytorch) | FP32 | ")
-        assert found.line.endswith(f" | {reason} |")
-        assert not found.complete
 
 
 # All of it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from tests.trainers.references import (
     channels_first,
     coordinates,
     encoded,
-    form,
     middle,
     near,
     saved,
@@ -120,15 +118,6 @@ def test_the_digest_is_of_names_and_sizes(folder: Path) -> None:
     longer = imagenet.open_set(folder).digest
     changed.rename(changed.with_name("other.JPEG"))
     assert len({first, longer, imagenet.open_set(folder).digest}) == 3
-
-
-def test_a_sample_follows_from_its_number_and_random_state(folder: Path) -> None:
-    training = imagenet.open_set(folder, size=16).training
-    again = pickle.loads(pickle.dumps(training))  # as a loader process gets it
-    image, label = training.sample(3, np.random.default_rng(7))
-    assert (form(image), form(label)) == ("uint8 (3, 16, 16)", "int64 ()")
-    assert np.array_equal(again.sample(3, np.random.default_rng(7))[0], image)
-    assert not np.array_equal(again.sample(3, np.random.default_rng(8))[0], image)
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,7 @@ class Nccl:
 
     def __call__(self) -> None:
         self.asked = {name: os.environ[name] for name in LEVELS}
-        path = self.asked["NCCL_DEBUG_FILE"].replace("%p", str(os.getpid()))
-        self.log = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self.log = os.open(self.asked["NCCL_DEBUG_FILE"], os.O_WRONLY | os.O_CREAT, 0o600)
         self.say(self.said)
         if self.error is not None:
             raise RuntimeError(self.error)
@@ -261,15 +260,10 @@ def test_a_log_that_nccl_did_not_write_is_no_answer() -> None:
         machine.connect_by_nccl(mock.Mock(side_effect=OSError("of its own")))
 
 
-def test_a_file_that_a_user_names_for_nccl_is_read_and_stays(
-    nccl: Nccl, monkeypatch: pytest.MonkeyPatch, temporary: pathlib.Path, capfd: Captured
-) -> None:
-    monkeypatch.setenv("NCCL_DEBUG", "INFO")
-    monkeypatch.setenv("NCCL_DEBUG_FILE", str(temporary / "nccl.%p.log"))
-    nccl.said = USING
-    assert machine.connect_by_nccl(nccl) == "Socket"
-    assert (temporary / f"nccl.{os.getpid()}.log").read_text() == USING
-    assert capfd.readouterr().err == ""
+def test_a_file_that_a_user_names_for_nccl_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_DEBUG_FILE", "/of/the/user")
+    assert machine.connect_by_nccl(lambda: None) is None
+    assert (os.environ["NCCL_DEBUG_FILE"], "NCCL_DEBUG" in os.environ) == ("/of/the/user", False)
 
 
 UNABLE = """

@@ -20,7 +20,7 @@ from tests.trainers.either_checks import noted_runs
 from tests.trainers.paddle_checks import CROP, FACES, LEARNING, learns, length
 from tests.trainers.paddle_runs import import_paddle, narrow, output, run
 from tests.trainers.torch_checks import tells_its_device
-from tests.trainers.torch_runs import Captured, environment, events, losses, only, refuse
+from tests.trainers.torch_runs import Captured, environment, events, losses, only
 
 __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -85,7 +85,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
     import paddle
     from paddle.amp import grad_scaler
 
-    from k8sbench.trainers.data.faces_arcface import Faces
+    from k8sbench.trainers.data.pictures import Faces
     from k8sbench.trainers.parts import lines, paddle_loop, paddle_session, settings
 
     weights: list[Any] = []
@@ -229,20 +229,6 @@ def test_checks_freeze_dropout_and_batch_norm_as_far_as_they_say(
     assert [name for name in told if told[name]] == [
         word.removeprefix("--").replace("-", "_") for word in option
     ]
-
-
-@trains
-def test_a_batch_too_small_for_batch_norm_is_refused_before_the_run_says_a_word(
-    narrow: None, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from k8sbench.trainers.parts import loop
-
-    monkeypatch.setattr(loop, "refuse", refuse)
-    with pytest.raises(SystemExit, match="--batch-size must be at least 2"):
-        run(capfd, "deeplabv3p_paddle", *CROP, "--batch-size", "1")
-    assert capfd.readouterr().out == ""
-    short = ("--warmup", "0", "--iterations", "1", "--batch-size", "1")
-    assert run(capfd, "deeplabv3p_paddle", *CROP, *short, "--frozen-norm")[-1]["steps"] == 1
 
 
 @trains

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.trainers.parts import arithmetic
-from k8sbench.trainers.parts.course import Course
+from k8sbench.trainers.parts import segmentation
+from k8sbench.trainers.parts.schedules import Course
 from tests.trainers import paddle_runs
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -92,9 +92,11 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Any:
         loop = importlib.import_module(
             f"{parts}.paddle_loop" if trainer in PADDLE else f"{parts}.torch_loop"
         )
-        monkeypatch.setattr(loop, "train", lambda given, _: given)
+        made: list[Any] = []
+        monkeypatch.setattr(loop, "train", lambda given, _: made.append(given))
         module = importlib.import_module(f"k8sbench.trainers.{trainer}")
-        return module.main(["--device", "cpu", "--threads", "1", *options])
+        module.main(["--device", "cpu", "--threads", "1", *options])
+        return made[0]
 
     return read
 
@@ -192,4 +194,4 @@ def test_what_brings_the_device_to_rest_is_upstreams(work: Any) -> None:
 def test_only_the_twins_state_the_types_of_their_operations(work: Any) -> None:
     found = {name: work(*RECIPES[name][:3]).amp_types for name in RECIPES}
     stating = {name: types for name, types in found.items() if types}
-    assert stating == dict.fromkeys(("mmseg", "matched"), arithmetic.DEEPLABV3PLUS)
+    assert stating == dict.fromkeys(("mmseg", "matched"), segmentation.DEEPLABV3PLUS)

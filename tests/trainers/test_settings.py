@@ -232,19 +232,13 @@ OF_EITHER = {"allreduce.py"}
 """No benchmark: it sums vectors by the framework that it is told, and imports that one alone."""
 
 
-WITH_DALI = {"resnet50.py", "dali_torch.py"}
-
-
 def sources() -> list[pathlib.Path]:
     return sorted(TRAINERS.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(TRAINERS)))
 def test_a_trainer_imports_only_its_own_kind(path: pathlib.Path) -> None:
-    """The standard library, numpy, Pillow, one framework, NVML; of k8sbench only the trainers.
-
-    And DALI, where it is asked for.
-    """
+    """The standard library, numpy, Pillow, one framework, NVML; of k8sbench only the trainers."""
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
     imported = set()
     for node in ast.walk(tree):
@@ -254,8 +248,6 @@ def test_a_trainer_imports_only_its_own_kind(path: pathlib.Path) -> None:
             assert node.level == 0, "relative imports hide what is imported"
             imported.add(node.module or "")
     allowed = {*sys.stdlib_module_names, "numpy", "PIL", "torch", "paddle"}
-    if path.name in WITH_DALI:
-        allowed.add("nvidia")
     strange = {
         name
         for name in imported

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import types
+from collections.abc import Mapping
 
 import pytest
 
@@ -22,9 +23,16 @@ class Clock:
 
 
 def drive(
-    plan: StepPlan, *, data: float = 0.25, compute: float = 0.75, after: float = 0.0
+    plan: StepPlan,
+    *,
+    data: float = 0.25,
+    after: float = 0.0,
+    pauses: Mapping[int, float] = types.MappingProxyType({}),
+    end: int = 0,
 ) -> tuple[StepTimer, list[StepRecord]]:
-    """Run a whole plan; each step waits `data`, computes `compute`, then logs for `after`."""
+    """Run a whole plan; each step waits `data`, computes 0.75 s, then logs for `after`. There is a
+    pause after some, and `end` is the last step of a run that is ended before its time.
+    """
     clock = Clock()
     timer = StepTimer(plan, clock=clock)
     records = []
@@ -33,11 +41,16 @@ def drive(
     while timer.another():
         clock.now += data
         timer.data_ready()
-        clock.now += compute
+        clock.now += 0.75
         record = timer.step_done()
         clock.now += after
         if record is not None:
             records.append(record)
+        if timer.steps in pauses:
+            with timer.pause():
+                clock.now += pauses[timer.steps]
+        if timer.steps == end:
+            timer.end()
     return timer, records
 
 
@@ -109,32 +122,6 @@ def test_an_extension_is_whole_log_intervals(done: int, steady: float, more: int
     assert steps.extension(plan, done, steady) == more
 
 
-def test_ranks_that_disagree_follow_the_first() -> None:
-    """A fast and a slow rank take the same number of steps, and ask equally often."""
-    plan = StepPlan(warmup=0, iterations=2, log_interval=1, min_steady_seconds=10.0)
-    taken, asked = [], []
-    answers = iter([3, 1, 0])  # what rank 0 says each time
-    said = list(answers)
-    for seconds in (0.1, 7.0):
-        clock = Clock()
-        timer = StepTimer(plan, clock=clock)
-        replies = iter(said)
-        questions: list[int] = []
-
-        def agree(own: int, questions: list[int] = questions, replies: object = replies) -> int:
-            questions.append(own)
-            return next(replies)  # type: ignore[call-overload]
-
-        timer.start()
-        while timer.another(agree):
-            clock.now += seconds
-            timer.step_done()
-        taken.append(timer.steps)
-        asked.append(len(questions))
-    assert taken == [6, 6]
-    assert asked == [3, 3]
-
-
 def test_nobody_is_asked_before_the_window_ends_or_without_a_minimum() -> None:
     timer = StepTimer(StepPlan(warmup=1, iterations=2, log_interval=1), clock=Clock())
     timer.start()
@@ -170,34 +157,9 @@ def test_a_meter_gives_the_last_value_the_records_mean_and_the_running_mean() ->
     assert meter.close() == steps.StepValue(last=8.0, mean=8.0, running=4.0)
 
 
-def paused(
-    plan: StepPlan, pauses: dict[int, float], *, end: int = 0
-) -> tuple[Any, list[StepRecord]]:
-    """Run a plan of steps of a second, with a pause after some; `end` is the last step of a run
-    that is ended before its time.
-    """
-    clock = Clock()
-    timer = StepTimer(plan, clock=clock)
-    records = []
-    timer.start()
-    while timer.another():
-        clock.now += 0.25
-        timer.data_ready()
-        clock.now += 0.75
-        record = timer.step_done()
-        if record is not None:
-            records.append(record)
-        if timer.steps in pauses:
-            with timer.pause():
-                clock.now += pauses[timer.steps]
-        if timer.steps == end:
-            timer.end()
-    return timer, records
-
-
 @pytest.mark.parametrize("pauses", [{2: 30.0}, {3: 30.0}, {5: 20.0, 6: 10.0}, {10: 30.0}])
 def test_a_pause_is_in_no_steps_time_wherever_it_is(pauses: dict[int, float]) -> None:
-    timer, records = paused(StepPlan(warmup=3, iterations=7, log_interval=2), pauses)
+    timer, records = drive(StepPlan(warmup=3, iterations=7, log_interval=2), pauses=pauses)
     assert [record.seconds for record in records] == [record.steps for record in records]
     assert list(timer.step_seconds) == [1.0] * 7
     assert timer.window().seconds == 7.0
@@ -216,16 +178,16 @@ def test_a_pause_is_in_no_steps_time_wherever_it_is(pauses: dict[int, float]) ->
 
 def test_a_record_ends_before_each_evaluation() -> None:
     plan = StepPlan(warmup=0, iterations=8, log_interval=5, evaluate_every=3)
-    _, records = paused(plan, {3: 1.0, 6: 1.0})
+    _, records = drive(plan, pauses={3: 1.0, 6: 1.0})
     assert [record.step for record in records] == [3, 5, 6, 8]
 
 
 def test_a_window_ends_where_the_run_was_ended() -> None:
     plan = StepPlan(warmup=2, iterations=8, log_interval=4, evaluate_every=5)
-    timer, records = paused(plan, {5: 9.0}, end=5)
+    timer, records = drive(plan, pauses={5: 9.0}, end=5)
     assert (timer.steps, timer.window()) == (5, steps.RankWindow(3, 5, 3.0))
     assert records[-1].step == 5
-    timer, _ = paused(plan, {}, end=1)
+    timer, _ = drive(plan, end=1)
     assert timer.window().steps < 1
 
 

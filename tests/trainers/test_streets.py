@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from k8sbench.trainers.data import hsv, streets_mmseg, streets_paddleseg
-from k8sbench.trainers.data.resizing import Crop
-from k8sbench.trainers.data.streets import Scenes
+from k8sbench.trainers.data import streets_mmseg, streets_paddleseg
+from k8sbench.trainers.data.streets import Crop, Scenes
 from k8sbench.trainers.parts.segmentation import IGNORE
 from tests.trainers.references import Array, interpolated
 
@@ -135,9 +134,9 @@ COLOURS = np.concatenate(
 def test_saturation_and_hue_are_opencvs(factor: float | None, steps: int | None) -> None:
     image = np.ascontiguousarray(COLOURS.T[:, :, None])
     if factor is not None:
-        found = hsv.saturation_times(image, factor)
+        found = streets_mmseg.saturation_times(image, factor)
     else:
-        found = hsv.hue_plus(image, steps or 0)
+        found = streets_mmseg.hue_plus(image, steps or 0)
     for column, pixel in enumerate(COLOURS.tolist()):
         hue, saturation, value = in_hsv(tuple(pixel))
         if factor is not None:
@@ -150,10 +149,10 @@ def test_saturation_and_hue_are_opencvs(factor: float | None, steps: int | None)
 
 def test_grey_stays_grey_and_red_turned_by_a_third_is_green() -> None:
     grey = np.full((3, 1, 256), np.arange(256), np.uint8)
-    assert np.array_equal(hsv.hue_plus(grey, 17), grey)
-    assert np.array_equal(hsv.saturation_times(grey, 1.5), grey)
+    assert np.array_equal(streets_mmseg.hue_plus(grey, 17), grey)
+    assert np.array_equal(streets_mmseg.saturation_times(grey, 1.5), grey)
     red = np.array([200, 0, 0], np.uint8).reshape(3, 1, 1)
-    assert np.abs(hsv.hue_plus(red, 60).ravel() - np.array([0, 200, 0])).max() <= 1
+    assert np.abs(streets_mmseg.hue_plus(red, 60).ravel() - np.array([0, 200, 0])).max() <= 1
 
 
 class Draws:
@@ -235,9 +234,9 @@ def mmseg(picture: Array, labels: Array, random: Any, crop: tuple[int, int]) -> 
         image = changed(image, random.uniform(0.5, 1.5))
     planes = image.transpose(2, 0, 1)
     if random.random() < 0.5:
-        planes = hsv.saturation_times(planes, random.uniform(0.5, 1.5))
+        planes = streets_mmseg.saturation_times(planes, random.uniform(0.5, 1.5))
     if random.random() < 0.5:
-        planes = hsv.hue_plus(planes, random.integers(-18, 18))
+        planes = streets_mmseg.hue_plus(planes, random.integers(-18, 18))
     image = planes.transpose(1, 2, 0)
     if not first and random.random() < 0.5:
         image = changed(image, random.uniform(0.5, 1.5))

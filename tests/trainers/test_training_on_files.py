@@ -62,7 +62,7 @@ def learns(
 ) -> None:
     """A trainer reaches its accuracy on a set that is drawn, and ends there."""
     (name, pictures, size), (metric, target) = drawn, reached
-    sample_sets.SETS[name].write(folder, pictures=pictures, size=size)
+    sample_sets.SETS[name](folder, pictures=pictures, size=size)
     found = trained(
         capfd,
         trainer,

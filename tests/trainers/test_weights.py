@@ -291,13 +291,12 @@ def test_weights_of_another_model_are_refused_by_name(tmp_path: pathlib.Path) ->
 
     path = converted("torchvision", tmp_path, published.tensors("torchvision"))
     assert misfit(path, Classifier(10, width_divisor=16)) == (
-        "of another shape is stem.conv.weight [8, 3, 7, 7] for [4, 3, 7, 7], stem.norm.weight [8] "
-        "for [4], stem.norm.bias [8] for [4] and 262 more"
+        "stem.conv.weight [8, 3, 7, 7] for [4, 3, 7, 7], stem.norm.weight [8] for [4], "
+        "stem.norm.bias [8] for [4] and 262 more are not in both, or of another shape"
     )
     deep = converted("mmseg", tmp_path, published.tensors("mmseg"))
-    assert misfit(deep, Classifier(10, width_divisor=8)) == (
-        "it lacks stem.conv.weight, stem.norm.weight, stem.norm.bias and 2 more; the model has no "
-        "stem.0.conv.weight, stem.0.norm.weight, stem.0.norm.bias and 12 more"
+    assert misfit(deep, Classifier(10, width_divisor=8)).startswith(
+        "stem.conv.weight, stem.norm.weight, stem.norm.bias and 17 more are not in both"
     )
 
 

@@ -21,7 +21,6 @@ Picture = Image.Image
 T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG")  # by their content, whatever the file's name ends in
-END_OF_JPEG = b"\xff\xd9"
 
 
 def picture(path: Path | str) -> Picture:
@@ -55,30 +54,6 @@ def decoded(data: bytes, name: str, read: Callable[[Picture], Picture] | None = 
     if not all(made.size):
         raise BrokenSample(name, "the picture has no pixels")
     return made
-
-
-def encoded(path: Path | str) -> tuple[bytes, tuple[int, int]]:
-    """A file that every decoder reads as Pillow does, and its picture's width and height.
-
-    That is the file itself if it is a JPEG of RGB or grey that ends as one; any other is decoded,
-    and given as PNG of RGB. Raises `BrokenSample` where that needs no more than this.
-    """
-    data = _content(path)
-    as_is = False
-
-    def read(picture: Picture) -> Picture:
-        nonlocal as_is
-        as_is = (
-            picture.format == "JPEG" and picture.mode in ("RGB", "L") and data[-2:] == END_OF_JPEG
-        )
-        return picture if as_is else _rgb(picture)
-
-    image = decoded(data, str(path), read)
-    if not as_is:
-        file = io.BytesIO()
-        image.save(file, "PNG", compress_level=0)
-        data = file.getvalue()
-    return data, image.size
 
 
 def _content(path: Path | str) -> bytes:

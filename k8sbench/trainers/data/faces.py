@@ -9,17 +9,16 @@ in half of the cases and not resized.
 from __future__ import annotations
 
 import io
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
+from k8sbench.trainers.parts.weights import Arrays
 
 CLASSES = 85_742
 PICTURES, PAIRS = 5_822_653, 6_000
@@ -108,8 +107,8 @@ def read_pairs(path: Path, size: int) -> Pairs:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        encoded, same = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        pictures = [item if isinstance(item, bytes) else item.held for item in encoded]
+        encoded, same = Arrays(io.BytesIO(data), encoding="bytes").load()
+        pictures = [bytes(memoryview(item)) for item in encoded]
         told = [bool(item) for item in same]
     except Exception as error:  # damaged data make pickle raise nearly anything
         raise DataError(
@@ -118,41 +117,6 @@ def read_pairs(path: Path, size: int) -> Pairs:
     if not told or len(pictures) != 2 * len(told):
         raise DataError(f"{path} has {len(pictures)} pictures for {len(told)} pairs, not two each")
     return Pairs(path, pictures, np.array(told), size)
-
-
-class _Bytes:
-    """In place of numpy's array or type in a pickle: its bytes alone."""
-
-    def __init__(self, *_: object) -> None:
-        self.held = b""
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        if isinstance(state[-1], bytes):
-            self.held = state[-1]
-
-
-def _latin(text: str, encoding: str) -> bytes:
-    if encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError(f"a text in {encoding!r}")
-    return text.encode("latin1")
-
-
-class _Unpickler(pickle.Unpickler):
-    """Plain data, and bytes in the ways in which pickles of Python 2 and of numpy hold them."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("_codecs", "encode"):
-            return _latin
-        if (module, name) in (("builtins", "bytes"), ("__builtin__", "bytes")):
-            return lambda: b""
-        if module.startswith("numpy.") or module == "numpy":
-            if name in ("_reconstruct", "ndarray", "dtype"):
-                return _Bytes
-            if name == "_frombuffer":
-                return lambda data, *_: bytes(memoryview(data))
-            if name == "scalar":
-                return lambda _, held: any(held)
-        raise pickle.UnpicklingError(f"it holds {module}.{name}")
 
 
 def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:

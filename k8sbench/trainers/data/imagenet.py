@@ -48,14 +48,9 @@ def crop_box(width: int, height: int, random: np.random.Generator) -> Box:
 
 def to_train(image: decoding.Picture, size: int, random: np.random.Generator) -> Array:
     """A random part of `image`, resized and mirrored or not: uint8 [3, size, size]."""
-    box, mirrored = _drawn(*image.size, random)
+    box, mirrored = crop_box(*image.size, random), random.random() < 0.5
     part = image.crop(box).resize((size, size), Image.Resampling.BILINEAR)
     return decoding.pixels(decoding.mirrored(part) if mirrored else part)
-
-
-def _drawn(width: int, height: int, random: np.random.Generator) -> tuple[Box, bool]:
-    """The part of a picture to train on, and whether it is mirrored."""
-    return crop_box(width, height, random), random.random() < 0.5
 
 
 def to_validate(image: decoding.Picture, size: int) -> Array:
@@ -66,15 +61,6 @@ def to_validate(image: decoding.Picture, size: int) -> Array:
 def _made(path: str, _: int, random: np.random.Generator, *, size: int, training: bool) -> Array:
     image = decoding.picture(path)
     return to_train(image, size, random) if training else to_validate(image, size)
-
-
-def encoded(part: decoding.Listed, number: int, random: np.random.Generator) -> tuple[Array, Array]:
-    """What a sample would make its picture from: an encoded picture, uint8 [length]; and int64 [6]:
-    left, top, right and bottom of its part to train on, 1 if it is mirrored, the label.
-    """
-    data, size = decoding.encoded(part.path(number))
-    box, mirrored = _drawn(*size, random)
-    return np.frombuffer(data, np.uint8), np.array([*box, mirrored, part.labels[number]])
 
 
 def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:

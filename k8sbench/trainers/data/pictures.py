@@ -1,8 +1,8 @@
-"""Pictures in the shape of ImageNet, and clips in the shape of Kinetics-400.
+"""Pictures in the shape of ImageNet, clips in that of Kinetics-400, faces in that of PLSC's.
 
 The content is noise, one fixed picture per number, so that a network can distinguish a few. As a
 decoder would give them, they pass through the augmentations of the real sets (`imagenet`,
-`kinetics`).
+`kinetics`, `faces`).
 """
 
 from __future__ import annotations
@@ -21,59 +21,63 @@ if TYPE_CHECKING:
 
 # Mean and standard deviation of ImageNet's RGB values, of 0–255.
 NORMALISE = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+FACES_NORMALISE = ((127.5,) * 3, (128.0,) * 3)  # as PLSC has them
 PICTURE = (375, 500)  # a usual ImageNet picture, height × width
 FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Square pictures of `size`, each of one class."""
+    """Square pictures of `size`, or clips of so many frames, each of one class."""
 
     size: int
     classes: int
     seed: int
+    frames: int | None = None
 
     def ready(self, index: int) -> tuple[Array, Array]:
         """Fixed noise and its class."""
-        random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
-        return image, target
+        random, target = self._drawn(index)
+        clip = () if self.frames is None else (self.frames,)
+        return random.standard_normal((*clip, 3, self.size, self.size), dtype=np.float32), target
 
     def decoded(self, index: int) -> tuple[Array, Array]:
-        """Uint8 [3, size, size], to be normalised on the device, and its class."""
-        from k8sbench.trainers.data import imagenet
+        """Uint8 [(frames,) 3, size, size], to be normalised on the device, and its class."""
+        from k8sbench.trainers.data import imagenet, kinetics
 
+        random, target = self._drawn(index)
+        if self.frames is None:
+            return imagenet.to_train(_decode(random, *PICTURE), self.size, random), target
+        frames = [_decode(random, *FRAME) for _ in range(self.frames)]
+        return kinetics.to_train(frames, self.size, random), target
+
+    def _drawn(self, index: int) -> tuple[np.random.Generator, Array]:
         random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        image = imagenet.to_train(_decode(random, *PICTURE), self.size, random)
-        return image, target
+        return random, np.asarray(random.integers(0, self.classes))
 
 
 @dataclass(frozen=True)
-class Clips:
-    """Clips of `segments` square frames of `size`, each of one class."""
+class Faces:
+    """Square images of `size` pixels and one class out of `classes`."""
 
-    segments: int
     size: int
     classes: int
     seed: int
 
     def ready(self, index: int) -> tuple[Array, Array]:
-        """Fixed noise and its class."""
+        """A face as the network takes it, and its class."""
         random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        shape = (self.segments, 3, self.size, self.size)
-        return random.standard_normal(shape, dtype=np.float32), target
+        image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
+        return image, np.asarray(random.integers(0, self.classes), dtype=np.int64)
 
     def decoded(self, index: int) -> tuple[Array, Array]:
-        """Uint8 [segments, 3, size, size], to be normalised on the device, and its class."""
-        from k8sbench.trainers.data import kinetics
+        """A face as decoded and flipped in half of the cases, to be normalised on the device."""
+        from k8sbench.trainers.data import faces
 
         random = np.random.default_rng((self.seed, index))
-        target = np.asarray(random.integers(0, self.classes))
-        frames = [_decode(random, *FRAME) for _ in range(self.segments)]
-        return kinetics.to_train(frames, self.size, random), target
+        picture = _decode(random, self.size, self.size)
+        label = np.asarray(random.integers(0, self.classes), dtype=np.int64)
+        return faces.to_train(picture, random), label
 
 
 def _decode(random: np.random.Generator, height: int, width: int) -> Picture:

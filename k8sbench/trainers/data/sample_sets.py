@@ -12,7 +12,7 @@ import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -204,17 +204,10 @@ def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: in
     _write(folder / "lfw.bin", pickle.dumps((encoded, same), protocol=2))
 
 
-class Sample(NamedTuple):
-    """How a sample set is written, with the defaults of its writer."""
-
-    write: Callable[..., None]
-    pictures: int
-    size: Size
-
-
-SETS = {
-    "cityscapes": Sample(cityscapes, 16, (64, 128)),
-    "imagenet": Sample(imagenet, 64, (64, 80)),
-    "kinetics": Sample(kinetics, 16, (48, 64)),
-    "faces": Sample(faces, 64, (112, 112)),
+SETS: dict[str, Callable[..., None]] = {
+    "cityscapes": cityscapes,
+    "imagenet": imagenet,
+    "kinetics": kinetics,
+    "faces": faces,
 }
+"""What writes each set, with defaults for the number and size of its pictures."""

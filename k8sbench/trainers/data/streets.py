@@ -59,3 +59,75 @@ class Scenes:
         random = np.random.default_rng((self.seed, 1 << 40))
         colours: Array = random.standard_normal((self.classes, 3), dtype=np.float32)
         return colours
+
+
+# --- pictures and labels resized by OpenCV's rules, of which only a window is computed -----------
+#
+# OpenCV's bilinear rule mixes the four pixels around a point, also where it makes a picture smaller
+# (Pillow and PyTorch's antialiasing average over more of them). Its nearest rule takes the pixel
+# that holds a point's upper left corner, not its middle.
+
+ROWS = 32  # computed at a time, so that what they need stays in the processor's cache
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A window of `height` × `width` at (`top`, `left`) of a picture resized to `full`."""
+
+    full: tuple[int, int]  # height, width
+    top: int
+    left: int
+    height: int
+    width: int
+
+    @classmethod
+    def drawn(
+        cls, full: tuple[int, int], crop: tuple[int, int], random: np.random.Generator
+    ) -> Crop:
+        """One of the size `crop` (or of a smaller picture's own), at a random place."""
+        height, width = (min(side, most) for side, most in zip(full, crop, strict=True))
+        top = int(random.integers(full[0] - height + 1))
+        left = int(random.integers(full[1] - width + 1))
+        return cls(full, top, left, height, width)
+
+    def bilinear(self, picture: Array, *, rounded: bool = True) -> Array:
+        """Of uint8 [rows, columns, 3]: uint8 [3, height, width], `rounded` or cut off."""
+        upper, lower, down = _between(self.top, self.height, self.full[0], picture.shape[0])
+        left, right, along = _between(self.left, self.width, self.full[1], picture.shape[1])
+        first, last = left[0], right[-1] + 1
+        left, right = left - first, right - first
+        made = np.empty((3, self.height, self.width), np.uint8)
+        for start in range(0, self.height, ROWS):
+            rows = slice(start, start + ROWS)
+            above = picture[upper[rows], first:last]
+            mixed = np.subtract(picture[lower[rows], first:last], above, dtype=np.float32)
+            mixed *= down[rows, None, None]
+            mixed += above
+            there = mixed.take(left, axis=1)
+            beside = mixed.take(right, axis=1)
+            beside -= there
+            beside *= along[:, None]
+            beside += there
+            if rounded:
+                beside += 0.5
+            made[:, rows] = beside.transpose(2, 0, 1)
+        return made
+
+    def nearest(self, labels: Array) -> Array:
+        """Of uint8 [rows, columns]: uint8 [height, width]."""
+        rows = _before(self.top, self.height, self.full[0], labels.shape[0])
+        columns = _before(self.left, self.width, self.full[1], labels.shape[1])
+        resized: Array = labels[rows].take(columns, axis=1)
+        return resized
+
+
+def _between(first: int, count: int, full: int, size: int) -> tuple[Array, Array, Array]:
+    """The pixels on both sides of each point, and how far it is from the one before it."""
+    at = ((np.arange(first, first + count) + 0.5) * (size / full) - 0.5).clip(0, size - 1)
+    before = at.astype(np.intp)
+    return before, np.minimum(before + 1, size - 1), (at - before).astype(np.float32)
+
+
+def _before(first: int, count: int, full: int, size: int) -> Array:
+    at = np.arange(first, first + count) * (1 / (full / size))  # in OpenCV's own order
+    return np.minimum(at.astype(np.intp), size - 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from k8sbench.trainers.data.resizing import Crop
+from k8sbench.trainers.data.streets import Crop
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 

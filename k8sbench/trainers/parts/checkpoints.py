@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 from k8sbench.trainers.parts import weights
 
 MANIFEST = "manifest.json"
-_NONE, _REFUSED, _UNREADABLE = -1, -2, -3  # beside steps, in what rank 0 tells the others
 
 
 class CheckpointError(Exception):
@@ -132,42 +131,19 @@ class Checkpoints:
     def latest(self) -> Checkpoint | None:
         """The newest whole checkpoint, on every rank; None where there is none.
 
-        Those that are damaged are named in `damaged`. Raises :class:`CheckpointError` where it was
-        written with other settings, or where the folder cannot be read on each rank.
+        Those that are damaged are named in `damaged`. Raises :class:`CheckpointError` on a rank
+        that cannot go on, as where they were written with other settings: its end ends the others.
         """
-        newest, error = None, None
         try:
-            if self.rank == 0:
-                newest = self._newest()
-        except CheckpointError as refused:
-            error = refused
-        except OSError as unreadable:
-            error = self._unreadable(unreadable)
-        step = _NONE if newest is None else newest.step
-        if error is not None:
-            step = _UNREADABLE if error.passing else _REFUSED
-        step = self.agree(step)
-        if self.rank != 0 and step in {_REFUSED, _UNREADABLE}:
-            told = "rank 0 cannot go on from its checkpoints; its output says why"
-            error = CheckpointError(told, passing=step == _UNREADABLE)
-        elif self.rank != 0 and step != _NONE:
-            try:
-                newest = _read(self.folder / _name(step))
-            except OSError as unreadable:  # not a folder that the nodes share
-                error = self._unreadable(unreadable)
-        if not self.all_fine(error is None) and error is None:
-            told = "another rank cannot read the checkpoints; its output says why"
-            error = CheckpointError(told, passing=True)
-        if error is not None:
-            raise error
-        return newest
-
-    def _unreadable(self, error: OSError) -> CheckpointError:
-        return CheckpointError(
-            f"the checkpoints cannot be read: {_sentence(error, self.folder)}; mend the folder, or"
-            " name one that all nodes share by --checkpoints",
-            passing=True,
-        )
+            newest = self._newest() if self.rank == 0 else None
+            step = self.agree(-1 if newest is None else newest.step)
+            return newest if self.rank == 0 or step < 0 else _read(self.folder / _name(step))
+        except OSError as error:  # on other ranks a folder that the nodes do not share
+            raise CheckpointError(
+                f"the checkpoints cannot be read: {_sentence(error, self.folder)}; mend the folder,"
+                " or name one that all nodes share by --checkpoints",
+                passing=True,
+            ) from None
 
     def _newest(self) -> Checkpoint | None:
         with contextlib.suppress(FileNotFoundError):

@@ -8,6 +8,7 @@ strings "nan", "inf" and "-inf", because JSON cannot express them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 
+HALF = {"fp16": "float16", "bf16": "bfloat16"}
 PREFIX = "K8SBENCH "
 SCHEMA = 1
 CLOCK_FIELDS = ("clock_sm_mhz", "throttle_reasons")  # of a machine, that change while it works
@@ -114,14 +116,12 @@ class Journal:
 
     def start(
         self,
-        *,
-        framework: str,
-        framework_version: str,
-        device: str,
-        precision_effective: str,
         options: Mapping[str, object] | None = None,
+        **session: object,
     ) -> None:
-        """The first line of every rank; `options` adds the trainer's own to the speed options."""
+        """The first line of every rank; `options` adds the trainer's own to the speed options, and
+        `session` are framework, framework_version, device and precision_effective.
+        """
         self.options = dict(options or {})
         settings, place = self.settings, self.place
         self.event(
@@ -131,8 +131,7 @@ class Journal:
                 "impl": "k8sbench",
                 "benchmark": settings.benchmark,
                 "variant": settings.variant,
-                "framework": framework,
-                "framework_version": framework_version,
+                **session,
                 "run_id": settings.run_id,
                 **vars(place),
                 "batch_size_per_gpu": settings.batch_size,
@@ -140,8 +139,6 @@ class Journal:
                 "unit": self.unit,
                 "precision": settings.precision,
                 "amp_dtype": settings.amp_dtype,
-                "precision_effective": precision_effective,
-                "device": device,
                 **{name: getattr(settings, name) for name in START_FIELDS},
                 "options": {**settings.speed_options(), **self.options},
                 "time": self._now(),
@@ -152,9 +149,10 @@ class Journal:
         """What is known of the machine, after start-up (`machine.describe` and the framework)."""
         self.event("environment", {"rank": self.place.rank, **fields})
 
-    def arithmetic(self, stated: Mapping[str, object]) -> None:
-        """Rank 0, under AMP: the types of its model's operations (`arithmetic.statement`)."""
-        self.event("environment", {"rank": self.place.rank, "arithmetic": stated})
+    def arithmetic(self, types: Mapping[str, str], amp_dtype: str) -> None:
+        """Rank 0, under AMP: the types of its model's operations, and a digest of them."""
+        stated = {"rank": self.place.rank, "arithmetic": statement(types, amp_dtype)}
+        self.event("environment", stated)
 
     def step(self, record: StepRecord, *, loss: float, lr: float, memory_mib: float | None) -> None:
         """Rank 0, once per record: the `steps` steps that end with step `step`."""
@@ -246,3 +244,11 @@ def _plain(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value
+
+
+def statement(types: Mapping[str, str], amp_dtype: str) -> dict[str, object]:
+    """What a run states: the types, and a digest that is equal where they are."""
+    stated = {kind: types[kind].format(half=HALF[amp_dtype]) for kind in sorted(types)}
+    text = json.dumps(stated, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {"by": "derived", "digest": digest, "types": stated}

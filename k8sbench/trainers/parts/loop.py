@@ -9,31 +9,31 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import course, nvml, state, weights
-from k8sbench.trainers.parts.arithmetic import statement
-from k8sbench.trainers.parts.course import Course
+from k8sbench.trainers.parts import nvml, schedules, state, weights
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.file_samples import (
-    At,
+from k8sbench.trainers.parts.lines import LineValues
+from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.samples import (
+    Files,
     Ledger,
+    Normalise,
+    Part,
     Reader,
+    Samples,
     TrainingBatches,
     opened,
     source,
 )
-from k8sbench.trainers.parts.lines import LineValues
-from k8sbench.trainers.parts.metrics import Evaluation
-from k8sbench.trainers.parts.samples import Files, Normalise, Part, Samples
-from k8sbench.trainers.parts.schedules import Schedule
+from k8sbench.trainers.parts.schedules import Course, Schedule
 from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
-from k8sbench.trainers.parts.steps import Meter, RankWindow, StepPlan, StepRecord, StepTimer
+from k8sbench.trainers.parts.steps import Meter, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
 
@@ -61,7 +61,7 @@ class Work:
     # More for the framework's data parallelism.
     ddp: Mapping[str, Any] = field(default_factory=dict)
     sync_each_step: bool = False
-    # The types of its operations under AMP, where it is stated (`arithmetic`).
+    # The types of its operations under AMP, where it is stated (`segmentation`).
     amp_types: Mapping[str, str] = field(default_factory=dict)
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
@@ -74,15 +74,6 @@ class Work:
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's. They
     # are with `frozen_norm` and `no_dropout`, too.
     mean_values: bool = False
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished run leaves behind on one rank."""
-
-    parameters: int
-    window: RankWindow
-    final_loss: float
 
 
 def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Journal, Files | None]:
@@ -101,7 +92,7 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     # Compiling joins operations, which then keep other types in between.
     half = settings.amp_dtype if here.precision_effective == "amp" else None
     if work.amp_types and half is not None and place.first and not settings.compile:
-        journal.arithmetic(statement(work.amp_types, half))
+        journal.arithmetic(work.amp_types, half)
     return journal, files
 
 
@@ -115,8 +106,6 @@ class Loop(abc.ABC, Generic[W, S]):
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Its module of loaders.
-    data: ClassVar[Any]
     # Made by `prepare`.
     optimizer: Any
     scaler: Any
@@ -127,7 +116,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
-        self.course = course.plan(here.settings, samples, global_batch)
+        self.course = schedules.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
         self.gpu_samples = nvml.Sampler(journal)
@@ -184,17 +173,6 @@ class Loop(abc.ABC, Generic[W, S]):
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
 
-    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
-        """Inputs, targets and notes, by the framework's loader; on the host perhaps."""
-        batches_of_files: Iterable[tuple[Any, Any, str]] = self.data.files(
-            reader, batches, self.here
-        )
-        return batches_of_files
-
-    def on_device(self, inputs: Any, targets: Any) -> Any:
-        """Inputs, normalised, and targets on the device."""
-        return self.data.on_device(inputs, targets, self.here, self.work.normalise)
-
     def parts(self) -> dict[str, Any]:
         """What a checkpoint holds, as `state` takes it."""
         return {
@@ -215,7 +193,7 @@ class Loop(abc.ABC, Generic[W, S]):
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
-            return source(self.work.samples, self.here, self.data, self.work.normalise)
+            return source(self.work.samples, self.here, self.work.normalise)
         return self._training_batches(self.files.training, self.broken)
 
     def _training_batches(self, part: Part, broken: Ledger) -> Iterator[tuple[Any, Any]]:
@@ -224,9 +202,9 @@ class Loop(abc.ABC, Generic[W, S]):
             len(part), settings.batch_size, self.here.place, settings.seed, self.plan.done
         )
         reader = Reader(part, settings.seed, tries=settings.broken_limit + 1)
-        for inputs, targets, note in self.loader(reader, order):
+        for inputs, targets, note in self.here.files(reader, order):
             broken.read("train", note, wanted=settings.batch_size)
-            yield self.on_device(inputs, targets)
+            yield self.here.on_device(inputs, targets, self.work.normalise)
 
     def share_statistics(self) -> None:
         """Give every rank rank 0's statistics of batch norm: one model is evaluated, not many."""
@@ -285,8 +263,8 @@ class Loop(abc.ABC, Generic[W, S]):
             if name == "loss":
                 self.last_loss = number
 
-    def to_its_end(self) -> Outcome:
-        """Take all steps; the outcome once every line is written."""
+    def to_its_end(self) -> None:
+        """Take all steps, until every line is written."""
         timer = self.timer
         batches = self.batches()
         self.gpu_samples.start(self.here.gpu_names())
@@ -305,7 +283,7 @@ class Loop(abc.ABC, Generic[W, S]):
                 self._report(record, lr)
             if self.training is not None:
                 self.training.after(timer.steps)
-        return self._finish()
+        self._finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
         readings = {name: meter.close() for name, meter in self.meters.items()}
@@ -327,7 +305,7 @@ class Loop(abc.ABC, Generic[W, S]):
         )
         self.journal.step(record, loss=readings["loss"].mean, lr=lr, memory_mib=memory)
 
-    def _finish(self) -> Outcome:
+    def _finish(self) -> None:
         here, timer, window = self.here, self.timer, self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:
@@ -356,4 +334,3 @@ class Loop(abc.ABC, Generic[W, S]):
                 **self.more(),
                 **more,
             )
-        return Outcome(self.parameters, window, self.last_loss)

@@ -112,8 +112,11 @@ def connect_by_nccl(connect: Callable[[], object]) -> str | None:
     "IB", "Socket" or a plug-in's name: the one between nodes; NVLink or shared memory carry what
     stays inside one. NCCL reports it at NCCL_DEBUG=INFO only, so that it always writes that much,
     into a file. What the user asked for comes to stderr from there, as do warnings and, where
-    `connect` fails, all of it. A file that the user names by NCCL_DEBUG_FILE is only read.
+    `connect` fails, all of it. A file that the user names by NCCL_DEBUG_FILE is left alone.
     """
+    if os.environ.get("NCCL_DEBUG_FILE"):
+        connect()
+        return None
     level = os.environ.get("NCCL_DEBUG", "").upper()
     is_shown = level in ("INFO", "TRACE")
     if not is_shown:
@@ -121,26 +124,22 @@ def connect_by_nccl(connect: Callable[[], object]) -> str | None:
     subsystems = os.environ.get("NCCL_DEBUG_SUBSYS") or "ENV"
     if not subsystems.startswith("^"):  # which begins a list of those that are left out
         os.environ["NCCL_DEBUG_SUBSYS"] = f"{subsystems},INIT,NET"
-    own = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
-    named = os.environ.get("NCCL_DEBUG_FILE") or str(own)
-    os.environ["NCCL_DEBUG_FILE"] = named
-    host = socket.gethostname().partition(".")[0]
-    log = Path(named.replace("%h", host).replace("%p", str(os.getpid())))
+    log = Path(tempfile.gettempdir()) / f"k8sbench-nccl-{os.getpid()}.log"
+    os.environ["NCCL_DEBUG_FILE"] = str(log)
     try:
         connect()
     except BaseException:
         is_shown = True
         raise
     finally:
-        if log == own and level:
+        if level:
             _move_to_stderr(log)
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        if log == own:
-            log.unlink(missing_ok=True)
-            for line in text.splitlines():
-                if is_shown or "NCCL WARN" in line:
-                    sys.stderr.write(f"{line}\n")  # one by one: all ranks write into one pipe
-            sys.stderr.flush()
+        log.unlink(missing_ok=True)
+        for line in text.splitlines():
+            if is_shown or "NCCL WARN" in line:
+                sys.stderr.write(f"{line}\n")  # one by one: all ranks write into one pipe
+        sys.stderr.flush()
     match = re.search(r"Using network (\S.*)", text)
     return match[1].strip() if match else None
 

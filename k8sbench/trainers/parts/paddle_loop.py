@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import paddle
 from paddle import _C_ops, nn
 
-from k8sbench.trainers.parts import loop, paddle_data
-from k8sbench.trainers.parts.loop import Outcome
+from k8sbench.trainers.parts import loop
 from k8sbench.trainers.parts.paddle_session import (
     Session,
     count_parameters,
@@ -49,7 +48,7 @@ class Work(loop.Work):
     summary: Callable[[Session], Mapping[str, object]] = lambda _: {}
 
 
-def train(work: Work, settings: Settings) -> Outcome:
+def train(work: Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
     with open_session(settings) as here:
         if work.sharded is not None and here.scales and here.place.world_size > 1:
@@ -59,13 +58,12 @@ def train(work: Work, settings: Settings) -> Outcome:
         if flags := here.set_flags(work.flags):
             options["flags"] = flags
         journal, files = loop.begin(work, here, options)
-        return _Run(work, here, journal, files).to_its_end()
+        _Run(work, here, journal, files).to_its_end()
 
 
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
-    data: ClassVar[Any] = paddle_data
 
     def count_parameters(self) -> int:
         return count_parameters(self.bare, statistics=self.work.statistics_are_parameters)

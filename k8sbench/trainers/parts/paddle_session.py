@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import signal
-import socket
 import threading
-import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -28,15 +29,54 @@ from paddle import distributed, nn
 from paddle.base import core
 
 from k8sbench.trainers.parts import machine, session
-from k8sbench.trainers.parts.arithmetic import HALF
-from k8sbench.trainers.parts.events import Place
-from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.events import HALF, Place
+from k8sbench.trainers.parts.samples import Array, Normalise, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
 
 # Rank, local rank and world size, as paddle.distributed.launch names them.
 MOMENTUM = "{}_velocity_0"  # of a parameter: the only accumulator of Paddle's Momentum
 PLACE_NAMES = ("PADDLE_TRAINER_ID", "PADDLE_RANK_IN_NODE", "PADDLE_TRAINERS_NUM")
-MEETING_SECONDS = 900.0  # for a pod that starts late; as long as rank 0 waits for the others
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batches on the host with their notes, as often as they are asked for.
+
+    `reader` gives the samples of `batches` of numbers.
+    """
+
+    reader: Any
+    batches: Iterable[Any]
+    workers: int
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, str]]:
+        loader = paddle.io.DataLoader(
+            self.reader,
+            batch_sampler=self.batches,
+            num_workers=self.workers,
+            return_list=True,
+            worker_init_fn=_in_loader,
+            collate_fn=collate,
+        )
+        iterator = iter(loader)
+        try:
+            yield from iterator
+        finally:
+            # Batches on their way lie in /dev/shm, and stay there unless this is called: Paddle
+            # leaves it to the interpreter's clean-up, which never reaches an iterator with threads
+            # of its own.
+            iterator._try_shutdown_all()
+
+
+def _in_loader(_: int) -> None:
+    """Leave no batch in /dev/shm where the trainer ends by an error or a signal (`ending`)."""
+
+    def remove(*_: object) -> None:
+        for batch in Path("/dev/shm").glob(f"paddle_{os.getpid()}_*"):  # noqa: S108
+            batch.unlink(missing_ok=True)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, remove)
 
 
 class Session(session.Session):
@@ -79,8 +119,6 @@ class Session(session.Session):
             os.environ["FLAGS_selected_gpus"] = str(self.index)  # noqa: SIM112 - Paddle's spelling
 
         def meet() -> None:
-            if not self.place.first:
-                _await_meeting_point()
             distributed.init_parallel_env()
             self.wait_for_all()  # NCCL connects at its first collective
 
@@ -182,6 +220,22 @@ class Session(session.Session):
         # Paddle's names count the layers of a process: they are none to be saved by.
         optimizer.set_state_dict({MOMENTUM.format(each.name): values for each, values in momenta})
 
+    def tensor(self, values: Array) -> Any:
+        return paddle.to_tensor(values)
+
+    def files(self, reader: Any, batches: Iterable[Any]) -> Batches:
+        return Batches(reader, batches, self.settings.workers)
+
+    def on_device(
+        self, inputs: Any, targets: Any, normalise: Normalise | None = None
+    ) -> tuple[Any, Any]:
+        if inputs.dtype == paddle.uint8 and normalise is not None:
+            mean, deviation = _constants(normalise)
+            inputs = (inputs.astype("float32") - mean) / deviation
+        if self.layout == "NHWC" and inputs.ndim == 4:
+            inputs = inputs.transpose([0, 2, 3, 1])
+        return inputs, targets.astype("int64")
+
     def memory_mib(self) -> float | None:
         if not self.on_gpu:
             return None
@@ -201,6 +255,13 @@ class Session(session.Session):
     def gpu(self) -> tuple[Any, str | None, str | None]:
         properties = paddle.device.cuda.get_device_properties(self.device)
         return properties, *_cuda_identity(self.index)
+
+
+@functools.cache
+def _constants(normalise: Normalise) -> tuple[Any, ...]:
+    return tuple(
+        paddle.to_tensor(triple, dtype="float32").reshape([-1, 1, 1]) for triple in normalise
+    )
 
 
 def open_session(settings: Settings) -> Session:
@@ -234,19 +295,6 @@ def open_session(settings: Settings) -> Session:
         for switch in ("set_cublas_switch", "set_cudnn_switch"):  # of the GPU wheel only
             getattr(core, switch, lambda _: None)(settings.tf32)
     return Session(settings, place, device)
-
-
-def _await_meeting_point() -> None:
-    """Wait until rank 0 listens: Paddle itself would look again only after three seconds."""
-    host, _, port = os.environ.get("PADDLE_MASTER", "").partition(":")
-    deadline = time.monotonic() + MEETING_SECONDS
-    while port.isdigit() and time.monotonic() < deadline:
-        try:
-            socket.create_connection((host, int(port)), timeout=5.0).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
 
 
 def _end_by_signals() -> None:

@@ -6,11 +6,30 @@ import argparse
 from collections.abc import Callable
 
 from k8sbench.trainers.parts import schedules, settings
-from k8sbench.trainers.parts.course import Course
-from k8sbench.trainers.parts.schedules import Schedule
+from k8sbench.trainers.parts.schedules import Course, Schedule
 
 POWER = 0.9
 IGNORE = 255  # the label of pixels that belong to no class
+
+# Two runs in mixed precision may leave different operations in FP32, and then one has more to
+# compute than the other. So a model that both frameworks train states its types, and a ratio of the
+# two is given only where they are equal. They follow from the frameworks' lists, as
+# `tests/trainers/test_arithmetic.py` shows for both.
+#
+# Of each kind of operation in the forward pass and the loss the type or, where a kind has several,
+# the number of operations of each. The shortcuts of 16 blocks are added in half precision, the two
+# losses in FP32; two features are resized in half precision, the logits of two heads in FP32.
+DEEPLABV3PLUS = {
+    "activation": "{half}",
+    "add": "16 {half} + 1 float32",
+    "concat": "{half}",
+    "conv": "{half}",
+    "depthwise_conv": "{half}",
+    "loss": "float32",
+    "norm": "{half}",
+    "pool": "{half}",
+    "resize": "2 {half} + 2 float32",
+}
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:

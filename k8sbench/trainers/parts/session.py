@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from k8sbench.trainers.parts import machine
 from k8sbench.trainers.parts.events import Journal, Place
-from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.samples import Array, Normalise
 from k8sbench.trainers.parts.settings import Settings
 
 MIB = 1024 * 1024
@@ -145,6 +145,20 @@ class Session(abc.ABC):
         held = self.exact(values)
         self.distributed.all_reduce(held)
         return self.array(held)
+
+    @abc.abstractmethod
+    def tensor(self, values: Array) -> Any:
+        """An array as a tensor, on the host perhaps."""
+
+    @abc.abstractmethod
+    def files(self, reader: Any, batches: Iterable[Any]) -> Iterable[tuple[Any, Any, str]]:
+        """Batches of what `reader` gives, on the host perhaps, and notes; to be asked for again."""
+
+    @abc.abstractmethod
+    def on_device(
+        self, inputs: Any, targets: Any, normalise: Normalise | None = None
+    ) -> tuple[Any, Any]:
+        """Inputs, normalised if they are bytes, and targets as int64, on the device."""
 
     @abc.abstractmethod
     def memory_mib(self) -> float | None:

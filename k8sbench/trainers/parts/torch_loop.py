@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts import loop, torch_data
-from k8sbench.trainers.parts.file_samples import At, Reader
-from k8sbench.trainers.parts.loop import Outcome
+from k8sbench.trainers.parts import loop
 from k8sbench.trainers.parts.settings import Settings
 from k8sbench.trainers.parts.torch_session import Session, open_session
 
@@ -39,21 +37,18 @@ class Work(loop.Work):
     accumulate: int = 1
     # The trainer's own options, for the start line.
     options: Mapping[str, object] = field(default_factory=dict)
-    # What gives the batches of files to train on, in place of `torch_data.files`.
-    decoder: Callable[[Reader, Iterable[list[At]], Session], Iterable[Any]] | None = None
 
 
-def train(work: Work, settings: Settings) -> Outcome:
+def train(work: Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
     with open_session(settings) as here:
         journal, files = loop.begin(work, here, work.options)
-        return _Run(work, here, journal, files).to_its_end()
+        _Run(work, here, journal, files).to_its_end()
 
 
 class _Run(loop.Loop[Work, Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
-    data: ClassVar[Any] = torch_data
 
     def count_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.bare.parameters())
@@ -72,11 +67,6 @@ class _Run(loop.Loop[Work, Session]):
 
     def layers(self) -> Any:
         return self.model.modules()
-
-    def loader(self, reader: Reader, batches: Iterable[list[At]]) -> Iterable[tuple[Any, Any, str]]:
-        trains = self.files is not None and reader.part is self.files.training
-        files = self.work.decoder if trains else None
-        return (files or torch_data.files)(reader, batches, self.here)
 
     def grad_scale(self) -> float:
         return float(self.scaler.get_scale())

@@ -9,8 +9,9 @@ unless asked for, and what an option really did is in the machine lines.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,10 +19,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
+from torch.utils.data import DataLoader
 
 from k8sbench.trainers.parts import machine, session
 from k8sbench.trainers.parts.events import Place
-from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.samples import Array, Normalise, Read, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.torch_sync_norm import synchronise
 
@@ -172,6 +174,33 @@ class Session(session.Session):
             held = optimizer.state[parameter][MOMENTUM] = torch.empty_like(parameter)
             self.put(held, values)
 
+    def tensor(self, values: Array) -> Tensor:
+        return torch.from_numpy(values)
+
+    def files(self, reader: Any, batches: Iterable[Any]) -> DataLoader[tuple[Tensor, Tensor, str]]:
+        return DataLoader(
+            reader,
+            batch_sampler=batches,
+            num_workers=self.settings.workers,
+            # To be asked again; each has two batches ready, as upstream's: more fill /dev/shm.
+            persistent_workers=self.settings.workers > 0,
+            collate_fn=_collate,
+            pin_memory=self.on_gpu,
+            generator=torch.Generator(),  # else it would draw from the one that dropout draws from
+        )
+
+    def on_device(
+        self, inputs: Tensor, targets: Tensor, normalise: Normalise | None = None
+    ) -> tuple[Tensor, Tensor]:
+        inputs = inputs.to(self.device, non_blocking=True)
+        if self.settings.channels_last and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        if inputs.dtype == torch.uint8 and normalise is not None:
+            mean, deviation = _constants(normalise, self.device)
+            inputs = (inputs - mean).div_(deviation)
+        # Converted there: fewer bytes to copy.
+        return inputs, targets.to(self.device, non_blocking=True).long()
+
     def memory_mib(self) -> float | None:
         if not self.on_gpu:
             return None
@@ -192,6 +221,16 @@ class Session(session.Session):
         gpu = torch.cuda.get_device_properties(self.device)
         address = f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
         return gpu, address, str(gpu.uuid)
+
+
+def _collate(samples: Sequence[Read]) -> tuple[Tensor, Tensor, str]:
+    inputs, targets, note = collate(samples)
+    return torch.from_numpy(inputs), torch.from_numpy(targets), note
+
+
+@functools.cache
+def _constants(normalise: Normalise, device: torch.device) -> tuple[Tensor, ...]:
+    return tuple(torch.tensor(triple, device=device).view(-1, 1, 1) for triple in normalise)
 
 
 def open_session(settings: Settings) -> Session:

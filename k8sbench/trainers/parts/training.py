@@ -21,8 +21,7 @@ import numpy as np
 from k8sbench.trainers.parts import state
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
-from k8sbench.trainers.parts.file_samples import Ledger, Reader, ValidationBatches
-from k8sbench.trainers.parts.samples import Array, Files
+from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import RankWindow
 
@@ -45,7 +44,7 @@ class Training:
         work, settings = run.work, run.here.settings
         self.run, self.files, self.broken = run, files, broken
         self.evaluation = work.evaluation(files)
-        self.batches = run.loader(
+        self.batches = run.here.files(
             Reader(files.validation, settings.seed),
             ValidationBatches(len(files.validation), self.evaluation.batch_size, run.here.place),
         )
@@ -178,7 +177,7 @@ class Training:
             for inputs, targets, note in self.batches:
                 numbers = self.broken.read("val", note)
                 if numbers:
-                    pair = run.on_device(inputs, targets)
+                    pair = here.on_device(inputs, targets, run.work.normalise)
                     sums = here.exact(evaluation.sums(run.bare, *pair, numbers))
                     total = sums if total is None else total + sums
                     counted += len(numbers)

@@ -9,9 +9,10 @@ is executed.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,24 +66,19 @@ def load(path: Path, tensors: Mapping[str, Any], put: Callable[[Any, Array], obj
         for name in ("fc.weight", "fc.bias")
         if name in tensors and name in arrays and _shape(tensors[name]) == arrays[name].shape
     }
-    missing = [key for key in known if key not in arrays]
-    extra = [key for key in arrays if key not in known and not key.startswith("fc.")]
-    other = [
+    unlike = [key for key in known if key not in arrays]
+    unlike += [key for key in arrays if key not in known and not key.startswith("fc.")]
+    unlike += [
         f"{key} {list(arrays[key].shape)} for {list(_shape(tensors[name]))}"
         for key, name in known.items()
         if key in arrays and arrays[key].shape != _shape(tensors[name])
     ]
-    unlike = [
-        f"{words} {_some(names)}"
-        for words, names in (
-            ("it lacks", missing),
-            ("the model has no", extra),
-            ("of another shape is", other),
-        )
-        if names
-    ]
     if unlike:
-        raise WeightsError(f"the weights in {path} are not of this model: {'; '.join(unlike)}")
+        more = f" and {len(unlike) - 3} more" if len(unlike) > 3 else ""
+        raise WeightsError(
+            f"the weights in {path} are not of this model: {', '.join(unlike[:3])}{more} are not in"
+            " both, or of another shape"
+        )
     for key, name in known.items():
         put(tensors[name], arrays[key])
     left = {
@@ -130,6 +126,22 @@ def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+_OF_ARRAYS = (
+    *("collections.OrderedDict", "builtins.bytes", "__builtin__.bytes"),
+    *("numpy.dtype", "numpy.ndarray"),
+    *("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"),
+    *("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"),
+    *("numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer"),
+)
+
+
+class Arrays(pickle.Unpickler):
+    """Reads plain data and numpy's arrays and numbers, in any version's names; else refuses."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What they are made of."""
+        if (module, name) == ("_codecs", "encode"):
+            return lambda text, _: text.encode("latin1")  # how old pickles hold bytes
+        if f"{module}.{name}" in _OF_ARRAYS:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which is not of an array")

@@ -1,1 +1,1 @@
-"""What ``prepare_data`` is made of: it imports the standard library, and Pillow for labels."""
+"""What ``prepare_data`` is made of, of the standard library alone."""

@@ -33,7 +33,7 @@ def test_a_set_that_is_drawn_is_whole_until_a_file_is_gone(
 ) -> None:
     folder = tmp_path / "set"
     err = cli("data", "make-sample", one.name, str(folder), "--pictures=8", "--size=32x32").err
-    assert "8 pictures to train on" in err
+    assert "those of the validation among them" in err
     err = cli("data", "check", one.name, f"--data={folder}", "--deep").err
     assert f"{one.name}: all is there, in {folder}." in err
     lost = max(path for path in folder.rglob("*") if path.suffix in {".png", ".jpg", ".JPEG"})

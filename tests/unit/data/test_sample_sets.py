@@ -33,7 +33,7 @@ def pixels(path: Path) -> Array:
 
 @pytest.mark.parametrize("name", sample_sets.SETS)
 def test_equal_seeds_draw_equal_pictures_and_others_do_not(name: str, tmp_path: Path) -> None:
-    write = sample_sets.SETS[name].write
+    write = sample_sets.SETS[name]
     for folder, seed in (("one", 3), ("two", 3), ("other", 4)):
         write(tmp_path / folder, pictures=4, size=(32, 48), seed=seed)
     one, two, other = (contents(tmp_path / each) for each in ("one", "two", "other"))
@@ -44,7 +44,7 @@ def test_equal_seeds_draw_equal_pictures_and_others_do_not(name: str, tmp_path: 
 
 @pytest.mark.parametrize("name", sample_sets.SETS)
 def test_a_set_is_a_few_small_files(name: str, tmp_path: Path) -> None:
-    sample_sets.SETS[name].write(tmp_path)
+    sample_sets.SETS[name](tmp_path)
     written = contents(tmp_path)
     assert len(written) < 300
     assert sum(map(len, written.values())) < 3_000_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.trainers.prepare.labels import EVALUATED, TABLE
+from k8sbench.trainers.data.cityscapes import EVALUATED, TABLE
 from k8sbench.trainers.prepare.messages import Failed
 from k8sbench.trainers.prepare.unpacking import unpack
 

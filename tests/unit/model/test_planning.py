@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench import __version__
-from k8sbench.adapters.files import catalog
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -265,19 +264,6 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
     plan = planned(of=small, speed_options=asked, data="synthetic-host", preset="smoke")
     assert plan.options == {"workers": 2, "threads": 3}
     assert "--compile" not in plan.command
-
-
-@pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])
-def test_a_decoder_without_files_is_refused(data: str) -> None:
-    asked: dict[str, Any] = {
-        "of": catalog.find("resnet50").spec,
-        "speed_options": ("decoder=dali",),
-    }
-    with pytest.raises(UsageError, match=f"decodes files, and --data {data} has none"):
-        planned(**asked, data=data)
-    read = planned(**asked, data="pvc:imagenet")
-    assert read.options["decoder"] == option(read, "decoder") == "dali"
-    assert "decoder dali" in describe(read)
 
 
 def test_loaders_that_have_nothing_to_do_are_reported() -> None:

@@ -43,8 +43,6 @@ def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
         (["workers=٣"], "needs a whole number"),
         (["workers=100000"], "from 0 to 1024"),
         (["tf32=maybe"], "on or off, not 'maybe'"),
-        (["decoder"], "needs one of pillow, dali"),
-        (["decoder=nvjpeg"], "needs one of pillow, dali, not 'nvjpeg'"),
         (["workers=2", "workers=3"], "given twice"),
     ],
 )
@@ -60,11 +58,10 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
         "channels-last": False,
         "tf32": True,
         "workers": 0,
-        "decoder": "dali",
         "crop": "8x8",
     }
     assert list(speed_options.arguments(options)) == [
-        *("--no-channels-last", "--tf32", "--workers", "0", "--decoder", "dali", "--crop", "8x8")
+        *("--no-channels-last", "--tf32", "--workers", "0", "--crop", "8x8")
     ]
 
 
@@ -92,7 +89,6 @@ def test_in_words_only_speed_options_are_reported() -> None:
 def test_what_is_offered_is_what_the_trainer_has(framework: Framework, trainer: str) -> None:
     defaults: Defaults = importlib.import_module(f"k8sbench.trainers.{trainer}").DEFAULTS
     has = {name.replace("_", "-") for name in defaults.speed_options} | {*speed_options.COUNTS}
-    has |= {"decoder"} if trainer == "resnet50" else set()  # an option of its own
     assert set(speed_options.available(framework, trainer)) == has
 
 
@@ -100,11 +96,4 @@ def test_the_page_has_a_line_for_each_option() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
     lines = [f"{name}[=false]" for name in (*speed_options.SWITCHES, *speed_options.TWO_WAY)]
     lines += [f"{name}=N" for name in speed_options.COUNTS]
-    lines += ["=".join((name, "\\|".join(of))) for name, of in speed_options.CHOICES.items()]
     assert [line for line in lines if f"\n| `{line}` | " not in text] == []
-
-
-def test_the_trainer_has_the_words_that_are_offered() -> None:
-    assert speed_options.parse(["decoder=dali"]) == {"decoder": "dali"}
-    found = importlib.import_module("k8sbench.trainers.resnet50")
-    assert speed_options.CHOICES["decoder"] == found.DECODERS

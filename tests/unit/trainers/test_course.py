@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.trainers.parts import course, settings
+from k8sbench.trainers.parts import schedules, settings
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2, warmup=20, iterations=100)
 TRAIN = ("--mode", "train", "--data", "/data")
@@ -16,7 +16,7 @@ def read(*argv: str) -> settings.Settings:
 
 def test_an_epoch_is_the_whole_global_batches_of_the_data() -> None:
     """Kinetics-400 as the report counts it, on 32 GPUs with 16 clips each."""
-    found = course.plan(
+    found = schedules.plan(
         read(*TRAIN, "--length", "50", "--length-unit", "epochs", "--evaluate-every", "1"),
         234_584,
         512,
@@ -27,17 +27,17 @@ def test_an_epoch_is_the_whole_global_batches_of_the_data() -> None:
 
 def test_a_length_in_iterations_is_evaluated_at_its_end_in_any_case() -> None:
     options = ("--length", "10", "--evaluate-every", "4", "--checkpoints", "/c")
-    found = course.plan(read(*TRAIN, *options, "--checkpoint-every", "3"), 20, 4)
+    found = schedules.plan(read(*TRAIN, *options, "--checkpoint-every", "3"), 20, 4)
     steps = range(1, 11)
     assert [step for step in steps if found.evaluates(step)] == [4, 8, 10]
     assert [step for step in steps if found.saves(step)] == [3, 4, 6, 8, 9, 10]
     assert found.epochs == 2
-    last = course.plan(read(*TRAIN, "--length", "10"), 20, 4)
+    last = schedules.plan(read(*TRAIN, "--length", "10"), 20, 4)
     assert [step for step in steps if last.evaluates(step) or last.saves(step)] == [10]
 
 
 def test_throughput_has_its_window_and_no_evaluation() -> None:
-    found = course.plan(read("--warmup", "3", "--iterations", "7"), 0, 4)
+    found = schedules.plan(read("--warmup", "3", "--iterations", "7"), 0, 4)
     assert (found.steps, found.epoch_steps, found.trains) == (10, 1, False)
     assert not any(found.evaluates(step) or found.saves(step) for step in range(1, 11))
 

@@ -12,16 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.trainers.parts import file_samples, settings
+from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Journal, Place
-from k8sbench.trainers.parts.file_samples import (
+from k8sbench.trainers.parts.samples import (
+    Array,
+    At,
+    BrokenSample,
+    DataError,
+    Files,
     Ledger,
     Reader,
     TrainingBatches,
     ValidationBatches,
     collate,
+    opened,
 )
-from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, Files
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 
@@ -32,7 +37,7 @@ def read(*argv: str) -> settings.Settings:
 
 def training(
     samples: int, batch: int, world: int, seed: int, steps: int, done: int = 0
-) -> list[list[file_samples.At]]:
+) -> list[list[At]]:
     """The samples of each global batch, as the ranks have them together."""
     ranks = [
         TrainingBatches(samples, batch, Place(rank, rank, world), seed, done)
@@ -156,7 +161,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(message: str, *, passing: bool = False) -> None:
         raise Ended(f"{'failed' if passing else 'error'}: {message}")
 
-    monkeypatch.setattr(file_samples, "refuse", refuse)
+    monkeypatch.setattr("k8sbench.trainers.parts.samples.refuse", refuse)
 
 
 def ledger(*argv: str) -> tuple[Ledger, list[str]]:
@@ -227,11 +232,11 @@ def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
         raise DataError(f"{folder}/train has no pictures")
 
     real = read("--data", "/data/set")
-    opened = file_samples.opened(files(8), real, 8)
-    assert opened is not None
-    assert len(opened.training) == 8
-    assert file_samples.opened(None, read(), 8) is None
+    found = opened(files(8), real, 8)
+    assert found is not None
+    assert len(found.training) == 8
+    assert opened(None, read(), 8) is None
     with pytest.raises(Ended, match=r"7 samples to train on, fewer than the global batch of 8"):
-        file_samples.opened(files(7), real, 8)
+        opened(files(7), real, 8)
     with pytest.raises(Ended, match=r"error: --data /data/set: /data/set/train has no pictures"):
-        file_samples.opened(missing, real, 8)
+        opened(missing, real, 8)
