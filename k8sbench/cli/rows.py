@@ -43,19 +43,9 @@ def write_report(
         in_english = layout.tables(*parts, form)
         return chinese.translated(in_english) if lang == "zh" else in_english
 
-    def dlperf() -> object:
-        content, left_out = document.dlperf(report.results)
-        for reason in left_out:
-            output.note(f"left out of the DLPerf file: {reason}")
-        return content
-
     def as_reports() -> str:
-        found = report_tables.tables(report.results, lang)
-        if output_format == "report-markdown":
-            return tables.markdown(found)
-        if output_format == "report-html":
-            return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
-        return tables.text(found)
+        write_tables = tables.markdown if output_format == "report-markdown" else tables.text
+        return write_tables(report_tables.tables(report.results, lang))
 
     view: formats.View = {
         "report": as_reports,
@@ -64,7 +54,6 @@ def write_report(
         "markdown": lambda: tables.markdown(made("document")),
         "flat": lambda: document.flat(*parts),
         "document": lambda: document.document(*parts),
-        "dlperf": dlperf,
         "names": lambda: run_ids,
     }
     output.write(formats.written(output_format, view))

@@ -15,7 +15,7 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Result, Spread
 from k8sbench.report import formats, gpu_columns
-from k8sbench.report.group_words import few_sets, footnotes, interval, marks, precision
+from k8sbench.report.group_words import footnotes, interval, marks, precision
 from k8sbench.report.tables import Cell, absent
 
 Form = Literal["table", "wide", "document"]
@@ -113,13 +113,6 @@ def _min_max(result: Result) -> Cell:
 
 def _cv(spread: Spread) -> str | None:
     return None if spread.cv is None else f"{spread.cv:.4f}"
-
-
-def _over_sets(result: Result) -> Cell:
-    if result.over_sets is None:
-        return absent(few_sets(result))
-    ends = interval(result.over_sets) or ABSENT
-    return Cell(f"{formats.rate(result.over_sets.median)} of {result.sets} sets, {ends}")
 
 
 def _precision(result: Result) -> Cell:
@@ -378,7 +371,6 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("interval", "区间", _of_spread(interval), *_FULL),
     _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),
     _number("history", "历史", _history, "document", when=_any_history, stays=True),
-    _number("over sets", "多组", _over_sets, *_WIDE),
     _number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     _number("CV", "变异系数", _of_spread(_cv), *_WIDE),
     _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),

@@ -115,18 +115,6 @@ def _n(case: Compared) -> str:
     return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
 
 
-def _unknown_gpus(case: Compared) -> str:
-    """Say whose GPU model is not known, where that forbids a ratio."""
-    sides = [
-        name
-        for name, side in (("A", case.a), ("B", case.b))
-        if side is not None and side.groups[-1].key.gpu_model == "unknown"
-    ]
-    if not sides or not {"device", "gpu-model"} & {*case.not_comparable}:
-        return ""
-    return f" The GPU model of {' and of '.join(sides)} is not known; import takes --gpu-model."
-
-
 # Tables
 
 
@@ -245,7 +233,7 @@ def _without_ratio(case: Compared) -> Iterable[str]:
             yield f"No figure in {name}: {group_words.no_figure(side.groups[-1])}."
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
-        yield f"Not comparable: {', '.join(case.not_comparable)}.{_unknown_gpus(case)}"
+        yield f"Not comparable: {', '.join(case.not_comparable)}."
 
 
 def _of_runs_of_two_sets(case: Compared) -> bool:

@@ -6,15 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Group, Result, Spread
+from k8sbench.model.group import Group, Spread
 from k8sbench.report import formats
 
 SMOKE_MARK = "checks the path, not the speed"
-
-
-def few_sets(result: Result) -> str:
-    """Say why there is no interval over sets."""
-    return f"three sets with a figure are needed, there are {result.sets}"
 
 
 def precision(group: Group) -> str:

@@ -224,10 +224,10 @@ def _window(plan: RunPlan) -> str:
 def repeating(plan: RunPlan, repeats: int = 1) -> str:
     """Write the command; it is for a cluster or a machine of the same kind.
 
-    Imported logs are imported again: what they are of did not run here.
+    Empty of imported logs: what they are of did not run here.
     """
     if plan.backend == "imported":
-        return shlex.join(_importing(plan))
+        return ""
     words = ["k8sbench", "submit"]
     words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
     words += ["--framework", plan.framework, "--variant", plan.variant]
@@ -256,27 +256,6 @@ def repeating(plan: RunPlan, repeats: int = 1) -> str:
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return shlex.join(words)
-
-
-def _importing(plan: RunPlan) -> list[str]:
-    words = ["k8sbench", "import", "LOG..."]
-    if plan.spec_source:
-        is_own = plan.spec_source != "built-in"
-        words += ["--benchmark", plan.spec_source if is_own else plan.benchmark]
-        words += ["--framework", plan.framework, "--variant", plan.variant]
-    else:
-        words += ["--format", plan.benchmark]
-    words += ["--case", f"{plan.replicas}x{plan.processes_per_replica}"]
-    words += ["--batch-size", str(plan.batch_size), "--precision", _precision(plan)]
-    words += ["--warmup", str(plan.window.warmup)]
-    if plan.pool.gpu_model is not None:
-        words += ["--gpu-model", plan.pool.gpu_model]
-    return words
-
-
-def _precision(plan: RunPlan) -> str:
-    """AMP by its type, which a benchmark's default need not be."""
-    return plan.amp_dtype if plan.precision == "amp" and plan.amp_dtype else plan.precision
 
 
 def _training(plan: RunPlan) -> list[str]:

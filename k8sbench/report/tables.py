@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import msgspec
 
@@ -205,26 +204,6 @@ def markdown(tables: Sequence[Table]) -> str:
         parts.append("\n".join(lines) + "\n")
     notes = [f"[^{number}]: {_escaped(note)}\n" for note, number in numbers.items()]
     return "\n".join([*parts, "".join(notes)] if notes else parts)
-
-
-def html(tables: Sequence[Table], title: str, lang: str) -> str:
-    """Write the tables as a page by itself, without their notes."""
-    parts = []
-    for table in tables:
-        parts.append(f"<h2>{escape(clean(table.title or ''))}</h2>\n<table>\n<tr>")
-        parts += (f"<th>{escape(clean(column.title))}</th>" for column in table.columns)
-        parts.append("</tr>\n")
-        for row in table.rows:
-            cells = "".join(f"<td>{escape(clean(cell.text))}</td>" for cell in row)
-            parts.append(f"<tr>{cells}</tr>\n")
-        parts.append("</table>\n")
-    style = "body{font-family:sans-serif}table{border-collapse:collapse}"
-    style += "th,td{border:1px solid;padding:.2em .6em;text-align:right}"
-    return (
-        f'<!DOCTYPE html>\n<html lang="{lang}"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
-        f"<h1>{escape(title)}</h1>\n{''.join(parts)}</body></html>\n"
-    )
 
 
 def numbered(tables: Sequence[Table]) -> dict[str, int]:

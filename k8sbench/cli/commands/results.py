@@ -24,9 +24,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
-FORMS = formats.offered(
-    *("table", "wide", "report", "markdown", "flat", "document", "dlperf", "page")
-)
+FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document", "page")
 MOST_PLOTS = 6
 """Runs whose GPU metrics one picture shows."""
 

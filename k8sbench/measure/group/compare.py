@@ -10,18 +10,16 @@ frameworks forbids, less what cannot be known of one and the same program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from k8sbench.measure.group import arithmetic, differences, parity, speedup
 from k8sbench.measure.group.deviations import deviations_of, trained_deviations_of
-from k8sbench.measure.group.group_figures import spread
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import Compared, Comparison, Finding
 from k8sbench.model.group import Deviation, Group, Result
-from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
 
@@ -121,10 +119,7 @@ def _notes(one: Group, two: Group) -> tuple[str, ...]:
 # What follows for a group from the others and from the catalog: ratios of equal things only.
 #
 # Speedup and efficiency against the 1x1 case, arithmetic per second, deviation from a published
-# figure, and how much the sets of one case differ.
-
-FEWEST_SETS = 3
-"""From so many sets on there is an interval over sets."""
+# figure.
 
 
 def results(
@@ -141,16 +136,12 @@ def results(
     needed: for published figures, and for the footnotes of a speedup.
     """
     among = among or groups
-    of_sets = _medians_of_sets(among)
-    return [
-        _result(group, among, of_sets.get(_but_set(group), []), find, published) for group in groups
-    ]
+    return [_result(group, among, find, published) for group in groups]
 
 
 def _result(
     group: Group,
     among: Sequence[Group],
-    medians: Sequence[float],
     find: Callable[[RunPlan], BenchmarkSpec | None],
     published: bool,
 ) -> Result:
@@ -179,24 +170,6 @@ def _result(
         baseline=scale.baseline.key.id if scale.baseline else None,
         tflops_per_gpu=speed,
         peak_share=share,
-        sets=len(medians),
-        over_sets=spread(medians) if len(medians) >= FEWEST_SETS else None,
         deviations=deviations,
         deviations_reason=why,
     )
-
-
-def _medians_of_sets(groups: Iterable[Group]) -> dict[tuple[GroupKey, str], list[float]]:
-    medians: dict[tuple[GroupKey, str], list[float]] = {}
-    for group in groups:
-        if group.spread is not None:
-            medians.setdefault(_but_set(group), []).append(group.spread.median)
-    return medians
-
-
-def _but_set(group: Group) -> tuple[GroupKey, str]:
-    """What sets must have in common to be repetitions: all of the group but the set.
-
-    More than ``series`` holds: another image, program or GPU is no repetition.
-    """
-    return msgspec.structs.replace(group.key, set_name=""), group.estimator

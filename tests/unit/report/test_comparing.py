@@ -39,16 +39,6 @@ def test_what_so_many_runs_show_is_said_in_a_sentence(
     assert words(old(a), new(b), limit) == said
 
 
-def test_whose_gpu_is_not_known_is_said() -> None:
-    unknown: dict[str, Any] = {"measured": {"gpu_model": None}}
-    assert words(old(), new(**unknown)) == (
-        "Not comparable: device. The GPU model of B is not known; import takes --gpu-model."
-    )
-    assert "The GPU model of A and of B is not known" in words(old(**unknown), new(**unknown))
-    other: dict[str, Any] = {"measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
-    assert words(old(), new(**other)) == "Not comparable: device."
-
-
 @pytest.fixture
 def mixed() -> Comparison:
     """A regression, an equal case, one only in A, one of too few runs, one that failed, smoke."""

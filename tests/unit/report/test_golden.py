@@ -40,7 +40,6 @@ FORMS: dict[str, Callable[[Report], str]] = {
         + "\n"
     ),
     "results.csv": lambda made: formats.csv_text(document.flat(made.results, made.parities)),
-    "dlperf.json": lambda made: json.dumps(document.dlperf(made.results)[0], indent=1) + "\n",
 }
 
 
