@@ -10,8 +10,7 @@ import msgspec
 
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import kind_of
-from k8sbench.model.kinds.kind import JobKind
+from k8sbench.model.kinds import JobKind, kind_of
 from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import syntax
