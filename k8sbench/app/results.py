@@ -98,6 +98,7 @@ def drawn(report: Report, named: Collection[str]) -> list[Member]:
     chosen = [by_id[records.resolve(sorted(by_id), text)] for text in named] or [
         max(members, key=lambda run: (run.rate is not None, run.created_at)) for members in rows
     ]
+    chosen.sort(key=lambda run: -run.created_at)
     return list({run.run_id: run for run in chosen}.values())
 
 
@@ -183,6 +184,7 @@ def page(
 ) -> str:
     """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
+    from k8sbench.measure.group import compare
     from k8sbench.report import page as pages
 
     members = drawn(report, named)[:MOST_DRAWN]
@@ -192,6 +194,7 @@ def page(
             results=report.results,
             parities=report.parities,
             histories=over_time,
+            compared=compare.newest_sets(report.fitting),
             where=at,
             at=context.now(),
             version=__version__,

@@ -54,6 +54,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     parities: tuple[Parity, ...]
     older: int = 0
     """Groups that fit too, but belong to an older set of their case."""
+    fitting: tuple[Group, ...] = ()
+    """All that fit, shown or not."""
 
 
 def report(
@@ -85,7 +87,7 @@ def report(
         msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
         for result in _with_history(made.results, runs, groups)
     )
-    return msgspec.structs.replace(made, results=tuple(results))
+    return msgspec.structs.replace(made, results=tuple(results), fitting=tuple(fitting))
 
 
 def report_of_runs(

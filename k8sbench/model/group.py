@@ -261,6 +261,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     group: Group
     speedup: Figure
     efficiency: Figure
+    published_speedups: dict[str, dict[int, float]] = {}
+    """Source → GPUs → speedup, of the published cases of this program, precision and batch."""
     baseline: str | None
     """Id of the 1x1 group that the speedup refers to."""
     tflops_per_gpu: Figure

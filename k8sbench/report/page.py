@@ -20,12 +20,13 @@ import jinja2
 import msgspec
 
 from k8sbench.model import extras, speed_options
+from k8sbench.model.compared import Comparison
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
-from k8sbench.report import chinese, columns, formats, group_words, layout, plot
+from k8sbench.report import chinese, columns, comparing, formats, group_words, layout, plot
 from k8sbench.report.gpu_columns import CHINESE, of_group, shown
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, numbered, unique, without
@@ -41,6 +42,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     parities: Sequence[Parity] = ()
     histories: Sequence[History] = ()
     """Of each row at most one run."""
+    compared: Comparison | None = None
+    """The newest two sets; None where they have nothing to compare."""
     where: str
     """Which store the rows are of."""
     at: float
@@ -58,6 +61,8 @@ def html(page: Page) -> str:
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
     names = plot.labels([result.group for result in page.results])
     runs = {history.run_id: history for history in page.histories}
+    by_age = sorted((result.group for result in page.results), key=lambda group: group.latest)
+    newest = {group.key.only("series"): group.key.id for group in by_age}.values()
     sections: dict[str, dict[str, Any]] = {}
     for benchmark in dict.fromkeys(result.group.key.benchmark for result in page.results):
         results = [r for r in page.results if r.group.key.benchmark == benchmark]
@@ -68,7 +73,13 @@ def html(page: Page) -> str:
         ]
         # In the order of the tables: rows that measure throughput, then rows that train.
         order = [result.group for result in sorted(results, key=columns.trains)]
-        details = iter([_row(group, names[group.key.id], runs, word) for group in order])
+        # Of many sets, what opens below the rows would be most of the page.
+        details = iter(
+            _row(group, names[group.key.id], runs, word)
+            if group.key.id in newest or any(member.run_id in runs for member in group.members)
+            else None
+            for group in order
+        )
         sections[benchmark] = {
             "tables": [
                 (table, [next(details, None) for _ in table.rows])
@@ -88,6 +99,8 @@ def html(page: Page) -> str:
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
         sentence=_sentence(page.results, names),
+        compared=page.compared,
+        summary=page.compared and comparing.summary(page.compared),
         sections=sections,
         notes=[(number, note) for note, number in notes.items()],
         no_charts="" if plot.is_there() else extras.how_to_install("report"),

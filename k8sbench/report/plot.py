@@ -216,7 +216,7 @@ def scaling(results: Sequence[Result]) -> list[Panel]:
     """Draw how each benchmark scales on each framework; not what has no speedup on several GPUs.
 
     The points of a line refer to one baseline and are of one set: a line through others would show
-    differences between days or machines as scaling.
+    differences between days or machines as scaling. Published points stand beside them.
     """
     lines: dict[tuple[str | None, str], list[Result]] = {}
     for result in results:
@@ -228,10 +228,12 @@ def scaling(results: Sequence[Result]) -> list[Panel]:
             key = line[0].group.key
             title = f"{key.benchmark} {key.framework}: speedup against one GPU"
             panels.setdefault(title, []).append(sorted(line, key=_gpus))
-    return [
-        Panel(title, 3.2, functools.partial(_scaling, lines=panels[title]))
-        for title in sorted(panels)
-    ]
+    made = []
+    for title in sorted(panels):
+        newest = sorted(panels[title], key=lambda line: max(r.group.latest for r in line))[-NAMED:]
+        few = f" (the newest {NAMED} of {count})" if (count := len(panels[title])) > NAMED else ""
+        made.append(Panel(title + few, 3.2, functools.partial(_scaling, lines=newest)))
+    return made
 
 
 def _gpus(result: Result) -> int:
@@ -244,7 +246,13 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
         lambda g: f"{group_words.precision(g)} {g.key.impl}, batch {g.key.batch_size}",
         *("variant", "data", "mode", "gpu_model", "pool", "set_name"),
     )
-    ticks = sorted({1, *(_gpus(result) for line in lines for result in line)})
+    published: dict[str, dict[int, float]] = {}
+    for result in (result for line in lines for result in line):
+        for source, points in result.published_speedups.items():
+            label = f"{source}, {result.group.key.precision}"
+            published.setdefault(f"published by {label}", {}).update(points)
+    gpus = {gpus for points in published.values() for gpus in points}
+    ticks = sorted({1, *gpus, *(_gpus(result) for line in lines for result in line)})
     axes.plot(ticks, ticks, color=GREY, linestyle="--", label="ideal")
     for line in lines:
         speedups = [result.speedup.value or 0.0 for result in line]
@@ -254,13 +262,14 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
             if (spread := result.group.spread) is not None:
                 sides = _interval(spread, speedup / spread.median)
                 axes.errorbar(_gpus(result), speedup, yerr=sides, color="black")
+    for label, points in published.items():
+        axes.plot(*zip(*sorted(points.items()), strict=True), "x", label=label)
     axes.set_xlabel("GPUs")
     axes.loglog(base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(ticks, list(map(str, ticks)))
-    if len(lines) <= NAMED:
-        # Below, where long names lie on nothing however narrow the panel is.
-        axes.legend(bbox_to_anchor=(0.0, -0.15))
+    # Below, where long names lie on nothing however narrow the panel is.
+    axes.legend(bbox_to_anchor=(0.0, -0.15))
 
 
 def over_sets(series: Sequence[compared.Series], form: str) -> bytes:

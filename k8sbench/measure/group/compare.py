@@ -15,7 +15,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.measure.group import arithmetic, differences, parity, speedup
-from k8sbench.measure.group.deviations import deviations_of, trained_deviations_of
+from k8sbench.measure.group.deviations import (
+    deviations_of,
+    published_speedups,
+    trained_deviations_of,
+)
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import Compared, Comparison, Finding
@@ -27,6 +31,37 @@ from k8sbench.model.spec import BenchmarkSpec
 def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
     """Compare two sides; ``limit`` is the share by which the second may be slower."""
     pairs = counterparts(a, b)
+    different = differences.differences(
+        [
+            ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
+            for mine, theirs in pairs
+        ]
+    )
+    cases = _cases(pairs, limit)
+    return Comparison(a=a.name, b=b.name, limit=limit, cases=cases, differences=tuple(different))
+
+
+def newest_sets(groups: Sequence[Group]) -> Comparison | None:
+    """Compare the newest set with the newest other one that has a case of it; None: none has."""
+    by_set: dict[str, list[Group]] = {}
+    for group in sorted(groups, key=lambda group: -group.latest):
+        by_set.setdefault(group.key.set_name, []).append(group)
+    (b, last), *others = by_set.items() if by_set else [("", [])]
+    has = {group.key.only("series") for group in last if group.spread is not None}
+    for a, older in others:
+        if any(group.spread is not None and group.key.only("series") in has for group in older):
+            sides = (
+                Side(name=name, groups=tuple(some), runs={})
+                for name, some in ((a, older), (b, last))
+            )
+            cases = _cases(counterparts(*sides), None)
+            return Comparison(a=a, b=b, limit=None, cases=cases, differences=())
+    return None
+
+
+def _cases(
+    pairs: Sequence[tuple[Sequence[Group], Sequence[Group]]], limit: float | None
+) -> tuple[Compared, ...]:
     cases = [_beside(mine, theirs) for mine, theirs in pairs]
     tests = {
         place: TwoSides(case.a.values, case.b.values)
@@ -35,15 +70,7 @@ def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
     }
     for (place, test), differs in zip(tests.items(), shown(list(tests.values())), strict=True):
         cases[place] = _judged(cases[place], test, differs=differs, limit=limit)
-    different = differences.differences(
-        [
-            ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
-            for mine, theirs in pairs
-        ]
-    )
-    return Comparison(
-        a=a.name, b=b.name, limit=limit, cases=tuple(cases), differences=tuple(different)
-    )
+    return tuple(cases)
 
 
 def _counted(groups: Sequence[Group]) -> list[str]:
@@ -135,7 +162,7 @@ def results(
     ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
     needed: for published figures, and for the footnotes of a speedup.
     """
-    among = among or groups
+    among = [group for group in among or groups if group.plan.world_size == 1]
     return [_result(group, among, find, published) for group in groups]
 
 
@@ -146,8 +173,9 @@ def _result(
     published: bool,
 ) -> Result:
     scale = speedup.scaling(group, among)
-    ratio = scale.speedup
+    ratio, theirs = scale.speedup, dict[str, dict[int, float]]()
     if ratio.value is not None and scale.baseline is not None:
+        theirs = published_speedups(group, find(group.plan))
         notes = speedup.case_notes(find(group.plan), group, scale.baseline)
         # The catalog's note on a case is more exact than the general one.
         ours = (n for n in ratio.notes if not (notes and n == speedup.SYNC_BN_NOTE))
@@ -167,6 +195,7 @@ def _result(
         group=group,
         speedup=ratio,
         efficiency=scale.efficiency,
+        published_speedups=theirs,
         baseline=scale.baseline.key.id if scale.baseline else None,
         tflops_per_gpu=speed,
         peak_share=share,

@@ -6,6 +6,7 @@ what does, which ``docs/results.md`` explains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -14,6 +15,7 @@ from k8sbench.measure.group.arithmetic import arithmetic
 from k8sbench.measure.group.gpu_peaks import plain_name
 from k8sbench.measure.group.parity import id_of
 from k8sbench.model import speed_options
+from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group
 from k8sbench.model.identity import fields_for
 from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
@@ -42,6 +44,23 @@ def trained_deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation,
         for figure in variant.published
         if getattr(figure, name) is not None
     )
+
+
+def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, dict[int, float]]:
+    """Map source → GPUs → speedup of the published cases of a group's program and batch."""
+    plan = group.plan
+    variant = None if spec is None else spec.variant(plan.framework, plan.variant)
+    alike = [
+        (math.prod(parse_case(one.case)), one.throughput, (one.source, one.gpu_model))
+        for one in (variant.published if variant is not None else ())
+        if (one.precision, one.batch_size) == (plan.precision, plan.batch_size)
+    ]
+    alone = {key: rate for gpus, rate, key in alike if gpus == 1}
+    speedups: dict[str, dict[int, float]] = {}
+    for gpus, rate, key in alike:
+        if rate and (one := alone.get(key)):
+            speedups.setdefault(key[0], {})[gpus] = rate / one
+    return speedups
 
 
 def _nearest(deviations: Iterable[Deviation]) -> tuple[Deviation, ...]:

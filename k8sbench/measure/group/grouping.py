@@ -112,9 +112,9 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
 
 
 def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
-    checked = []
+    checked, alone = [], [group for group in made if group.plan.world_size == 1]
     for group in made:
-        scale = speedup.scaling(group, made)
+        scale = speedup.scaling(group, alone)
         value, base = scale.efficiency.value, scale.baseline
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(group)
