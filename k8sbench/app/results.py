@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -103,57 +102,36 @@ def drawn(report: Report, named: Collection[str]) -> list[Member]:
 
 
 def histories(
-    report: Report,
-    members: Sequence[Member],
-    where: str | None,
-    note: Callable[[str], None],
-    *,
-    access: ClusterAccess = HERE,
+    report: Report, members: Sequence[Member], where: str | None, note: Callable[[str], None]
 ) -> tuple[list[History], str]:
     """Read what runs did over time, for charts; with it comes which store they are of.
 
-    Runs of which only a collector has the logs are without their steps.
+    Of a collector's runs only the collector has that, and draws it on its own page.
     """
     from k8sbench.report.plot import History
 
-    units = {
-        member.run_id: row.group.unit for row in report.results for member in row.group.members
-    }
-    made: dict[str, History] = {}
-    theirs = [member for member in members if member.source == collectors.SOURCE]
-    at = "the collector"
-    if len(theirs) < len(members) or where != stores.CLUSTER:
-        with stores.to_read(where, note) as store:
-            at = store.where
-            for member in members:
-                if member not in theirs:
-                    run = store.run(member.run_id)
-                    series: tuple[Series, ...] = ()
-                    with contextlib.suppress(StoreError):  # its files may be on another machine
-                        series = _series(run, store.folder(run.run_id))
-                    made[run.run_id] = History(
-                        run_id=run.run_id,
-                        unit=units[run.run_id],
+    ours = {member.run_id for member in members if member.source != collectors.SOURCE}
+    if where == stores.CLUSTER:
+        return [], "the collector"
+    made = []
+    with stores.to_read(where, note) as store:
+        for row in report.results:
+            for run_id in (m.run_id for m in row.group.members if m.run_id in ours):
+                run = store.run(run_id)
+                series: tuple[Series, ...] = ()
+                with contextlib.suppress(StoreError):  # its files may be on another machine
+                    series = _series(run, store.folder(run_id))
+                curve = _curve(store, run.plan, note)
+                made.append(
+                    History(
+                        run_id=run_id,
+                        unit=row.group.unit,
                         measured=run.measurement,
-                        curve=_curve(store, run.plan, note),
+                        curve=curve,
                         series=series,
                     )
-    for member in theirs:
-        made[member.run_id] = History(run_id=member.run_id, unit=units[member.run_id])
-        if member.gpu:
-            try:
-                there = collectors.run(access, member.run_id, note, insist=True)
-                with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
-                    collectors.copied(access, member.run_id, Path(folder), "gpu")
-                    if there is not None:
-                        made[member.run_id] = msgspec.structs.replace(
-                            made[member.run_id],
-                            measured=there.measurement,
-                            series=_series(there, Path(folder)),
-                        )
-            except BenchError as error:
-                note(f"warning: without the GPU metrics of {member.run_id}: {error}")
-    return [made[member.run_id] for member in members], at
+                )
+        return made, store.where
 
 
 def _series(run: Run, folder: Path) -> tuple[Series, ...]:
@@ -178,7 +156,6 @@ def page(
     where: str | None,
     note: Callable[[str], None],
     *,
-    access: ClusterAccess = HERE,
     lang: str = "en",
     title: str | None = None,
 ) -> str:
@@ -188,7 +165,7 @@ def page(
     from k8sbench.report import page as pages
 
     members = drawn(report, named)[:MOST_DRAWN]
-    over_time, at = histories(report, members, where, note, access=access)
+    over_time, at = histories(report, members, where, note)
     return pages.html(
         pages.Page(
             results=report.results,

@@ -52,7 +52,7 @@ def write_report(
         "table": lambda: text_of(made("table")),
         "wide": lambda: tables.text(made("wide"), paint=output.paint()),
         "markdown": lambda: tables.markdown(made("document")),
-        "flat": lambda: document.flat(*parts),
+        "flat": lambda: document.flat(report.results),
         "document": lambda: document.document(*parts),
         "names": lambda: run_ids,
     }

@@ -153,15 +153,12 @@ def tables(compared: Comparison) -> list[Table]:
     return made
 
 
-def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
+def case_names(compared: Comparison) -> list[str]:
     """Name each case: benchmark, framework, precision, case, and what else tells them apart."""
     words = ("benchmark", "framework", "precision", "case")
     names = group_words.unique_names(
         list({case.group.key.id: case.group for case in compared.cases}.values()),
-        lambda group: (
-            " ".join(getattr(group.key, name) for name in words)
-            + (f" batch {group.key.batch_size}" if with_batch else "")
-        ),
+        lambda group: " ".join(getattr(group.key, name) for name in words),
         *("amp_dtype", "batch", "node", "variant", "impl", "data", "pool", "options", "preset"),
     )
     return [names[case.group.key.id] for case in compared.cases]
@@ -332,53 +329,6 @@ def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
     return formats.flattened(document(compared)["cases"], without=("missing",))
 
 
-# JUnit
-
-
-def junit(compared: Comparison) -> str:
-    """Write a test suite with a test for each case: a regression is a failure.
-
-    A case without a ratio, or that so few runs cannot decide, is skipped; one whose second side has
-    runs, but none that counts, is an error. The last line is the suite's output.
-    """
-    import xml.etree.ElementTree as ET  # noqa: PLC0415
-
-    # The same words whatever else is compared: CI servers follow a test over time by its name.
-    names = case_names(compared, with_batch=True)
-    suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
-    counts = {"failure": 0, "error": 0, "skipped": 0}
-    for case, name in zip(compared.cases, names, strict=True):
-        key, told = case.group.key, _xml(words(case, compared.limit))
-        suite_name = _xml(f"{key.benchmark}.{key.framework}")
-        test = ET.SubElement(suite, "testcase", classname=suite_name, name=_xml(name))
-        kind = outcome(case)
-        if kind is not None:
-            counts[kind] += 1
-            ET.SubElement(test, kind, message=told)
-        ET.SubElement(test, "system-out").text = told
-    ET.SubElement(suite, "system-out").text = _xml(summary(compared))
-    suite.set("tests", str(len(compared.cases)))
-    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(attribute, str(counts[kind]))
-    ET.indent(suite)
-    text = ET.tostring(suite, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def outcome(case: Compared) -> str | None:
-    """Name JUnit's element for a case; None for a test that has passed."""
-    if case.regression:
-        return "failure"
-    if lacks_figure(case):
-        return "error"
-    return "skipped" if case.ratio is None or case.finding == "undecided" else None
-
-
 def lacks_figure(case: Compared) -> bool:
     """Whether the first side has a figure and of the second's runs none counts."""
     return bool(case.a and case.b and case.a.values and case.b.runs and not case.b.values)
-
-
-def _xml(text: str) -> str:
-    """Leave out what no XML document may hold, even escaped."""
-    return "".join(char for char in clean(text) if char not in "\ufffe\uffff")

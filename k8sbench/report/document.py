@@ -22,7 +22,7 @@ from k8sbench.model.group import (
     TrainingOfGroup,
 )
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import group_words, layout
+from k8sbench.report import group_words
 
 Field = Callable[[Group], Any]
 
@@ -201,21 +201,17 @@ def _side(group: Group) -> dict[str, Any]:
     return fields | {"missing": _of_nulls(_missing(group), fields)}
 
 
-def flat(
-    results: Sequence[Result], parities: Sequence[Parity]
-) -> tuple[list[str], list[list[Any]]]:
+def flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row per group, a column for every figure.
 
     The reasons of empty figures are in ``missing``; each published source has three columns of
-    its own, and the Paddle : PyTorch pair that a row belongs to has three.
+    its own.
     """
     sources = sorted({_column(d) for result in results for d in result.deviations or ()})
     header = [*PLAIN, "accuracy", "accuracy_metric", "accuracy_unit"]
     for source in sources:
         header += [f"published {source}", f"deviation {source}", f"deviation {source} notes"]
-    header += ["parity_group", "parity_ratio", "parity_notes"]
     header += ["judgements", "marks", "notes", "reasons", "missing"]
-    pairs = _pairs(parities)
     table = []
     for result in results:
         fields = row(result)
@@ -225,7 +221,6 @@ def flat(
         by_source = {_column(d): d for d in result.deviations or ()}
         for source in sources:
             line += _flat_deviation(by_source.get(source))
-        line += pairs.get(fields["group"], [None, None, None])
         kinds = ("reject", "warn", "accepted")
         reasons = [text for kind in kinds for text in group_words.reasons(result.group, kind)]
         missing = [f"{name}: {why}" for name, why in fields["missing"].items()]
@@ -246,14 +241,3 @@ def _flat_deviation(deviation: Deviation | None) -> list[Any]:
     if deviation.not_comparable:
         notes = f"not comparable: {', '.join(deviation.not_comparable)}"
     return [deviation.published, deviation.ratio, notes]
-
-
-def _pairs(parities: Sequence[Parity]) -> dict[str, list[Any]]:
-    """Map group id → its counterpart, the ratio and the notes of its first pair."""
-    found: dict[str, list[Any]] = {}
-    for pair in parities:
-        notes = layout.parity_text(pair) if pair.ratio is None else ", ".join(pair.notes)
-        paddle, pytorch = pair.paddle.key.id, pair.pytorch.key.id
-        found.setdefault(paddle, [pytorch, pair.ratio, notes])
-        found.setdefault(pytorch, [paddle, pair.ratio, notes])
-    return found

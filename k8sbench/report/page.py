@@ -241,45 +241,46 @@ def repeating(plan: RunPlan, repeats: int = 1) -> str:
     """
     if plan.backend == "imported":
         return ""
+    is_cluster = plan.backend == "kubernetes"
+    options: dict[str, object] = {
+        "framework": plan.framework,
+        "variant": plan.variant,
+        "impl": plan.impl,
+        "replicas": plan.replicas,
+        "gpus": plan.processes_per_replica,
+        "precision": plan.precision,
+        "amp-dtype": plan.amp_dtype,
+        "batch-size": plan.batch_size,
+        "preset": plan.preset,
+        "mode": plan.mode,
+        "warmup": plan.window.warmup,
+        **_length(plan),
+        "data": None if plan.data == "image" else plan.data.removeprefix("path:"),
+        "weights": plan.weights and plan.weights.removeprefix("path:"),
+        "backend": plan.backend,
+        "node-pool": plan.pool.name if is_cluster else None,
+        "image": plan.image if is_cluster else None,
+        "repeats": repeats if repeats > 1 else None,
+    }
     words = ["k8sbench", "submit"]
     words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
-    words += ["--framework", plan.framework, "--variant", plan.variant]
-    if plan.impl != "k8sbench":
-        words += ["--impl", plan.impl]
-    words += ["--replicas", str(plan.replicas)]
-    words += ["--gpus", str(plan.processes_per_replica)]
-    words += ["--precision", plan.precision]
-    if plan.amp_dtype is not None:
-        words += ["--amp-dtype", plan.amp_dtype]
-    words += ["--batch-size", str(plan.batch_size), "--preset", plan.preset]
-    words += ["--warmup", str(plan.window.warmup)]
-    words += _training(plan) or ["--iterations", str(plan.window.iterations)]
-    if plan.data != "image":
-        words += ["--data", plan.data.removeprefix("path:")]
-    if plan.weights is not None:
-        words += ["--weights", plan.weights.removeprefix("path:")]
+    for name, value in options.items():
+        words += [] if value is None else [f"--{name}", str(value)]
     for name in speed_options.available(plan.framework, plan.trainer or ""):
         if name in plan.options:
             words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
-    words += ["--backend", plan.backend]
-    if plan.backend == "kubernetes":
-        words += ["--node-pool", plan.pool.name]
-        if plan.image is not None:
-            words += ["--image", plan.image]
-    if repeats > 1:
-        words += ["--repeats", str(repeats)]
+    asked = plan.training
+    if asked and asked.target is not None and not asked.stop_at_target and plan.trainer:
+        words.append("--to-the-end")
     return shlex.join(words)
 
 
-def _training(plan: RunPlan) -> list[str]:
-    """The options of a training; none of a throughput run, nor of a program of others' own."""
+def _length(plan: RunPlan) -> dict[str, object]:
+    """How long the run is; a program of others trains as its command says."""
     asked = plan.training
     if asked is None:
-        return ["--mode", plan.mode] if plan.mode != "throughput" else []
-    target = "none" if asked.target is None else f"{asked.target:g}"
+        return {"iterations": plan.window.iterations}
+    target = {"target": "none" if asked.target is None else f"{asked.target:g}"}
     if plan.impl != "k8sbench":
-        return ["--mode", "train", "--target", target]
-    words = ["--mode", "train", f"--{asked.unit}", str(asked.length)]
-    words += ["--evaluate-every", str(asked.evaluate_every), "--target", target]
-    is_open = asked.target is not None and not asked.stop_at_target
-    return [*words, "--to-the-end"] if is_open else words
+        return dict(target)
+    return {asked.unit: asked.length, "evaluate-every": asked.evaluate_every, **target}

@@ -86,25 +86,17 @@ def command(
     )
     if output_format == "html":
         named = wanted["runs"]
-        output.write(
-            results.page(report, named, where, output.note, access=access, lang=lang, title=title)
-        )
+        output.write(results.page(report, named, where, output.note, lang=lang, title=title))
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.older and formats.FORMATS[output_format].for_people:
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None:
-        _draw(report, wanted["runs"], where, access, plot)
+        _draw(report, wanted["runs"], where, plot)
 
 
-def _draw(
-    report: Report,
-    runs: Sequence[str],
-    where: str | None,
-    access: ClusterAccess,
-    plot: str,
-) -> None:
+def _draw(report: Report, runs: Sequence[str], where: str | None, plot: str) -> None:
     from k8sbench.report.plot import draw
 
     if not report.results:
@@ -115,7 +107,5 @@ def _draw(
             f"plot: {MOST_PLOTS} of {len(members)} runs are drawn over time; name runs to choose"
             " them"
         )
-    over_time, _ = results.histories(
-        report, members[:MOST_PLOTS], where, output.note, access=access
-    )
+    over_time, _ = results.histories(report, members[:MOST_PLOTS], where, output.note)
     plot_file.write(plot, lambda form: draw(report.results, form, over_time))

@@ -418,9 +418,9 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     }
     told = {"notes", "marks", "judgements"}
     assert {*document.PLAIN} == fields.keys() - spread - told
-    header, _ = document.flat(made.results, made.parities)
+    header, _ = document.flat(made.results)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
-    assert document.flat([], []) == ([name for name in header if name not in of_sources], [])
+    assert document.flat([]) == ([name for name in header if name not in of_sources], [])
 
 
 def with_gpu_metrics(*names: str, **missing: str) -> Run:

@@ -51,7 +51,7 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
         "deviation: impl k8sbench",
         "speedup against one GPU",
         "GPU model Tesla V100-SXM2-16GB",
-        "k8sbench submit resnet50 --framework pytorch --variant dle --replicas 1 --gpus 8",
+        "k8sbench submit resnet50 --framework pytorch --variant dle --impl k8sbench --replicas 1",
         "/data/k8sbench · 2026-11-18",
     ):
         assert words in text
