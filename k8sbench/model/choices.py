@@ -187,8 +187,6 @@ def preset(case: PlanChoices, notes: list[str]) -> Preset:
         )
     if chosen == "smoke" and asked is None:
         notes.append("no GPU here: smoke preset, which checks the path, not the speed")
-    if ours and chosen == "full" and case.device == "cpu":
-        notes.append("full size without a GPU: this can take hours and measures no GPU")
     return chosen
 
 
@@ -256,8 +254,6 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
         finer = max(1, iterations // RECORDS_WANTED)
         notes.append(f"a log line each {finer} iterations instead of {interval}: short window")
         interval = finer
-    if ours and iterations < RECORDS_WANTED:
-        notes.append(f"fewer than {RECORDS_WANTED} iterations: the measurement will be rejected")
     steady = ours and size == "full" and case.device == "cuda"
     return PlannedWindow(
         warmup=warmup,
@@ -268,9 +264,7 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
     )
 
 
-def options(
-    case: PlanChoices, size: Preset, source: str, notes: list[str]
-) -> dict[str, str | int | float | bool]:
+def options(case: PlanChoices, size: Preset, source: str) -> dict[str, str | int | float | bool]:
     """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
     asked = speed_options.parse(case.request.speed_options)
     trainer = case.variant.trainer_module
@@ -279,8 +273,6 @@ def options(
             check_ours(case, "--speed-option")
         return {}
     speed_options.check(asked, case.framework, trainer, case.label)
-    if "workers" in asked and source == "synthetic":
-        notes.append("--speed-option workers without effect: --data synthetic needs no loader")
     if asked.get("decoder") == "dali" and source in ("synthetic", "synthetic-host"):
         raise UsageError(
             f"--speed-option decoder=dali decodes files, and --data {source} has none.",

@@ -47,22 +47,6 @@ def verdict(case: Compared) -> str:
     return words.get(case.finding, case.finding)
 
 
-def words(case: Compared, limit: float | None) -> str:
-    """Say in one sentence what the observations of a case show, or why there is no ratio."""
-    if case.finding == "one-side":
-        return f"There is no counterpart in {'A' if case.a is None else 'B'}."
-    if case.ratio is None or case.p is None:
-        return " ".join(_without_ratio(case))
-    if case.regression and limit is not None:
-        shown = f"slower by more than {_share(limit)}"
-    elif case.finding == "undecided":
-        shown = f"so few can show no change; {_enough()} can"
-    else:
-        shown = "no change is shown" if case.finding == "no-difference" else case.finding
-    change = formats.signed_percent(case.ratio - 1)
-    return f"{change} (p {_p(case.p)}, {_n(case)}): {shown}."
-
-
 def summary(compared: Comparison) -> str:
     """Say in one line how many cases differ, and which."""
     names = case_names(compared)
@@ -264,8 +248,7 @@ def document(compared: Comparison) -> dict[str, Any]:
         "regressions": len(compared.regressions),
         "summary": summary(compared),
         "cases": [
-            case_fields(case, name, compared.limit)
-            for case, name in zip(compared.cases, names, strict=True)
+            case_fields(case, name) for case, name in zip(compared.cases, names, strict=True)
         ],
         "differences": [
             {
@@ -281,9 +264,10 @@ def document(compared: Comparison) -> dict[str, Any]:
     }
 
 
-def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any]:
+def case_fields(case: Compared, name: str) -> dict[str, Any]:
     """Build the fields of one case."""
-    key, told = case.group.key, words(case, limit)
+    key = case.group.key
+    why = " ".join(_without_ratio(case)) or "There is no counterpart."
     return {
         "name": name,
         "benchmark": key.benchmark,
@@ -302,8 +286,7 @@ def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any
         "regression": case.regression,
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
-        "words": told,
-        "missing": {} if case.ratio is not None else {"ratio": told, "p": told},
+        "missing": {} if case.ratio is not None else {"ratio": why, "p": why},
     }
 
 

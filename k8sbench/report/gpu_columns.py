@@ -62,7 +62,7 @@ def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
         rows.append((Cell(run.run_id), *cells, Cell(state, notes)))
     names = ("run", *titles, "verdict")
     columns = tuple(Column(name, right=name in titles, states=name == "verdict") for name in names)
-    table = Table(title="GPU metrics", columns=columns, rows=tuple(rows), said_once=True)
+    table = Table(title="GPU metrics", columns=columns, rows=tuple(rows))
     return [table] if rows else []
 
 

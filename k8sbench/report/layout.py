@@ -60,7 +60,6 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         rows=rows,
         notes=tuple(notes),
         captioned=form == "table",
-        said_once=True,
     )
 
 
@@ -148,7 +147,6 @@ def _parities(pairs: Sequence[Parity], form: Form) -> Table:
         title=f"Paddle : PyTorch ({', '.join(units)})",
         columns=tuple(titles),
         rows=tuple(tuple(_PARITY[name](pair) for name in names) for pair in pairs),
-        said_once=True,
     )
 
 

@@ -40,8 +40,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Whether plain text has above the rows, once, what is the same in all of them."""
     as_is: bool = False
     """Whether plain text has the headings as they are, instead of in capitals."""
-    said_once: bool = False
-    """Whether a note that every cell of a column has is written below the rows, once."""
 
 
 class _Cause(msgspec.Struct):
@@ -228,8 +226,6 @@ def _capitals(title: str) -> str:
 
 def said_once(table: Table) -> Table:
     """Take the notes that every cell of a column has out of the cells, to below the table."""
-    if not table.said_once:
-        return table
     titles: dict[str, list[str]] = {}
     for place, column in enumerate(table.columns):
         found = [set(unique(row[place].notes)) for row in table.rows]

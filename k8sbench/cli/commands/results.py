@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -18,7 +18,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.reporting import Report, Sort, Wanted
+from k8sbench.lifecycle.reporting import Report, Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
@@ -35,9 +35,6 @@ MOST_PLOTS = 6
 @filter_options()
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
 @click.option("--all", "every", is_flag=True, help="All sets of each case, not only the latest.")
-@click.option(
-    "--sort", type=click.Choice(get_args(Sort)), default="case", help="Order of the rows."
-)
 @since_option("All sets with a run created since: 2h, 3d, 2026-11-20, …")
 @click.option(
     "--published", is_flag=True, help="Show the published figures beside those of the rows."

@@ -17,9 +17,8 @@ import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.group import group_figures, rejections, rules, speedup
-from k8sbench.measure.group.candidates import Candidate, reported, unique
 from k8sbench.measure.group.group_figures import joined, spread
-from k8sbench.measure.group.rejections import Agreement
+from k8sbench.measure.group.rejections import Agreement, Candidate, reported, unique
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import GroupKey

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,30 +11,9 @@ import pytest
 
 from k8sbench.model.compared import Comparison, Figures
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
 from k8sbench.report import comparing, formats
 from tests.unit.measure.test_compare import A, B, compared, new, old
 from tests.unit.report.factory import run, smoke
-
-
-def words(a: Iterable[Run], b: Iterable[Run], limit: float | None = None) -> str:
-    (case,) = compared(a, b, limit).cases
-    return comparing.words(case, limit)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "limit", "said"),
-    [
-        (A[:1], (50.0,), None, "−50.0 % (p 1.000, 1+1): so few can show no change; 4+4 can."),
-        (A, B, 0.03, "−9.9 % (p 0.008, 5+5): slower by more than 3 %."),
-        (A, B, None, "−9.9 % (p 0.008, 5+5): slower."),
-        (A, A, None, "±0.0 % (p 1.000, 5+5): no change is shown."),
-    ],
-)
-def test_what_so_many_runs_show_is_said_in_a_sentence(
-    a: tuple[float, ...], b: tuple[float, ...], limit: float | None, said: str
-) -> None:
-    assert words(old(a), new(b), limit) == said
 
 
 @pytest.fixture
@@ -139,7 +117,6 @@ def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
         fields = dict(zip(header, row, strict=True))
         assert fields["name"] == case["name"]
         assert fields["ratio"] == case["ratio"]
-        assert fields["words"] == case["words"]
         assert fields["b_n"] == (None if case["b"] is None else len(case["b"]["values"]))
         for name in ("ratio", "p"):
             assert (case[name] is None) == (name in case["missing"])
