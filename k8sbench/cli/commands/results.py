@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -18,15 +17,13 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.reporting import Report, Wanted
+from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
 FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document", "page")
-MOST_PLOTS = 6
-"""Runs whose GPU metrics one picture shows."""
 
 
 @click.command()
@@ -90,19 +87,8 @@ def command(
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None:
-        _draw(report, wanted["runs"], where, plot)
+        from k8sbench.report.plot import draw
 
-
-def _draw(report: Report, runs: Sequence[str], where: str | None, plot: str) -> None:
-    from k8sbench.report.plot import draw
-
-    if not report.results:
-        raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    members = results.drawn(report, runs)
-    if len(members) > MOST_PLOTS:
-        output.note(
-            f"plot: {MOST_PLOTS} of {len(members)} runs are drawn over time; name runs to choose"
-            " them"
-        )
-    over_time, _ = results.histories(report, members[:MOST_PLOTS], where, output.note)
-    plot_file.write(plot, lambda form: draw(report.results, form, over_time))
+        if not report.results:
+            raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
+        plot_file.write(plot, lambda form: draw(report.results, form))

@@ -282,17 +282,6 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     assert (code, "There is no run of case 9x9.\n  There are: 1x1, 1x4, 1x8." in err) == (2, True)
 
 
-def test_a_history_is_drawn(fill: Fill, typed: Typed, tmp_path: pathlib.Path) -> None:
-    fill(sets([*FLAT, *dropped(0.05, 6)]))
-    code, _, err = typed("history", "resnet50", "--plot", "h.svg")
-    assert (code, err) == (0, "plot: h.svg\n")
-    svg = (tmp_path / "h.svg").read_text()
-    assert "from n10 on" in svg
-    assert "resnet50 1x8 pytorch fp32, batch 128" in svg
-    code, out, _ = typed("history", "resnet50", "--plot", "h.txt")
-    assert (code, out) == (2, "")
-
-
 # Waiting
 
 

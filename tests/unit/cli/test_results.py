@@ -209,7 +209,7 @@ def test_a_plot_is_written_beside_the_table(
 
 
 @pytest.mark.slow
-def test_a_plot_shows_the_gpu_metrics_of_the_latest_run_or_of_those_that_are_named(
+def test_a_page_shows_the_gpu_metrics_of_the_latest_run_or_of_those_that_are_named(
     fill: Fill, typed: Typed, where: pathlib.Path
 ) -> None:
     steady = SteadyPart(started_at=1000.0, ended_at=1300.0)
@@ -231,19 +231,13 @@ def test_a_plot_shows_the_gpu_metrics_of_the_latest_run_or_of_those_that_are_nam
                 line = msgspec.json.encode(one).decode() + "\n"
                 store.keep(run_id, gathering.series_file(source), line)
 
-    def drawn(*words: str) -> str:
-        assert typed(*words, "--plot", "rows.svg")[0] == 0
-        return (where.parent / "rows.svg").read_text()
-
-    svg = drawn()
-    assert f"{ids[1]}: Power, W" in svg
-    assert f"{ids[0]}: Power, W" not in svg
+    page = typed("-o", "html")[1]
+    assert page.count('aria-label="Power, W"') == 1
     # Of the two sources the one whose figure counts; of the other figures there are no series.
-    assert ">dcgm-0<" in svg
-    assert "prometheus-0" not in svg
-    assert "GPU utilization" not in svg
-    assert f"{ids[0]}: Power, W" in drawn(ids[0])
-    assert f"{ids[1]}: Power, W" not in drawn(ids[0])
+    assert ">dcgm-0<" in page
+    assert "prometheus-0" not in page
+    assert "GPU utilization" not in page
+    assert 'aria-label="Power, W"' in typed(ids[0], "-o", "html")[1]
 
 
 def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) -> None:
