@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.reporting import Report, Wanted
     from k8sbench.measure.run.curve import Curve
     from k8sbench.model.gpu_metrics import Series
-    from k8sbench.model.group import Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.plot import History
@@ -87,50 +86,43 @@ def results(
     return report
 
 
-def drawn(report: Report, named: Collection[str]) -> list[Member]:
-    """Return the runs that are drawn over time: the named ones, else the last of each row.
-
-    Raises :class:`NotFound` where a named one has no part in the rows.
-    """
-    rows = [row.group.members for row in report.results]
-    by_id = {member.run_id: member for members in rows for member in members}
-    chosen = [by_id[records.resolve(sorted(by_id), text)] for text in named] or [
-        max(members, key=lambda run: (run.rate is not None, run.created_at)) for members in rows
-    ]
-    chosen.sort(key=lambda run: -run.created_at)
-    return list({run.run_id: run for run in chosen}.values())
-
-
 def histories(
-    report: Report, members: Sequence[Member], where: str | None, note: Callable[[str], None]
+    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
 ) -> tuple[list[History], str]:
     """Read what runs did over time, for charts; with it comes which store they are of.
 
-    Of a collector's runs only the collector has that, and draws it on its own page.
+    They are the named ones, else the last of each row, the newest first. Raises :class:`NotFound`
+    where a named one has no part in the rows. Of a collector's runs only the collector has that,
+    and draws it on its own page.
     """
     from k8sbench.report.plot import History
 
-    ours = {member.run_id for member in members if member.source != collectors.SOURCE}
+    rows = [row.group.members for row in report.results]
+    units = {m.run_id: row.group.unit for row in report.results for m in row.group.members}
+    chosen = {records.resolve(sorted(units), text) for text in named} or {
+        max(members, key=lambda run: (run.rate is not None, run.created_at)).run_id
+        for members in rows
+    }
+    every = (m for members in rows for m in members if m.source != collectors.SOURCE)
+    newest = sorted((m for m in every if m.run_id in chosen), key=lambda run: -run.created_at)
     if where == stores.CLUSTER:
         return [], "the collector"
     made = []
     with stores.to_read(where, note) as store:
-        for row in report.results:
-            for run_id in (m.run_id for m in row.group.members if m.run_id in ours):
-                run = store.run(run_id)
-                series: tuple[Series, ...] = ()
-                with contextlib.suppress(StoreError):  # its files may be on another machine
-                    series = _series(run, store.folder(run_id))
-                curve = _curve(store, run.plan, note)
-                made.append(
-                    History(
-                        run_id=run_id,
-                        unit=row.group.unit,
-                        measured=run.measurement,
-                        curve=curve,
-                        series=series,
-                    )
+        for run_id in [member.run_id for member in newest[:MOST_DRAWN]]:
+            run = store.run(run_id)
+            series: tuple[Series, ...] = ()
+            with contextlib.suppress(StoreError):  # its files may be on another machine
+                series = _series(run, store.folder(run_id))
+            made.append(
+                History(
+                    run_id=run_id,
+                    unit=units[run_id],
+                    measured=run.measurement,
+                    curve=_curve(store, run.plan, note),
+                    series=series,
                 )
+            )
         return made, store.where
 
 
@@ -157,15 +149,13 @@ def page(
     note: Callable[[str], None],
     *,
     lang: str = "en",
-    title: str | None = None,
 ) -> str:
     """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
     from k8sbench.measure.group import compare
     from k8sbench.report import page as pages
 
-    members = drawn(report, named)[:MOST_DRAWN]
-    over_time, at = histories(report, members, where, note)
+    over_time, at = histories(report, named, where, note)
     return pages.html(
         pages.Page(
             results=report.results,
@@ -176,7 +166,6 @@ def page(
             at=context.now(),
             version=__version__,
             lang=lang,
-            title=title,
         )
     )
 

@@ -19,16 +19,8 @@ if TYPE_CHECKING:
 
 
 def write(rows: Rows, output_format: str) -> None:
-    """Print the rows that some runs belong to, or the runs' names.
-
-    The GPU metrics of the runs stand below a table, whose rows have no columns for them.
-    """
+    """Print the rows that some runs belong to, or the runs' names."""
     write_report(rows.report, output_format, [run.run_id for run in rows.runs])
-    measured = (run.measurement for run in rows.runs if run.measurement is not None)
-    if output_format == "table" and any(one.gpu_metrics is not None for one in measured):
-        from k8sbench.report import gpu_columns
-
-        output.write("\n" + text_of(gpu_columns.tables(rows.runs, rows.rejected)))
 
 
 def write_report(

@@ -313,12 +313,7 @@ def image(
         registry, digest = request.image_registry, trainers_digest
         name = built_image(registry, case.framework, version=__version__, trainers_digest=digest)
         return name, "--image-registry", "image"
-    if case.site.images is None:
-        raise UsageError(
-            f"There is no image to run {case.spec.name} in: none for {case.framework} is known.",
-            "Name one that has the framework with --image, or with --image-registry where the"
-            " project's own were pushed to.",
-        )
+    assert case.site.images is not None, "clusters have the table of images"
     reason = "public framework image, trainers by ConfigMap"
     return case.site.images.image(case.framework, "public").name, reason, "configmap"
 

@@ -155,7 +155,8 @@ def _verdict(result: Result) -> Cell:
             notes.append(mark)
     of_sets = _of_sets(result)
     parts += of_sets
-    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"), *of_sets.values())
+    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"))
+    notes += (*of_sets.values(), *group.judgements)
     return Cell("; ".join(parts), tuple(notes))
 
 
@@ -249,15 +250,8 @@ def _deviation(result: Result) -> Cell:
     if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
     if one.ratio is None:
-        remarks = (f"≠ {name}: {_UNLIKE[name]}" for name in one.not_comparable if name in _UNLIKE)
-        return Cell(f"≠ {', '.join(one.not_comparable)}", tuple(remarks))
+        return Cell(f"≠ {', '.join(one.not_comparable)}")
     return Cell(formats.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
-
-
-_UNLIKE = {
-    "estimator": "the report's figure was computed in another way, or it does not say how",
-}
-"""Id of what differs from a published figure → its meaning, where the id does not say it."""
 
 
 def _history(result: Result) -> Cell:

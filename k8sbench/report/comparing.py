@@ -22,10 +22,6 @@ WIDTH = 100
 """Columns where there is no terminal."""
 NO_DIFFERENCE = "~"
 """As benchstat writes it: none is shown."""
-RUNS_OF_ONE_SET = (
-    "Sets differ by more than the runs of one set do;"
-    f" {permutation.fewest()} sets on each side are compared as sets."
-)
 MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
@@ -169,11 +165,8 @@ def _figure(side: Figures | None) -> str:
 def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
     """Say what holds for several cases, by its cause."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
-    by = {side.estimator for side in sides if side.values}
-    lines = []
-    if by:
-        only = f", by {min(by)}" if len(by) == 1 else ""
-        lines.append(f"A, B: median ± coefficient of variation of the runs{only}.")
+    by = ", ".join(sorted({side.estimator for side in sides if side.values}))
+    lines = [f"A, B: median ± coefficient of variation of the runs, by {by}."] if by else []
     tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
     if tested > 1:
         lines.append(
@@ -182,13 +175,8 @@ def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
         )
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
-        figures = case.b or case.a
-        if len(by) > 1 and figures is not None and figures.values:
-            causes.setdefault(f"By {figures.estimator}.", []).append(name)
         for cause in _causes(case):
             causes.setdefault(cause, []).append(name)
-    if any(_of_runs_of_two_sets(case) for case in compared.cases):
-        lines.append(RUNS_OF_ONE_SET)
     lines += [
         cause if len(its) == len(names) else f"{_listed(its, MOST_NAMED)}: {cause}"
         for cause, its in causes.items()
@@ -215,11 +203,6 @@ def _without_ratio(case: Compared) -> Iterable[str]:
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
         yield f"Not comparable: {', '.join(case.not_comparable)}."
-
-
-def _of_runs_of_two_sets(case: Compared) -> bool:
-    sides = [side for side in (case.a, case.b) if side is not None]
-    return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:

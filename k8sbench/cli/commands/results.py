@@ -44,13 +44,11 @@ FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document
     default="en",
     help="Language of the titles, for table, wide, report, markdown and html.",
 )
-@click.option("--title", metavar="TEXT", help="Title of the page of -o html.")
 @access_options
 @store_option
 def command(
     output_format: str,
     lang: str,
-    title: str | None,
     published: bool,
     accept: tuple[str, ...],
     plot: str | None,
@@ -80,7 +78,7 @@ def command(
     )
     if output_format == "html":
         named = wanted["runs"]
-        output.write(results.page(report, named, where, output.note, lang=lang, title=title))
+        output.write(results.page(report, named, where, output.note, lang=lang))
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.older and formats.FORMATS[output_format].for_people:

@@ -295,14 +295,9 @@ def rows_with_gpu_metrics(**changes: Any) -> results.Rows:
     )
 
 
-@pytest.mark.parametrize(("form", "tables"), [("table", 1), ("wide", 0), ("markdown", 0)])
-def test_gpu_metrics_stand_below_the_row_if_not_in_it(
-    form: str, tables: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows.write(rows_with_gpu_metrics(), form)
-    out = capsys.readouterr().out
-    assert (out.count("GPU metrics"), out.count("38.0 %")) == (tables, 1)
-    assert "Turing" in out
+def test_what_gpu_metrics_say_stands_below_the_row(capsys: pytest.CaptureFixture[str]) -> None:
+    rows.write(rows_with_gpu_metrics(), "table")
+    assert "Input-bound: the GPUs were busy 38 %" in capsys.readouterr().out
 
 
 def test_a_run_that_its_gpu_metrics_reject_says_so_below_its_row(
@@ -311,5 +306,5 @@ def test_a_run_that_its_gpu_metrics_reject_says_so_below_its_row(
     held = Finding(id="gpu-throttled", severity="reject", sentence="Held down.")
     shown = rows_with_gpu_metrics(reasons=(held,), verdict="rejected")
     rows.write(shown, "table")
-    assert "rejected: gpu-throttled" in capsys.readouterr().out
+    assert "gpu-throttled (seg-1): Held down." in capsys.readouterr().out
     assert exit_codes.of_rows(shown) == 5

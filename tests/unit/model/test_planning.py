@@ -383,13 +383,6 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_reported() -> None:
     assert not any("no kernels" in note for note in planned(site=site).notes)
 
 
-def test_without_a_table_of_images_one_must_be_given() -> None:
-    site = msgspec.structs.replace(CLUSTER, images=None)
-    with pytest.raises(UsageError, match="with --image, or with --image-registry"):
-        planned(site=site)
-    assert planned(site=site, image="mine:1").image == "mine:1"
-
-
 ASKED = st.fixed_dictionaries(
     {
         "replicas": st.integers(-3, 1200),

@@ -6,10 +6,9 @@ import json
 import re
 from typing import Any
 
-import msgspec
 import pytest
 
-from k8sbench.model.compared import Comparison, Figures
+from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.report import comparing, formats
 from tests.unit.measure.test_compare import A, B, compared, new, old
@@ -91,22 +90,6 @@ def test_long_names_take_more_lines_and_no_more_columns() -> None:
 def test_the_estimator_of_the_figures_is_named() -> None:
     by = "A, B: median ± coefficient of variation of the runs, by time_weighted.\n"
     assert by in comparing.text(compared(old(), new()))
-
-
-def test_figures_by_several_estimators_name_each_their_own() -> None:
-    both = compared([*old(case="1x1"), *old(case="1x8")], new(case="1x1"))
-    cases = [
-        case if case.b else msgspec.structs.replace(case, a=_by("median", case.a))
-        for case in both.cases
-    ]
-    text = comparing.text(msgspec.structs.replace(both, cases=tuple(cases)))
-    assert "resnet50 pytorch fp32 1x1: By time_weighted.\n" in text
-    assert "resnet50 pytorch fp32 1x8: By median.\n" in text
-
-
-def _by(estimator: str, side: Figures | None) -> Figures:
-    assert side is not None
-    return msgspec.structs.replace(side, estimator=estimator)
 
 
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:

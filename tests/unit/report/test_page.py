@@ -106,8 +106,8 @@ def test_what_is_the_same_in_all_rows_stands_in_the_caption_and_the_sets_are_a_s
         msgspec.structs.replace(panel, medians=(100.0, 100.0, 80.0)),
         next(r for r in example.made().results if r.group.key.case == "1x1"),
     ]
-    text = text_of(pages.page(results=rows, title="Our cluster"))
-    assert text.strip().startswith("Our cluster Our cluster 2 of 2 rows valid.")
+    text = text_of(pages.page(results=rows))
+    assert "k8sbench: Results 2 of 2 rows valid." in text
     assert "benchmark: resnet50 · framework: pytorch" in text
     assert "██▁" in text
 
