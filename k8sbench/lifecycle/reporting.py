@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from k8sbench.lifecycle import records
-from k8sbench.measure.group import compare, grouping, history, parity
+from k8sbench.measure.group import compare, grouping, history, ratios
 from k8sbench.model.errors import UsageError
 from k8sbench.model.filters import GroupFilter
 from k8sbench.model.group import Changed, Group, Newer, Parity, Result
@@ -156,7 +156,7 @@ def _report(
     results = compare.results(shown, among=groups, find=find, published=published)
     return Report(
         results=tuple(sorted(results, key=lambda result: _order(result.group.key))),
-        parities=tuple(sorted(parity.parities(shown), key=_pair_by_case)),
+        parities=tuple(sorted(ratios.parities(shown), key=_pair_by_case)),
         older=older,
     )
 

@@ -28,6 +28,15 @@ def no_figure(group: Group) -> str:
     return f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
 
 
+def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
+    """Write the figure of a run, or that it does not count, or that there is none."""
+    if rate is not None:
+        return f"{formats.rate(rate)} {unit}"
+    if unverified is not None:
+        return f"{formats.rate(unverified)} {unit} does not count"
+    return "no figure"
+
+
 def interval(spread: Spread) -> str | None:
     """Write the ends of an interval with its coverage; None where there is none."""
     if spread.low is None or spread.high is None or spread.coverage is None:

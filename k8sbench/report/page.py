@@ -21,8 +21,8 @@ import msgspec
 
 from k8sbench.model import extras, speed_options
 from k8sbench.model.compared import Comparison
-from k8sbench.model.counts import ABSENT, counted
-from k8sbench.model.group import Group, Member, Parity, Result
+from k8sbench.model.counts import counted
+from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
@@ -175,19 +175,15 @@ def _row(
         ],
         "command": repeating(group.plan, len(group.members)),
         "runs": [
-            (member.run_id, _rate(member, group.unit), member.verdict or member.phase)
+            (
+                member.run_id,
+                group_words.run_rate(member.rate, member.unverified, group.unit),
+                member.verdict or member.phase,
+            )
             for member in group.members
         ],
         "charts": [] if history is None else _drawn(plot.over_time(history)),
     }
-
-
-def _rate(member: Member, unit: str) -> str:
-    if member.rate is not None:
-        return f"{formats.rate(member.rate)} {unit}"
-    if member.unverified is not None:
-        return f"{formats.rate(member.unverified)} {unit} does not count"
-    return ABSENT
 
 
 def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:

@@ -14,12 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import arithmetic, differences, parity, speedup
-from k8sbench.measure.group.deviations import (
-    deviations_of,
-    published_speedups,
-    trained_deviations_of,
-)
+from k8sbench.measure.group import arithmetic, differences, ratios, speedup
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import Compared, Comparison, Finding
@@ -129,7 +124,7 @@ def unlike(one: Group, two: Group) -> tuple[str, ...]:
     fields = differing(one, two)
     ids = [name for name in ("benchmark", "case", "precision") if name in fields]
     # Of one program, planned alike, what neither side states is taken as equal.
-    return tuple(dict.fromkeys((*ids, *parity.unlike_in_parity(one, two, is_alike=not fields))))
+    return tuple(dict.fromkeys((*ids, *ratios.unlike_in_parity(one, two, is_alike=not fields))))
 
 
 def _notes(one: Group, two: Group) -> tuple[str, ...]:
@@ -175,7 +170,7 @@ def _result(
     scale = speedup.scaling(group, among)
     ratio, theirs = scale.speedup, dict[str, dict[int, float]]()
     if ratio.value is not None and scale.baseline is not None:
-        theirs = published_speedups(group, find(group.plan))
+        theirs = ratios.published_speedups(group, find(group.plan))
         notes = speedup.case_notes(find(group.plan), group, scale.baseline)
         # The catalog's note on a case is more exact than the general one.
         ours = (n for n in ratio.notes if not (notes and n == speedup.SYNC_BN_NOTE))
@@ -188,7 +183,7 @@ def _result(
         if spec is None:
             why = f"no catalog entry for {group.plan.benchmark}"
         else:
-            deviations = (*deviations_of(group, spec), *trained_deviations_of(group, spec))
+            deviations = ratios.deviations_of(group, spec)
             if not deviations:
                 why = "the catalog has no published figure of this variant"
     return Result(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.parity import parities
+from k8sbench.measure.group.ratios import parities
 from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from k8sbench.model.spec import Fingerprint
