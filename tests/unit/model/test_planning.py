@@ -37,22 +37,6 @@ def test_the_main_job_is_planned_as_the_user_typed_it() -> None:
     )
 
 
-def test_torchrun_and_the_paddle_launcher_start_the_processes_of_a_node() -> None:
-    assert planned().command[:5] == (
-        "python3",
-        "-m",
-        "torch.distributed.run",
-        "-m",
-        "k8sbench.trainers.seg_pytorch",
-    )
-    folder = "/opt/k8sbench/k8sbench/trainers"
-    assert planned(framework="paddle").command[:3] == (
-        "python3",
-        f"{folder}/paddle_launch.py",
-        f"{folder}/seg_paddle.py",
-    )
-
-
 def test_the_trainer_gets_the_whole_case() -> None:
     plan = planned(replicas=1, gpus=1)
     assert option(plan, "batch-size") == "2"

@@ -125,13 +125,6 @@ def test_a_baseline_is_found_even_where_it_is_not_shown() -> None:
     assert result.speedup.value == 7.0
 
 
-def test_a_log_of_an_older_set_is_counted_twice_even_where_that_is_not_shown() -> None:
-    twin = {"log_digest": "same"}
-    runs = [night(1, measured=twin), night(2, measured=twin)]
-    (result,) = report(runs, Wanted()).results
-    assert result.group.ids("reject") == ("log-counted-twice",)
-
-
 def test_paddle_and_pytorch_pair_across_sets() -> None:
     runs = [run(700.0), run(600.0, framework="paddle", set_name="set-b")]
     (pair,) = report(runs, Wanted()).parities
