@@ -69,60 +69,47 @@ def compare(
     return comparing.compare(one, two, limit=limit)
 
 
-def compare_when_complete(
-    make: Callable[[], Comparison],
-    open_runs: Callable[[], int | None],
+def wait_until_complete(
+    count_open: Callable[[], int | None],
     seconds: float,
     stop: Stop,
     *,
     clock: Callable[[], float],
     pause: Callable[[float], None],
-) -> Comparison:
-    """Compare once no run of a side is open any more; :class:`TimedOut` where that takes too long.
+) -> None:
+    """Wait until no run of a side is open any more; :class:`TimedOut` where that takes too long.
 
-    ``open_runs`` says how many are, None where there is none at all yet.
+    ``count_open`` says how many are, None where there is none at all yet.
     """
     began = clock()
     quiet_since: float | None = None
-    count: int | None = None
     while stop.cause is None:
-        why = ""
         try:
-            count = open_runs()
+            count = count_open()
+            state = "it has no run" if count is None else f"{count} of its runs are open"
         except Unreachable as error:
             # A collector that restarts is waited for like everything else.
-            count, why = None, f" {error}"
+            count, state = None, str(error)
         now = clock()
-        if count == 0:
-            quiet_since = now if quiet_since is None else quiet_since
-            if now - quiet_since >= QUIET_SECONDS:
-                return make()
-        else:
+        if count != 0:
             quiet_since = None
+        elif quiet_since is None:
+            quiet_since = now
+        if quiet_since is not None and now - quiet_since >= QUIET_SECONDS:
+            return
         if now - began >= seconds:
-            state = _state(count)
-            raise TimedOut(f"The second side is not complete: {state}.{why}", "Give --wait more.")
+            raise TimedOut(f"The second side is not complete: {state}.", "Give --wait more.")
         pause(LOOK_SECONDS)
     raise Interrupted(f"{stop.cause}: nothing was compared.")
-
-
-def _state(count: int | None) -> str:
-    """Say what a side lacks of which so many runs are open; None: it has no run."""
-    if count is None:
-        return "no run of it is known"
-    if count == 0:
-        return f"its last run ended less than {QUIET_SECONDS:g} s ago, and more may come"
-    return f"{count} of its runs are open"
 
 
 def open_runs(text: str, scope: StoresRead, note: Note) -> int | None:
     """Count the runs of a side that have not ended or are not measured; None if there is none."""
     known = sides.known(scope, note)
     try:
-        side = sides.side(text, known)
+        return _open_in(sides.side(text, known))
     except NotFound:
         return None
-    return _open_in(side)
 
 
 def _open_in(side: Side) -> int:

@@ -21,7 +21,7 @@ from k8sbench.model.request import SubmitRequest
 if TYPE_CHECKING:
     from k8sbench.app.results import Rows
     from k8sbench.app.targets import RunTarget
-    from k8sbench.report.nodes import NodesDocument
+    from k8sbench.measure.group.node_check import NodesDocument
 
 
 def nodes(
@@ -37,7 +37,6 @@ def nodes(
     where it is asked to stop before all runs are closed.
     """
     from k8sbench.measure.group import grouping, node_check
-    from k8sbench.report import nodes as report
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
@@ -65,9 +64,9 @@ def nodes(
     rows = submit.run(pinned, request, target, reporter, stop)
     assert isinstance(rows, results.Rows), "nodes are never detached"
     groups = grouping.groups(rows.runs, accept=request.accept)
-    check = node_check.check(node_check.figures(chosen, groups, rows.runs))
+    figures = node_check.figures(chosen, groups, rows.runs)
     unit = planned[0].draft.unit
-    return report.document(check, set_name=set_name, unit=unit, left_out=left_out), rows
+    return node_check.check(figures, set_name=set_name, unit=unit, left_out=left_out), rows
 
 
 def _chosen(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.reporting import Report, Wanted
     from k8sbench.measure.run.curve import Curve
     from k8sbench.model.gpu_metrics import Series
-    from k8sbench.model.group import Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.plot import History
@@ -88,71 +86,44 @@ def results(
     return report
 
 
-def drawn(report: Report, named: Collection[str]) -> list[Member]:
-    """Return the runs that are drawn over time: the named ones, else the last of each row.
-
-    Raises :class:`NotFound` where a named one has no part in the rows.
-    """
-    rows = [row.group.members for row in report.results]
-    by_id = {member.run_id: member for members in rows for member in members}
-    chosen = [by_id[records.resolve(sorted(by_id), text)] for text in named] or [
-        max(members, key=lambda run: (run.rate is not None, run.created_at)) for members in rows
-    ]
-    return list({run.run_id: run for run in chosen}.values())
-
-
 def histories(
-    report: Report,
-    members: Sequence[Member],
-    where: str | None,
-    note: Callable[[str], None],
-    *,
-    access: ClusterAccess = HERE,
+    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
 ) -> tuple[list[History], str]:
     """Read what runs did over time, for charts; with it comes which store they are of.
 
-    Runs of which only a collector has the logs are without their steps.
+    They are the named ones, else the last of each row, the newest first. Raises :class:`NotFound`
+    where a named one has no part in the rows. Of a collector's runs only the collector has that,
+    and draws it on its own page.
     """
     from k8sbench.report.plot import History
 
-    units = {
-        member.run_id: row.group.unit for row in report.results for member in row.group.members
+    rows = [row.group.members for row in report.results]
+    units = {m.run_id: row.group.unit for row in report.results for m in row.group.members}
+    chosen = {records.resolve(sorted(units), text) for text in named} or {
+        max(members, key=lambda run: (run.rate is not None, run.created_at)).run_id
+        for members in rows
     }
-    made: dict[str, History] = {}
-    theirs = [member for member in members if member.source == collectors.SOURCE]
-    at = "the collector"
-    if len(theirs) < len(members) or where != stores.CLUSTER:
-        with stores.to_read(where, note) as store:
-            at = store.where
-            for member in members:
-                if member not in theirs:
-                    run = store.run(member.run_id)
-                    series: tuple[Series, ...] = ()
-                    with contextlib.suppress(StoreError):  # its files may be on another machine
-                        series = _series(run, store.folder(run.run_id))
-                    made[run.run_id] = History(
-                        run_id=run.run_id,
-                        unit=units[run.run_id],
-                        measured=run.measurement,
-                        curve=_curve(store, run.plan, note),
-                        series=series,
-                    )
-    for member in theirs:
-        made[member.run_id] = History(run_id=member.run_id, unit=units[member.run_id])
-        if member.gpu:
-            try:
-                there = collectors.run(access, member.run_id, note, insist=True)
-                with tempfile.TemporaryDirectory(prefix="k8sbench-gpu-") as folder:
-                    collectors.copied(access, member.run_id, Path(folder), "gpu")
-                    if there is not None:
-                        made[member.run_id] = msgspec.structs.replace(
-                            made[member.run_id],
-                            measured=there.measurement,
-                            series=_series(there, Path(folder)),
-                        )
-            except BenchError as error:
-                note(f"warning: without the GPU metrics of {member.run_id}: {error}")
-    return [made[member.run_id] for member in members], at
+    every = (m for members in rows for m in members if m.source != collectors.SOURCE)
+    newest = sorted((m for m in every if m.run_id in chosen), key=lambda run: -run.created_at)
+    if where == stores.CLUSTER:
+        return [], "the collector"
+    made = []
+    with stores.to_read(where, note) as store:
+        for run_id in [member.run_id for member in newest[:MOST_DRAWN]]:
+            run = store.run(run_id)
+            series: tuple[Series, ...] = ()
+            with contextlib.suppress(StoreError):  # its files may be on another machine
+                series = _series(run, store.folder(run_id))
+            made.append(
+                History(
+                    run_id=run_id,
+                    unit=units[run_id],
+                    measured=run.measurement,
+                    curve=_curve(store, run.plan, note),
+                    series=series,
+                )
+            )
+        return made, store.where
 
 
 def _series(run: Run, folder: Path) -> tuple[Series, ...]:
@@ -177,26 +148,24 @@ def page(
     where: str | None,
     note: Callable[[str], None],
     *,
-    access: ClusterAccess = HERE,
     lang: str = "en",
-    title: str | None = None,
 ) -> str:
     """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
+    from k8sbench.measure.group import compare
     from k8sbench.report import page as pages
 
-    members = drawn(report, named)[:MOST_DRAWN]
-    over_time, at = histories(report, members, where, note, access=access)
+    over_time, at = histories(report, named, where, note)
     return pages.html(
         pages.Page(
             results=report.results,
             parities=report.parities,
             histories=over_time,
+            compared=compare.newest_sets(report.fitting),
             where=at,
             at=context.now(),
             version=__version__,
             lang=lang,
-            title=title,
         )
     )
 

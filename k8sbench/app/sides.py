@@ -11,7 +11,7 @@ from k8sbench.app import collectors, context, stores
 from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.sides import Side, chosen
-from k8sbench.model.baseline import PUBLISHED, Baseline
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import Group
 from k8sbench.model.request import ClusterAccess
@@ -106,11 +106,6 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
         "group": sorted({group.key.id for group in known.groups}),
         "run": list(known.runs),
     }
-    if text == PUBLISHED:
-        raise UsageError(
-            "The published figures are no side of a comparison.",
-            "They stand beside the rows with: k8sbench results --published",
-        )
     prefix, colon, rest = text.partition(":")
     kinds = (prefix,) if colon and prefix in KINDS else KINDS
     name = rest if colon and prefix in KINDS else text

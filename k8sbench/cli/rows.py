@@ -19,16 +19,8 @@ if TYPE_CHECKING:
 
 
 def write(rows: Rows, output_format: str) -> None:
-    """Print the rows that some runs belong to, or the runs' names.
-
-    The GPU metrics of the runs stand below a table, whose rows have no columns for them.
-    """
+    """Print the rows that some runs belong to, or the runs' names."""
     write_report(rows.report, output_format, [run.run_id for run in rows.runs])
-    measured = (run.measurement for run in rows.runs if run.measurement is not None)
-    if output_format == "table" and any(one.gpu_metrics is not None for one in measured):
-        from k8sbench.report import gpu_columns
-
-        output.write("\n" + text_of(gpu_columns.tables(rows.runs, rows.rejected)))
 
 
 def write_report(
@@ -43,28 +35,17 @@ def write_report(
         in_english = layout.tables(*parts, form)
         return chinese.translated(in_english) if lang == "zh" else in_english
 
-    def dlperf() -> object:
-        content, left_out = document.dlperf(report.results)
-        for reason in left_out:
-            output.note(f"left out of the DLPerf file: {reason}")
-        return content
-
     def as_reports() -> str:
-        found = report_tables.tables(report.results, lang)
-        if output_format == "report-markdown":
-            return tables.markdown(found)
-        if output_format == "report-html":
-            return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
-        return tables.text(found)
+        write_tables = tables.markdown if output_format == "report-markdown" else tables.text
+        return write_tables(report_tables.tables(report.results, lang))
 
     view: formats.View = {
         "report": as_reports,
         "table": lambda: text_of(made("table")),
         "wide": lambda: tables.text(made("wide"), paint=output.paint()),
         "markdown": lambda: tables.markdown(made("document")),
-        "flat": lambda: document.flat(*parts),
+        "flat": lambda: document.flat(report.results),
         "document": lambda: document.document(*parts),
-        "dlperf": dlperf,
         "names": lambda: run_ids,
     }
     output.write(formats.written(output_format, view))

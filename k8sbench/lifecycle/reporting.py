@@ -8,12 +8,11 @@ set, unless more is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Literal
 
 import msgspec
 
 from k8sbench.lifecycle import records
-from k8sbench.measure.group import compare, grouping, history, parity
+from k8sbench.measure.group import compare, grouping, history, ratios
 from k8sbench.model.errors import UsageError
 from k8sbench.model.filters import GroupFilter
 from k8sbench.model.group import Changed, Group, Newer, Parity, Result
@@ -22,9 +21,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 
-Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
-"""``case``: benchmark, framework, FP32 before AMP, GPUs. Figures: the largest first, none last.
-``created``: the newest first."""
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
 
@@ -44,7 +40,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
     """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
-    sort: Sort = "case"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +49,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     parities: tuple[Parity, ...]
     older: int = 0
     """Groups that fit too, but belong to an older set of their case."""
+    fitting: tuple[Group, ...] = ()
+    """All that fit, shown or not."""
 
 
 def report(
@@ -80,12 +77,12 @@ def report(
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
     older = len(fitting) - len(shown)
-    made = _report(shown, groups, older, published=published, find=find, sort=wanted.sort)
+    made = _report(shown, groups, older, published=published, find=find)
     results = (
         msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
         for result in _with_history(made.results, runs, groups)
     )
-    return msgspec.structs.replace(made, results=tuple(results))
+    return msgspec.structs.replace(made, results=tuple(results), fitting=tuple(fitting))
 
 
 def report_of_runs(
@@ -155,18 +152,13 @@ def _report(
     *,
     published: bool,
     find: Find,
-    sort: Sort = "case",
 ) -> Report:
     results = compare.results(shown, among=groups, find=find, published=published)
     return Report(
-        results=tuple(sorted(results, key=_SORTS[sort])),
-        parities=tuple(sorted(parity.parities(shown), key=_pair_by_case)),
+        results=tuple(sorted(results, key=lambda result: _order(result.group.key))),
+        parities=tuple(sorted(ratios.parities(shown), key=_pair_by_case)),
         older=older,
     )
-
-
-def _by_case(result: Result) -> tuple[object, ...]:
-    return _order(result.group.key)
 
 
 def _pair_by_case(pair: Parity) -> tuple[object, ...]:
@@ -176,27 +168,6 @@ def _pair_by_case(pair: Parity) -> tuple[object, ...]:
 def _order(key: GroupKey) -> tuple[object, ...]:
     program = (key.benchmark, key.framework, key.variant, key.impl, key.precision != "fp32")
     return (*program, key.amp_dtype, key.replicas * key.processes_per_replica, key)
-
-
-def _by_figure(value: Callable[[Result], float | None]) -> Callable[[Result], tuple[object, ...]]:
-    def sort_key(result: Result) -> tuple[object, ...]:
-        figure = value(result)
-        return (figure is None, -(figure or 0.0), _by_case(result))
-
-    return sort_key
-
-
-def _throughput(result: Result) -> float | None:
-    return None if result.group.spread is None else result.group.spread.median
-
-
-_SORTS: dict[Sort, Callable[[Result], tuple[object, ...]]] = {
-    "case": _by_case,
-    "throughput": _by_figure(_throughput),
-    "speedup": _by_figure(lambda result: result.speedup.value),
-    "efficiency": _by_figure(lambda result: result.efficiency.value),
-    "created": _by_figure(lambda result: result.group.latest),
-}
 
 
 def _fits(group: Group, wanted: Wanted) -> bool:

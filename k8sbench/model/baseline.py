@@ -16,8 +16,6 @@ from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
-PUBLISHED = "published"
-"""What is named so where two sides are compared are the published figures."""
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
@@ -80,8 +78,6 @@ def kept(run: Run) -> KeptRun:
 
 def checked_name(text: str) -> str:
     """Return ``text`` if it may name a baseline (and a file), else raise :class:`UsageError`."""
-    if text == PUBLISHED:
-        raise UsageError("The published figures have that name.", "Choose another one.")
     if not NAME.fullmatch(text):
         raise UsageError(
             f"{text!r} cannot name a baseline.",

@@ -187,8 +187,6 @@ def preset(case: PlanChoices, notes: list[str]) -> Preset:
         )
     if chosen == "smoke" and asked is None:
         notes.append("no GPU here: smoke preset, which checks the path, not the speed")
-    if ours and chosen == "full" and case.device == "cpu":
-        notes.append("full size without a GPU: this can take hours and measures no GPU")
     return chosen
 
 
@@ -256,8 +254,6 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
         finer = max(1, iterations // RECORDS_WANTED)
         notes.append(f"a log line each {finer} iterations instead of {interval}: short window")
         interval = finer
-    if ours and iterations < RECORDS_WANTED:
-        notes.append(f"fewer than {RECORDS_WANTED} iterations: the measurement will be rejected")
     steady = ours and size == "full" and case.device == "cuda"
     return PlannedWindow(
         warmup=warmup,
@@ -268,9 +264,7 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
     )
 
 
-def options(
-    case: PlanChoices, size: Preset, source: str, notes: list[str]
-) -> dict[str, str | int | float | bool]:
+def options(case: PlanChoices, size: Preset, source: str) -> dict[str, str | int | float | bool]:
     """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
     asked = speed_options.parse(case.request.speed_options)
     trainer = case.variant.trainer_module
@@ -279,8 +273,6 @@ def options(
             check_ours(case, "--speed-option")
         return {}
     speed_options.check(asked, case.framework, trainer, case.label)
-    if "workers" in asked and source == "synthetic":
-        notes.append("--speed-option workers without effect: --data synthetic needs no loader")
     options = {**case.variant.args, **_of_mode(case, size), **asked}
     off = {name for name, value in asked.items() if value is False} & {*speed_options.SWITCHES}
     return {name: value for name, value in options.items() if name not in off}
@@ -316,12 +308,7 @@ def image(
         registry, digest = request.image_registry, trainers_digest
         name = built_image(registry, case.framework, version=__version__, trainers_digest=digest)
         return name, "--image-registry", "image"
-    if case.site.images is None:
-        raise UsageError(
-            f"There is no image to run {case.spec.name} in: none for {case.framework} is known.",
-            "Name one that has the framework with --image, or with --image-registry where the"
-            " project's own were pushed to.",
-        )
+    assert case.site.images is not None, "clusters have the table of images"
     reason = "public framework image, trainers by ConfigMap"
     return case.site.images.image(case.framework, "public").name, reason, "configmap"
 

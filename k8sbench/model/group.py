@@ -261,15 +261,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     group: Group
     speedup: Figure
     efficiency: Figure
+    published_speedups: dict[str, dict[int, float]] = {}
+    """Source → GPUs → speedup, of the published cases of this program, precision and batch."""
     baseline: str | None
     """Id of the 1x1 group that the speedup refers to."""
     tflops_per_gpu: Figure
     peak_share: Figure
     """tflops_per_gpu ÷ the GPU's peak in the precision that had effect."""
-    sets: int = 1
-    """Number of sets with a figure that are equal to this group in all but the set."""
-    over_sets: Spread | None = None
-    """Spread of the medians of these sets; None for fewer than three."""
     medians: tuple[float, ...] = ()
     """Of the sets of its case up to its own that have a figure, oldest first."""
     changed: Changed | None = None

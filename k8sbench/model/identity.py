@@ -152,8 +152,6 @@ def _training(plan: RunPlan) -> str | None:
     parts = [f"{asked.length} {asked.unit}", f"evaluated each {asked.evaluate_every}"]
     if asked.target is not None:
         parts.append(f"{'ends at' if asked.stop_at_target else 'to'} {asked.metric} {asked.target}")
-    if asked.checkpoint_every:
-        parts.append(f"checkpoint each {asked.checkpoint_every} iterations")
     return ", ".join(parts)
 
 

@@ -63,8 +63,6 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     """In percent of the metric; None: there is none, and no time to train."""
     stop_at_target: bool
     """Whether the run ends at the first evaluation that reaches the target."""
-    checkpoint_every: int = 0
-    """Iterations; 0: one at each evaluation, where the plan has a folder for them."""
     start: str | None = None
     """The weights that the published program starts from; None: from scratch."""
 

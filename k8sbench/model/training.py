@@ -114,8 +114,6 @@ def arguments(planned: PlannedTraining | None) -> dict[str, Option]:
     }
     if planned.target is not None:
         options |= {"target": planned.target, "stop-at-target": planned.stop_at_target}
-    if planned.checkpoint_every:
-        options["checkpoint-every"] = planned.checkpoint_every
     return options
 
 

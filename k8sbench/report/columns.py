@@ -15,7 +15,7 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Result, Spread
 from k8sbench.report import formats, gpu_columns
-from k8sbench.report.group_words import few_sets, footnotes, interval, marks, precision
+from k8sbench.report.group_words import footnotes, interval, marks, precision
 from k8sbench.report.tables import Cell, absent
 
 Form = Literal["table", "wide", "document"]
@@ -115,13 +115,6 @@ def _cv(spread: Spread) -> str | None:
     return None if spread.cv is None else f"{spread.cv:.4f}"
 
 
-def _over_sets(result: Result) -> Cell:
-    if result.over_sets is None:
-        return absent(few_sets(result))
-    ends = interval(result.over_sets) or ABSENT
-    return Cell(f"{formats.rate(result.over_sets.median)} of {result.sets} sets, {ends}")
-
-
 def _precision(result: Result) -> Cell:
     return Cell(precision(result.group))
 
@@ -162,7 +155,8 @@ def _verdict(result: Result) -> Cell:
             notes.append(mark)
     of_sets = _of_sets(result)
     parts += of_sets
-    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"), *of_sets.values())
+    notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"))
+    notes += (*of_sets.values(), *group.judgements)
     return Cell("; ".join(parts), tuple(notes))
 
 
@@ -256,15 +250,8 @@ def _deviation(result: Result) -> Cell:
     if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
     if one.ratio is None:
-        remarks = (f"≠ {name}: {_UNLIKE[name]}" for name in one.not_comparable if name in _UNLIKE)
-        return Cell(f"≠ {', '.join(one.not_comparable)}", tuple(remarks))
+        return Cell(f"≠ {', '.join(one.not_comparable)}")
     return Cell(formats.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
-
-
-_UNLIKE = {
-    "estimator": "the report's figure was computed in another way, or it does not say how",
-}
-"""Id of what differs from a published figure → its meaning, where the id does not say it."""
 
 
 def _history(result: Result) -> Cell:
@@ -378,7 +365,6 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("interval", "区间", _of_spread(interval), *_FULL),
     _number("efficiency", "扩展效率", _figure("efficiency", formats.percent), *_FULL),
     _number("history", "历史", _history, "document", when=_any_history, stays=True),
-    _number("over sets", "多组", _over_sets, *_WIDE),
     _number("mean", "平均值", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     _number("CV", "变异系数", _of_spread(_cv), *_WIDE),
     _number("TFLOP/s per GPU", "单卡TFLOP/s", _figure("tflops_per_gpu", formats.plain), *_WIDE),

@@ -22,10 +22,6 @@ WIDTH = 100
 """Columns where there is no terminal."""
 NO_DIFFERENCE = "~"
 """As benchstat writes it: none is shown."""
-RUNS_OF_ONE_SET = (
-    "Sets differ by more than the runs of one set do;"
-    f" {permutation.fewest()} sets on each side are compared as sets."
-)
 MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
@@ -45,22 +41,6 @@ def verdict(case: Compared) -> str:
         return "only in B" if case.a is None else "only in A"
     words = {"no-difference": NO_DIFFERENCE, "not-comparable": "not comparable"}
     return words.get(case.finding, case.finding)
-
-
-def words(case: Compared, limit: float | None) -> str:
-    """Say in one sentence what the observations of a case show, or why there is no ratio."""
-    if case.finding == "one-side":
-        return f"There is no counterpart in {'A' if case.a is None else 'B'}."
-    if case.ratio is None or case.p is None:
-        return " ".join(_without_ratio(case))
-    if case.regression and limit is not None:
-        shown = f"slower by more than {_share(limit)}"
-    elif case.finding == "undecided":
-        shown = f"so few can show no change; {_enough()} can"
-    else:
-        shown = "no change is shown" if case.finding == "no-difference" else case.finding
-    change = formats.signed_percent(case.ratio - 1)
-    return f"{change} (p {_p(case.p)}, {_n(case)}): {shown}."
 
 
 def summary(compared: Comparison) -> str:
@@ -115,18 +95,6 @@ def _n(case: Compared) -> str:
     return f"{counts[0]}+{counts[1]}{' sets' if of_sets else ''}"
 
 
-def _unknown_gpus(case: Compared) -> str:
-    """Say whose GPU model is not known, where that forbids a ratio."""
-    sides = [
-        name
-        for name, side in (("A", case.a), ("B", case.b))
-        if side is not None and side.groups[-1].key.gpu_model == "unknown"
-    ]
-    if not sides or not {"device", "gpu-model"} & {*case.not_comparable}:
-        return ""
-    return f" The GPU model of {' and of '.join(sides)} is not known; import takes --gpu-model."
-
-
 # Tables
 
 
@@ -165,15 +133,12 @@ def tables(compared: Comparison) -> list[Table]:
     return made
 
 
-def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
+def case_names(compared: Comparison) -> list[str]:
     """Name each case: benchmark, framework, precision, case, and what else tells them apart."""
     words = ("benchmark", "framework", "precision", "case")
     names = group_words.unique_names(
         list({case.group.key.id: case.group for case in compared.cases}.values()),
-        lambda group: (
-            " ".join(getattr(group.key, name) for name in words)
-            + (f" batch {group.key.batch_size}" if with_batch else "")
-        ),
+        lambda group: " ".join(getattr(group.key, name) for name in words),
         *("amp_dtype", "batch", "node", "variant", "impl", "data", "pool", "options", "preset"),
     )
     return [names[case.group.key.id] for case in compared.cases]
@@ -200,11 +165,8 @@ def _figure(side: Figures | None) -> str:
 def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
     """Say what holds for several cases, by its cause."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
-    by = {side.estimator for side in sides if side.values}
-    lines = []
-    if by:
-        only = f", by {min(by)}" if len(by) == 1 else ""
-        lines.append(f"A, B: median ± coefficient of variation of the runs{only}.")
+    by = ", ".join(sorted({side.estimator for side in sides if side.values}))
+    lines = [f"A, B: median ± coefficient of variation of the runs, by {by}."] if by else []
     tested = sum(case.finding in ("faster", "slower", "no-difference") for case in compared.cases)
     if tested > 1:
         lines.append(
@@ -213,13 +175,8 @@ def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
         )
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
-        figures = case.b or case.a
-        if len(by) > 1 and figures is not None and figures.values:
-            causes.setdefault(f"By {figures.estimator}.", []).append(name)
         for cause in _causes(case):
             causes.setdefault(cause, []).append(name)
-    if any(_of_runs_of_two_sets(case) for case in compared.cases):
-        lines.append(RUNS_OF_ONE_SET)
     lines += [
         cause if len(its) == len(names) else f"{_listed(its, MOST_NAMED)}: {cause}"
         for cause, its in causes.items()
@@ -245,12 +202,7 @@ def _without_ratio(case: Compared) -> Iterable[str]:
             yield f"No figure in {name}: {group_words.no_figure(side.groups[-1])}."
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
-        yield f"Not comparable: {', '.join(case.not_comparable)}.{_unknown_gpus(case)}"
-
-
-def _of_runs_of_two_sets(case: Compared) -> bool:
-    sides = [side for side in (case.a, case.b) if side is not None]
-    return all(side.of == "runs" for side in sides) and len({s for f in sides for s in f.sets}) > 1
+        yield f"Not comparable: {', '.join(case.not_comparable)}."
 
 
 def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
@@ -279,8 +231,7 @@ def document(compared: Comparison) -> dict[str, Any]:
         "regressions": len(compared.regressions),
         "summary": summary(compared),
         "cases": [
-            case_fields(case, name, compared.limit)
-            for case, name in zip(compared.cases, names, strict=True)
+            case_fields(case, name) for case, name in zip(compared.cases, names, strict=True)
         ],
         "differences": [
             {
@@ -296,9 +247,10 @@ def document(compared: Comparison) -> dict[str, Any]:
     }
 
 
-def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any]:
+def case_fields(case: Compared, name: str) -> dict[str, Any]:
     """Build the fields of one case."""
-    key, told = case.group.key, words(case, limit)
+    key = case.group.key
+    why = " ".join(_without_ratio(case)) or "There is no counterpart."
     return {
         "name": name,
         "benchmark": key.benchmark,
@@ -317,8 +269,7 @@ def case_fields(case: Compared, name: str, limit: float | None) -> dict[str, Any
         "regression": case.regression,
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
-        "words": told,
-        "missing": {} if case.ratio is not None else {"ratio": told, "p": told},
+        "missing": {} if case.ratio is not None else {"ratio": why, "p": why},
     }
 
 
@@ -344,53 +295,6 @@ def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
     return formats.flattened(document(compared)["cases"], without=("missing",))
 
 
-# JUnit
-
-
-def junit(compared: Comparison) -> str:
-    """Write a test suite with a test for each case: a regression is a failure.
-
-    A case without a ratio, or that so few runs cannot decide, is skipped; one whose second side has
-    runs, but none that counts, is an error. The last line is the suite's output.
-    """
-    import xml.etree.ElementTree as ET  # noqa: PLC0415
-
-    # The same words whatever else is compared: CI servers follow a test over time by its name.
-    names = case_names(compared, with_batch=True)
-    suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
-    counts = {"failure": 0, "error": 0, "skipped": 0}
-    for case, name in zip(compared.cases, names, strict=True):
-        key, told = case.group.key, _xml(words(case, compared.limit))
-        suite_name = _xml(f"{key.benchmark}.{key.framework}")
-        test = ET.SubElement(suite, "testcase", classname=suite_name, name=_xml(name))
-        kind = outcome(case)
-        if kind is not None:
-            counts[kind] += 1
-            ET.SubElement(test, kind, message=told)
-        ET.SubElement(test, "system-out").text = told
-    ET.SubElement(suite, "system-out").text = _xml(summary(compared))
-    suite.set("tests", str(len(compared.cases)))
-    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(attribute, str(counts[kind]))
-    ET.indent(suite)
-    text = ET.tostring(suite, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def outcome(case: Compared) -> str | None:
-    """Name JUnit's element for a case; None for a test that has passed."""
-    if case.regression:
-        return "failure"
-    if lacks_figure(case):
-        return "error"
-    return "skipped" if case.ratio is None or case.finding == "undecided" else None
-
-
 def lacks_figure(case: Compared) -> bool:
     """Whether the first side has a figure and of the second's runs none counts."""
     return bool(case.a and case.b and case.a.values and case.b.runs and not case.b.values)
-
-
-def _xml(text: str) -> str:
-    """Leave out what no XML document may hold, even escaped."""
-    return "".join(char for char in clean(text) if char not in "\ufffe\uffff")

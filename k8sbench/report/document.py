@@ -1,4 +1,4 @@
-"""Results as data: the JSON document, the flat rows of CSV, and DLPerf's result file.
+"""Results as data: the JSON document, and the flat rows of CSV.
 
 Both come from one dictionary per group: what the JSON nests, the CSV leaves out or spreads over
 columns. A missing figure is null (empty in CSV), and ``missing`` says why under the
@@ -22,7 +22,7 @@ from k8sbench.model.group import (
     TrainingOfGroup,
 )
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.report import group_words, layout
+from k8sbench.report import group_words
 
 Field = Callable[[Group], Any]
 
@@ -71,8 +71,6 @@ _OF_GROUP: dict[str, Field] = {
 }
 """Fields of a JSON row that are the group's own."""
 _DERIVED = ("speedup", "efficiency", "tflops_per_gpu", "peak_share")
-_OVER_SETS = ("median", "low", "high", "coverage")
-"""Figures of the sets' medians, as ``sets_median`` and so on beside the number of ``sets``."""
 _LAST = (
     *("gpu_hours", "data_fraction", "parameters", "gmac", "time_to_train_s", "runs_at_target"),
 )
@@ -89,7 +87,7 @@ _SIDE = (
 """Fields of each group in a Paddle : PyTorch pair."""
 PLAIN = (
     *(name for name in _OF_GROUP if name != "by_estimator"),
-    *(*_DERIVED, "baseline", "sets", *(f"sets_{name}" for name in _OVER_SETS), *_LAST),
+    *(*_DERIVED, "baseline", *_LAST),
     *_OF_TRAINING,
 )
 """Fields of a JSON row that are columns of the CSV, which has them without any row, too."""
@@ -115,8 +113,6 @@ def row(result: Result) -> dict[str, Any]:
         missing[name] = figure.reason or "not measured"
     fields |= {
         "baseline": result.baseline,
-        "sets": result.sets,
-        **{f"sets_{name}": getattr(result.over_sets, name, None) for name in _OVER_SETS},
         **{name: getattr(group, name) for name in _LAST},
         **_group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
@@ -129,7 +125,6 @@ def row(result: Result) -> dict[str, Any]:
         "members": msgspec.to_builtins(group.members),
         "published": msgspec.to_builtins(result.deviations or None),
     }
-    missing |= {f"sets_{name}": group_words.few_sets(result) for name in _OVER_SETS}
     missing["baseline"] = result.speedup.reason or "none"
     missing["changed"] = "the history of the case up to this set shows no change"
     missing["newer"] = "no newer set is without a figure"
@@ -206,21 +201,17 @@ def _side(group: Group) -> dict[str, Any]:
     return fields | {"missing": _of_nulls(_missing(group), fields)}
 
 
-def flat(
-    results: Sequence[Result], parities: Sequence[Parity]
-) -> tuple[list[str], list[list[Any]]]:
+def flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row per group, a column for every figure.
 
     The reasons of empty figures are in ``missing``; each published source has three columns of
-    its own, and the Paddle : PyTorch pair that a row belongs to has three.
+    its own.
     """
     sources = sorted({_column(d) for result in results for d in result.deviations or ()})
     header = [*PLAIN, "accuracy", "accuracy_metric", "accuracy_unit"]
     for source in sources:
         header += [f"published {source}", f"deviation {source}", f"deviation {source} notes"]
-    header += ["parity_group", "parity_ratio", "parity_notes"]
     header += ["judgements", "marks", "notes", "reasons", "missing"]
-    pairs = _pairs(parities)
     table = []
     for result in results:
         fields = row(result)
@@ -230,7 +221,6 @@ def flat(
         by_source = {_column(d): d for d in result.deviations or ()}
         for source in sources:
             line += _flat_deviation(by_source.get(source))
-        line += pairs.get(fields["group"], [None, None, None])
         kinds = ("reject", "warn", "accepted")
         reasons = [text for kind in kinds for text in group_words.reasons(result.group, kind)]
         missing = [f"{name}: {why}" for name, why in fields["missing"].items()]
@@ -251,56 +241,3 @@ def _flat_deviation(deviation: Deviation | None) -> list[Any]:
     if deviation.not_comparable:
         notes = f"not comparable: {', '.join(deviation.not_comparable)}"
     return [deviation.published, deviation.ratio, notes]
-
-
-def _pairs(parities: Sequence[Parity]) -> dict[str, list[Any]]:
-    """Map group id → its counterpart, the ratio and the notes of its first pair."""
-    found: dict[str, list[Any]] = {}
-    for pair in parities:
-        notes = layout.parity_text(pair) if pair.ratio is None else ", ".join(pair.notes)
-        paddle, pytorch = pair.paddle.key.id, pair.pytorch.key.id
-        found.setdefault(paddle, [pytorch, pair.ratio, notes])
-        found.setdefault(pytorch, [paddle, pair.ratio, notes])
-    return found
-
-
-def dlperf(results: Sequence[Result]) -> tuple[dict[str, dict[str, dict[str, Any]]], list[str]]:
-    """Write results as the ResNet-50 report does (``{model: {case: {average_speed, …}}}``).
-
-    Returned with what is left out: the file has no place for a mark, so it lacks smoke and CPU
-    runs, which are no speed of GPUs. Cases are named as there (``1n8g``), speeds have two decimals.
-    Where two rows share benchmark and case, the model's name also carries what differs.
-    """
-    left_out = []
-    kept: list[Result] = []
-    for result in results:
-        group = result.group
-        if group.smoke or group.on_cpu:
-            left_out.append(f"{group.key.id}: {'; '.join(group_words.marks(group))}")
-        elif group.spread is None:
-            left_out.append(f"{group.key.id}: {group.state}")
-        else:
-            kept.append(result)
-    names = _dlperf_names([result.group for result in kept])
-    content: dict[str, dict[str, dict[str, Any]]] = {}
-    for result in kept:
-        group = result.group
-        assert group.spread is not None
-        case = f"{group.plan.replicas}n{group.plan.processes_per_replica}g"
-        content.setdefault(names[group.key.id], {})[case] = {
-            "average_speed": round(group.spread.mean, 2),
-            "batch_size_per_device": group.plan.batch_size,
-            "median_speed": round(group.spread.median, 2),
-            "speedup": None if result.speedup.value is None else round(result.speedup.value, 2),
-        }
-    return content, left_out
-
-
-def _dlperf_names(groups: Sequence[Group]) -> dict[str, str]:
-    """Map group id → model name: the benchmark, and as many words as make the cases unique."""
-    unique = group_words.unique_names(
-        groups,
-        lambda g: f"{g.key.case}/{g.key.benchmark}",
-        *("framework", "precision", "batch", "variant", "impl", "data", "mode", "set_name"),
-    )
-    return {group: name.split("/", 1)[1] for group, name in unique.items()}

@@ -16,7 +16,7 @@ from k8sbench.model.group import Member
 from k8sbench.model.measurement import MeasuredWindow, Measurement
 from k8sbench.model.plain_text import clean
 from k8sbench.model.sample import Place
-from k8sbench.report import formats
+from k8sbench.report import formats, group_words
 from k8sbench.report.text_table import wrapped
 
 WIDTH = 100
@@ -35,7 +35,7 @@ def text(made: Explanation | FormatExplanation, width: int = WIDTH) -> str:
 
 def _figure(made: Explanation) -> Iterator[Row]:
     measurement = made.measurement
-    rate = _rate(made.throughput, made.unverified, made.unit)
+    rate = group_words.run_rate(made.throughput, made.unverified, made.unit)
     by = "" if made.throughput is None else f" by {made.estimator}"
     yield 0, f"{made.run_id or made.group}: {rate}{by}, {made.state}"
     yield 1, f"{made.title}; set {made.set_name}, group {made.group}"
@@ -53,14 +53,6 @@ def _figure(made: Explanation) -> Iterator[Row]:
     yield 0, "Reasons" if made.reasons else "Reasons: none"
     yield from _reasons(made.reasons)
     yield from _published(made.published)
-
-
-def _rate(rate: float | None, unverified: float | None, unit: str) -> str:
-    if rate is not None:
-        return f"{formats.rate(rate)} {unit}"
-    if unverified is not None:
-        return f"{formats.rate(unverified)} {unit} does not count"
-    return "no figure"
 
 
 def _lines(measurement: Measurement) -> Iterator[Row]:
@@ -98,7 +90,7 @@ def _window(measurement: Measurement, window: MeasuredWindow) -> Iterator[Row]:
 def _members(members: Sequence[Member], unit: str) -> Iterator[Row]:
     yield 0, "Runs"
     for member in members:
-        rate = _rate(member.rate, member.unverified, unit)
+        rate = group_words.run_rate(member.rate, member.unverified, unit)
         yield 1, f"{member.repeat}. {member.run_id}: {rate}"
         yield from _reasons(member.reasons, 2)
 

@@ -6,16 +6,13 @@ all that lack for the same reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import Group, gpu_figure
-from k8sbench.model.measurement import Measurement
-from k8sbench.model.run import Run
+from k8sbench.model.group import Group
 from k8sbench.report import formats
-from k8sbench.report.tables import Cell, Table
-from k8sbench.report.text_table import Column
+from k8sbench.report.tables import Cell
 
 _NAMES = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
 """Heading of a column → id of its figure."""
@@ -39,31 +36,6 @@ def of_group(title: str, group: Group) -> Cell:
 def lacking(group: Group) -> tuple[str, ...]:
     """Say why a group lacks GPU metrics."""
     return _lacking(group.gpu, lambda name: group.missing.get(name, "no valid figure"))
-
-
-def tables(runs: Sequence[Run], rejected: Collection[str]) -> list[Table]:
-    """Lay out the GPU metrics of each run, with what they say of it and its verdict."""
-    measured = [
-        (run, run.measurement)
-        for run in runs
-        if run.measurement is not None and run.plan.device != "cpu"
-    ]
-    figures = [
-        {name: value for name in ROW_FIGURES if (value := gpu_figure(found, name)) is not None}
-        for _, found in measured
-    ]
-    titles, rows = shown(figures), []
-    for (run, found), has in zip(measured, figures, strict=True):
-        ids = ", ".join(r.id for r in found.reasons if r.severity == "reject" and not r.accepted)
-        state = f"rejected: {ids}".removesuffix(": ") if run.run_id in rejected else found.verdict
-        said = found.gpu_metrics and found.gpu_metrics.judgement
-        notes = ((said,) if said else ()) + _lacking(has, _why(found))
-        cells = (_cell(title, has) for title in titles)
-        rows.append((Cell(run.run_id), *cells, Cell(state, notes)))
-    names = ("run", *titles, "verdict")
-    columns = tuple(Column(name, right=name in titles, states=name == "verdict") for name in names)
-    table = Table(title="GPU metrics", columns=columns, rows=tuple(rows), said_once=True)
-    return [table] if rows else []
 
 
 def shown(rows: Iterable[Container[str]]) -> list[str]:
@@ -94,8 +66,3 @@ def _lacking(figures: Container[str], why: Callable[[str], str]) -> tuple[str, .
         text if len(its) == len(_NAMES) else f"{', '.join(its)}: {text}"
         for text, its in titles.items()
     )
-
-
-def _why(found: Measurement) -> Callable[[str], str]:
-    known = found.missing
-    return lambda name: known.get(f"gpu_metrics.{name}") or known.get("gpu_metrics", "not known")

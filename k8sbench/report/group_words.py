@@ -6,15 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import Group, Result, Spread
+from k8sbench.model.group import Group, Spread
 from k8sbench.report import formats
 
 SMOKE_MARK = "checks the path, not the speed"
-
-
-def few_sets(result: Result) -> str:
-    """Say why there is no interval over sets."""
-    return f"three sets with a figure are needed, there are {result.sets}"
 
 
 def precision(group: Group) -> str:
@@ -31,6 +26,15 @@ def no_figure(group: Group) -> str:
     if group.state == "running":
         return "running"
     return f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
+
+
+def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
+    """Write the figure of a run, or that it does not count, or that there is none."""
+    if rate is not None:
+        return f"{formats.rate(rate)} {unit}"
+    if unverified is not None:
+        return f"{formats.rate(unverified)} {unit} does not count"
+    return "no figure"
 
 
 def interval(spread: Spread) -> str | None:

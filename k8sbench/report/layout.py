@@ -18,8 +18,7 @@ from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
 
 OF_ONE_SET = (
-    "an interval speaks of repeats in one set; from set to set speeds vary more, as -o wide shows"
-    " for three sets or more"
+    "an interval speaks of repeats in one set; from set to set speeds vary more, as `history` shows"
 )
 
 
@@ -61,7 +60,6 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         rows=rows,
         notes=tuple(notes),
         captioned=form == "table",
-        said_once=True,
     )
 
 
@@ -127,41 +125,28 @@ _PARITY: dict[str, Callable[[Parity], Cell]] = {
     "parameters": lambda pair: _both_optional(pair, "parameters", "parameters", formats.millions),
     "GMAC": lambda pair: _both_optional(pair, "GMAC", "gmac", columns.gmac),
     "in effect": lambda pair: Cell(f"{_effective(pair.paddle)} : {_effective(pair.pytorch)}"),
-    "Paddle ÷ PyTorch": lambda pair: Cell(parity_text(pair)),
+    "Paddle ÷ PyTorch": lambda pair: (
+        absent(parity_text(pair))
+        if pair.ratio is None
+        else Cell(formats.rate(pair.ratio), pair.notes)
+    ),
 }
-
-
-def _short_ratio(pair: Parity) -> Cell:
-    """Write the ratio; what forbids it, and what else differs, is a note."""
-    if pair.ratio is None:
-        return absent(parity_text(pair))
-    return Cell(formats.rate(pair.ratio), pair.notes)
-
-
 _FEW_OF_PARITY = ("benchmark", "case", "precision", "Paddle", "PyTorch", "Paddle ÷ PyTorch")
-_SHORT_PARITY: dict[str, Callable[[Parity], Cell]] = {
-    "Paddle": lambda pair: _number(pair.paddle),
-    "PyTorch": lambda pair: _number(pair.pytorch),
-    "Paddle ÷ PyTorch": _short_ratio,
-}
+"""Those of the default table."""
 _RIGHT = ("batch", "Paddle", "PyTorch")
 
 
 def _parities(pairs: Sequence[Parity], form: Form) -> Table:
-    cells, title = _PARITY, "Paddle : PyTorch"
-    if form == "table":
-        cells = {name: _SHORT_PARITY.get(name, cells[name]) for name in _FEW_OF_PARITY}
-        units = dict.fromkeys(pair.paddle.unit for pair in pairs)
-        title = f"{title} ({', '.join(units)})"
+    names = _FEW_OF_PARITY if form == "table" else tuple(_PARITY)
+    units = dict.fromkeys(pair.paddle.unit for pair in pairs)
     titles = [
         Column(name, right=name in _RIGHT, whole=name in _RIGHT, cut=name not in _RIGHT, stays=True)
-        for name in cells
+        for name in names
     ]
     return Table(
-        title=title,
+        title=f"Paddle : PyTorch ({', '.join(units)})",
         columns=tuple(titles),
-        rows=tuple(tuple(cell(pair) for cell in cells.values()) for pair in pairs),
-        said_once=True,
+        rows=tuple(tuple(_PARITY[name](pair) for name in names) for pair in pairs),
     )
 
 
@@ -173,11 +158,9 @@ def _effective(group: Group) -> str:
 
 
 def parity_text(pair: Parity) -> str:
-    """Write the ratio, or the ids of what forbids it; and what else differs."""
+    """Write the ids of what forbids a ratio; and what else differs."""
     notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
-    if pair.ratio is None:
-        return f"not comparable: {', '.join(pair.not_comparable)}{notes}"
-    return f"{formats.rate(pair.ratio)}{notes}"
+    return f"not comparable: {', '.join(pair.not_comparable)}{notes}"
 
 
 def _both(paddle: str, pytorch: str) -> Cell:
@@ -197,11 +180,6 @@ def _both_optional(pair: Parity, title: str, name: str, write: Callable[[Any], s
 
 
 def _rate(group: Group) -> Cell:
-    cell = _number(group)
-    return cell if cell.text == ABSENT else Cell(f"{cell.text} {group.unit}")
-
-
-def _number(group: Group) -> Cell:
     if group.spread is None:
         return absent(f"{group.key.framework}: {group.state}")
     return Cell(formats.rate(group.spread.median))

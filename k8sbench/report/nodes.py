@@ -1,14 +1,12 @@
-"""The table by node, and its document: throughput, differences, what the GPUs did, verdicts."""
+"""The table by node, and its CSV: throughput, differences, what the GPUs did, verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
-from k8sbench.measure.group.node_check import NodeCheck, NodeLimits, NodeRow
+from k8sbench.measure.group.node_check import NodeLimits, NodeRow, NodesDocument
 from k8sbench.model.counts import ABSENT, counted
-from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import formats
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -17,44 +15,10 @@ SLOW_CLOCK = 0.95
 """Of the fastest GPU's clock, below which a GPU of the same node is named."""
 
 
-class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``nodes -o json`` prints."""
-
-    schema: int = SCHEMA
-    """Version of the document."""
-    set_name: str
-    """The set of the runs."""
-    unit: str
-    """Of the throughputs: ``images/s``, …."""
-    nodes: tuple[NodeRow, ...]
-    """The nodes that were measured, by name."""
-    limits: tuple[NodeLimits, ...]
-    """What the nodes were held to, one for each GPU model."""
-    to_cordon: tuple[str, ...]
-    """Names of the slow and the faulty nodes."""
-    left_out: dict[str, str]
-    """Node → why it was not measured."""
-
-
-def document(
-    check: NodeCheck, *, set_name: str, unit: str, left_out: dict[str, str]
-) -> NodesDocument:
-    """Put together what is known of the nodes."""
-    return NodesDocument(
-        set_name=set_name,
-        unit=unit if "/" in unit else f"{unit}/s",
-        nodes=check.nodes,
-        limits=check.limits,
-        to_cordon=check.to_cordon,
-        left_out=left_out,
-    )
-
-
 def table(found: NodesDocument) -> Table:
     """Make the table for people: slowest first, those without a figure last."""
-    columns = [Column("NODE", whole=True), Column(found.unit.upper(), right=True)]
-    columns.append(Column("TO POOL", right=True))
-    columns += [Column(title, right=True) for title in ("MHZ", "WATT", "ECC")]
+    numbers = (found.unit.upper(), "TO POOL", "MHZ", "WATT", "ECC")
+    columns = [Column("NODE", whole=True), *(Column(title, right=True) for title in numbers)]
     columns += [Column("XID"), Column("VERDICT", stays=True)]
     rows = sorted(found.nodes, key=lambda row: (row.throughput is None, row.throughput or 0.0))
     return Table(title=None, columns=tuple(columns), rows=tuple(tuple(_cells(row)) for row in rows))
@@ -82,7 +46,7 @@ def _share(value: float | None) -> Cell:
 
 
 def _range(row: NodeRow, metric: str, *, total: bool = False) -> Cell:
-    values = [one.figures[metric] for one in row.gpus if metric in one.figures]
+    values = row.values(metric)
     if not values:
         return absent(row.missing.get(metric))
     if total:
@@ -114,7 +78,7 @@ def sentences(found: NodesDocument) -> Iterator[str]:
 
 def _slow_gpus(row: NodeRow) -> Iterator[str]:
     """Name the GPUs of a node whose clock was well below that of its fastest."""
-    clocks = {one.index or one.uuid: one.figures.get("sm_clock") for one in row.gpus}
+    clocks = {one.gpu.index or one.gpu.uuid: one.figures.get("sm_clock") for one in row.gpus}
     most = max((clock for clock in clocks.values() if clock is not None), default=0.0)
     for name, clock in clocks.items():
         if clock is not None and clock < SLOW_CLOCK * most:
@@ -133,23 +97,15 @@ def _rule(held: NodeLimits) -> str:
 def flat(found: NodesDocument) -> tuple[Sequence[str], Iterator[Sequence[object]]]:
     """Make the header and the rows of CSV: of the GPUs' metrics the mean, of ECC errors the sum."""
     names = ("node", "state", "throughput", "to_pool")
-    header = (*names, "sm_clock", "power", "ecc_errors", "xid", "why")
-
-    def of(row: NodeRow, metric: str) -> list[float]:
-        return [one.figures[metric] for one in row.gpus if metric in one.figures]
-
-    def mean(values: Sequence[float]) -> float | None:
-        return sum(values) / len(values) if values else None
-
+    metrics: dict[str, Callable[[list[float]], float]]
+    metrics = {"sm_clock": statistics.fmean, "power": statistics.fmean, "ecc_errors": sum}
     rows = (
         (
             *(getattr(row, name) for name in names),
-            mean(of(row, "sm_clock")),
-            mean(of(row, "power")),
-            sum(errors) if (errors := of(row, "ecc_errors")) else None,
+            *(of(values) if (values := row.values(name)) else None for name, of in metrics.items()),
             None if row.xid is None else " ".join(map(str, row.xid)),
             " ".join(row.why),
         )
         for row in found.nodes
     )
-    return header, rows
+    return (*names, *metrics, "xid", "why"), rows

@@ -20,12 +20,13 @@ import jinja2
 import msgspec
 
 from k8sbench.model import extras, speed_options
-from k8sbench.model.counts import ABSENT, counted
-from k8sbench.model.group import Group, Member, Parity, Result
+from k8sbench.model.compared import Comparison
+from k8sbench.model.counts import counted
+from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
-from k8sbench.report import chinese, columns, formats, group_words, layout, plot
+from k8sbench.report import chinese, columns, comparing, formats, group_words, layout, plot
 from k8sbench.report.gpu_columns import CHINESE, of_group, shown
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, numbered, unique, without
@@ -41,6 +42,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     parities: Sequence[Parity] = ()
     histories: Sequence[History] = ()
     """Of each row at most one run."""
+    compared: Comparison | None = None
+    """The newest two sets; None where they have nothing to compare."""
     where: str
     """Which store the rows are of."""
     at: float
@@ -49,8 +52,6 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Of k8sbench."""
     lang: str = "en"
     """``en`` or ``zh``."""
-    title: str | None = None
-    """None: that these are results."""
 
 
 def html(page: Page) -> str:
@@ -58,6 +59,8 @@ def html(page: Page) -> str:
     word: Callable[[str], str] = chinese.title if page.lang == "zh" else str
     names = plot.labels([result.group for result in page.results])
     runs = {history.run_id: history for history in page.histories}
+    by_age = sorted((result.group for result in page.results), key=lambda group: group.latest)
+    newest = {group.key.only("series"): group.key.id for group in by_age}.values()
     sections: dict[str, dict[str, Any]] = {}
     for benchmark in dict.fromkeys(result.group.key.benchmark for result in page.results):
         results = [r for r in page.results if r.group.key.benchmark == benchmark]
@@ -68,7 +71,13 @@ def html(page: Page) -> str:
         ]
         # In the order of the tables: rows that measure throughput, then rows that train.
         order = [result.group for result in sorted(results, key=columns.trains)]
-        details = iter([_row(group, names[group.key.id], runs, word) for group in order])
+        # Of many sets, what opens below the rows would be most of the page.
+        details = iter(
+            _row(group, names[group.key.id], runs, word)
+            if group.key.id in newest or any(member.run_id in runs for member in group.members)
+            else None
+            for group in order
+        )
         sections[benchmark] = {
             "tables": [
                 (table, [next(details, None) for _ in table.rows])
@@ -83,11 +92,13 @@ def html(page: Page) -> str:
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
-        title=page.title or f"k8sbench: {word('Results')}",
+        title=f"k8sbench: {word('Results')}",
         where=page.where,
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
         sentence=_sentence(page.results, names),
+        compared=page.compared,
+        summary=page.compared and comparing.summary(page.compared),
         sections=sections,
         notes=[(number, note) for note, number in notes.items()],
         no_charts="" if plot.is_there() else extras.how_to_install("report"),
@@ -164,19 +175,15 @@ def _row(
         ],
         "command": repeating(group.plan, len(group.members)),
         "runs": [
-            (member.run_id, _rate(member, group.unit), member.verdict or member.phase)
+            (
+                member.run_id,
+                group_words.run_rate(member.rate, member.unverified, group.unit),
+                member.verdict or member.phase,
+            )
             for member in group.members
         ],
         "charts": [] if history is None else _drawn(plot.over_time(history)),
     }
-
-
-def _rate(member: Member, unit: str) -> str:
-    if member.rate is not None:
-        return f"{formats.rate(member.rate)} {unit}"
-    if member.unverified is not None:
-        return f"{formats.rate(member.unverified)} {unit} does not count"
-    return ABSENT
 
 
 def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:
@@ -224,70 +231,50 @@ def _window(plan: RunPlan) -> str:
 def repeating(plan: RunPlan, repeats: int = 1) -> str:
     """Write the command; it is for a cluster or a machine of the same kind.
 
-    Imported logs are imported again: what they are of did not run here.
+    Empty of imported logs: what they are of did not run here.
     """
     if plan.backend == "imported":
-        return shlex.join(_importing(plan))
+        return ""
+    is_cluster = plan.backend == "kubernetes"
+    options: dict[str, object] = {
+        "framework": plan.framework,
+        "variant": plan.variant,
+        "impl": plan.impl,
+        "replicas": plan.replicas,
+        "gpus": plan.processes_per_replica,
+        "precision": plan.precision,
+        "amp-dtype": plan.amp_dtype,
+        "batch-size": plan.batch_size,
+        "preset": plan.preset,
+        "mode": plan.mode,
+        "warmup": plan.window.warmup,
+        **_length(plan),
+        "data": None if plan.data == "image" else plan.data.removeprefix("path:"),
+        "weights": plan.weights and plan.weights.removeprefix("path:"),
+        "backend": plan.backend,
+        "node-pool": plan.pool.name if is_cluster else None,
+        "image": plan.image if is_cluster else None,
+        "repeats": repeats if repeats > 1 else None,
+    }
     words = ["k8sbench", "submit"]
     words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
-    words += ["--framework", plan.framework, "--variant", plan.variant]
-    if plan.impl != "k8sbench":
-        words += ["--impl", plan.impl]
-    words += ["--replicas", str(plan.replicas)]
-    words += ["--gpus", str(plan.processes_per_replica)]
-    words += ["--precision", plan.precision]
-    if plan.amp_dtype is not None:
-        words += ["--amp-dtype", plan.amp_dtype]
-    words += ["--batch-size", str(plan.batch_size), "--preset", plan.preset]
-    words += ["--warmup", str(plan.window.warmup)]
-    words += _training(plan) or ["--iterations", str(plan.window.iterations)]
-    if plan.data != "image":
-        words += ["--data", plan.data.removeprefix("path:")]
-    if plan.weights is not None:
-        words += ["--weights", plan.weights.removeprefix("path:")]
+    for name, value in options.items():
+        words += [] if value is None else [f"--{name}", str(value)]
     for name in speed_options.available(plan.framework, plan.trainer or ""):
         if name in plan.options:
             words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
-    words += ["--backend", plan.backend]
-    if plan.backend == "kubernetes":
-        words += ["--node-pool", plan.pool.name]
-        if plan.image is not None:
-            words += ["--image", plan.image]
-    if repeats > 1:
-        words += ["--repeats", str(repeats)]
+    asked = plan.training
+    if asked and asked.target is not None and not asked.stop_at_target and plan.trainer:
+        words.append("--to-the-end")
     return shlex.join(words)
 
 
-def _importing(plan: RunPlan) -> list[str]:
-    words = ["k8sbench", "import", "LOG..."]
-    if plan.spec_source:
-        is_own = plan.spec_source != "built-in"
-        words += ["--benchmark", plan.spec_source if is_own else plan.benchmark]
-        words += ["--framework", plan.framework, "--variant", plan.variant]
-    else:
-        words += ["--format", plan.benchmark]
-    words += ["--case", f"{plan.replicas}x{plan.processes_per_replica}"]
-    words += ["--batch-size", str(plan.batch_size), "--precision", _precision(plan)]
-    words += ["--warmup", str(plan.window.warmup)]
-    if plan.pool.gpu_model is not None:
-        words += ["--gpu-model", plan.pool.gpu_model]
-    return words
-
-
-def _precision(plan: RunPlan) -> str:
-    """AMP by its type, which a benchmark's default need not be."""
-    return plan.amp_dtype if plan.precision == "amp" and plan.amp_dtype else plan.precision
-
-
-def _training(plan: RunPlan) -> list[str]:
-    """The options of a training; none of a throughput run, nor of a program of others' own."""
+def _length(plan: RunPlan) -> dict[str, object]:
+    """How long the run is; a program of others trains as its command says."""
     asked = plan.training
     if asked is None:
-        return ["--mode", plan.mode] if plan.mode != "throughput" else []
-    target = "none" if asked.target is None else f"{asked.target:g}"
+        return {"iterations": plan.window.iterations}
+    target = {"target": "none" if asked.target is None else f"{asked.target:g}"}
     if plan.impl != "k8sbench":
-        return ["--mode", "train", "--target", target]
-    words = ["--mode", "train", f"--{asked.unit}", str(asked.length)]
-    words += ["--evaluate-every", str(asked.evaluate_every), "--target", target]
-    is_open = asked.target is not None and not asked.stop_at_target
-    return [*words, "--to-the-end"] if is_open else words
+        return dict(target)
+    return {asked.unit: asked.length, "evaluate-every": asked.evaluate_every, **target}

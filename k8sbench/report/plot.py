@@ -1,4 +1,4 @@
-"""The charts of the page and of ``--plot``: throughput, how it scales, and runs and sets over time.
+"""The charts of the page and of ``--plot``: throughput, how it scales, and runs over time.
 
 matplotlib draws all of them. It is an extra and takes a second to import, so only :func:`picture`
 touches it. Bars of smoke runs are hatched and say what they are; a group without a figure has no
@@ -24,13 +24,13 @@ import msgspec
 
 from k8sbench.measure.run.curve import Curve
 from k8sbench.measure.run.gpu_series import SLACK, STALE
-from k8sbench.model import compared, extras
+from k8sbench.model import extras
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import BY_ID, METRICS, Series
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement, SteadyPart
-from k8sbench.report import formats, group_words, history
+from k8sbench.report import formats, group_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,6 @@ NAMED = 8
 NAME = 60
 """Characters of a line of a title or a legend."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
-RED = "#cc3311"  # told apart from the blue without colour vision, too
 SHADED = "; shaded: the measured window"
 RESTARTS = "; dashed: restarts"
 COLOURS = ("#2f6ba8", "#b3420f", "#1a7f5a", "#8250a8", "#8a6d00", "#0f7d8c", "#b3266f", "#57606a")
@@ -71,12 +70,9 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """Of each GPU metric those of one source."""
 
 
-def draw(results: Sequence[Result], form: str, histories: Sequence[History] = ()) -> bytes:
-    """Draw the results, and what runs did over time; ``form`` is ``svg``, ``png`` or ``pdf``."""
-    panels = [*bars(results), *scaling(results)]
-    for one in histories:
-        panels += [panel._replace(title=f"{one.run_id}: {panel.title}") for panel in over_time(one)]
-    return picture(form, panels)
+def draw(results: Sequence[Result], form: str) -> bytes:
+    """Draw the results; ``form`` is ``svg``, ``png`` or ``pdf``."""
+    return picture(form, [*bars(results), *scaling(results)])
 
 
 def of_page(panel: Panel) -> str:
@@ -216,7 +212,7 @@ def scaling(results: Sequence[Result]) -> list[Panel]:
     """Draw how each benchmark scales on each framework; not what has no speedup on several GPUs.
 
     The points of a line refer to one baseline and are of one set: a line through others would show
-    differences between days or machines as scaling.
+    differences between days or machines as scaling. Published points stand beside them.
     """
     lines: dict[tuple[str | None, str], list[Result]] = {}
     for result in results:
@@ -228,10 +224,12 @@ def scaling(results: Sequence[Result]) -> list[Panel]:
             key = line[0].group.key
             title = f"{key.benchmark} {key.framework}: speedup against one GPU"
             panels.setdefault(title, []).append(sorted(line, key=_gpus))
-    return [
-        Panel(title, 3.2, functools.partial(_scaling, lines=panels[title]))
-        for title in sorted(panels)
-    ]
+    made = []
+    for title in sorted(panels):
+        newest = sorted(panels[title], key=lambda line: max(r.group.latest for r in line))[-NAMED:]
+        few = f" (the newest {NAMED} of {count})" if (count := len(panels[title])) > NAMED else ""
+        made.append(Panel(title + few, 3.2, functools.partial(_scaling, lines=newest)))
+    return made
 
 
 def _gpus(result: Result) -> int:
@@ -244,7 +242,13 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
         lambda g: f"{group_words.precision(g)} {g.key.impl}, batch {g.key.batch_size}",
         *("variant", "data", "mode", "gpu_model", "pool", "set_name"),
     )
-    ticks = sorted({1, *(_gpus(result) for line in lines for result in line)})
+    published: dict[str, dict[int, float]] = {}
+    for result in (result for line in lines for result in line):
+        for source, points in result.published_speedups.items():
+            label = f"{source}, {result.group.key.precision}"
+            published.setdefault(f"published by {label}", {}).update(points)
+    gpus = {gpus for points in published.values() for gpus in points}
+    ticks = sorted({1, *gpus, *(_gpus(result) for line in lines for result in line)})
     axes.plot(ticks, ticks, color=GREY, linestyle="--", label="ideal")
     for line in lines:
         speedups = [result.speedup.value or 0.0 for result in line]
@@ -254,49 +258,14 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
             if (spread := result.group.spread) is not None:
                 sides = _interval(spread, speedup / spread.median)
                 axes.errorbar(_gpus(result), speedup, yerr=sides, color="black")
+    for label, points in published.items():
+        axes.plot(*zip(*sorted(points.items()), strict=True), "x", label=label)
     axes.set_xlabel("GPUs")
     axes.loglog(base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(ticks, list(map(str, ticks)))
-    if len(lines) <= NAMED:
-        # Below, where long names lie on nothing however narrow the panel is.
-        axes.legend(bbox_to_anchor=(0.0, -0.15))
-
-
-def over_sets(series: Sequence[compared.Series], form: str) -> bytes:
-    """Draw the sets of each case over time: medians with intervals, and marked changes."""
-    return picture(
-        form,
-        [
-            Panel(
-                f"{name}: {one.group.unit}, median of runs ({one.group.estimator})",
-                2.6,
-                functools.partial(_over_sets, series=one),
-            )
-            for one, name in zip(series, history.names(series), strict=True)
-        ],
-    )
-
-
-def _over_sets(axes: Axes, series: compared.Series) -> None:
-    known = [
-        # As matplotlib counts time: in days.
-        (point.at / 86400, point, point.group.spread)
-        for point in series.points
-        if point.group.spread is not None
-    ]
-    medians = [spread.median for _, _, spread in known]
-    axes.plot([at for at, _, _ in known], medians, color=BLUE, marker="o", ms=4, lw=1)
-    for at, point, spread in known:
-        axes.errorbar(at, spread.median, yerr=_interval(spread), color="black", lw=0.8)
-        if point.change is not None:
-            axes.axvline(at, color=RED, lw=0.8)
-            text = f" {formats.signed_percent(point.change)} from {point.group.key.set_name} on"
-            axes.text(at, 0.9, text, color=RED, transform=axes.get_xaxis_transform())
-    axes.set_xlabel(series.unmarked or "")
-    axes.xaxis_date("UTC")
-    axes.margins(y=0.25)
-    axes.tick_params(axis="x", rotation=20)
+    # Below, where long names lie on nothing however narrow the panel is.
+    axes.legend(bbox_to_anchor=(0.0, -0.15))
 
 
 def over_time(run: History) -> list[Panel]:

@@ -7,11 +7,12 @@ the reports have it. Smoke and CPU runs are no speed of GPUs and are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model.group import Group, Result
+from k8sbench.model.group import Result
 from k8sbench.report import formats
 from k8sbench.report.columns import is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Table
@@ -21,7 +22,6 @@ NONE = "-"
 Lang = str
 """``en`` or ``zh``."""
 PRECISIONS = ("fp32", "amp")
-_NAMES = {"pytorch": "PyTorch", "paddle": "PaddlePaddle"}
 _HEADINGS = {
     "GPUs": "卡数",
     "Time2Train (s)": "Time2Train(sec)",
@@ -45,30 +45,35 @@ class Rows(msgspec.Struct, frozen=True):
     """Numbers of GPUs of the published rows; those that were measured come with them."""
     lang: Lang
 
-    def counts(self) -> list[int]:
-        """Return the numbers of GPUs that have a line."""
-        return sorted({*self.gpus, *(r.group.plan.world_size for r in self.results)})
+    def counts(self, *precisions: str) -> list[int]:
+        """Return the numbers of GPUs that have a line in a table of some precisions."""
+        plans = (r.group.plan for r in self.results if r.group.spread is not None)
+        return sorted({*self.gpus, *(p.world_size for p in plans if p.precision in precisions)})
 
     def of(self, gpus: int, precision: str, *, trained: bool = False) -> Result | None:
         """Return the row of a cell: of several the newest with a figure.
 
         Without one that measured throughput alone, the throughput is that of one that trained.
         """
-        return _of(self.results, gpus, precision, trained=trained)
+        fitting = [
+            result
+            for result in self.results
+            if (result.group.plan.world_size, result.group.plan.precision) == (gpus, precision)
+            and result.group.spread is not None
+            and (trains(result) or not trained)
+        ]
+        return max(fitting, key=lambda r: (trains(r) is trained, r.group.latest), default=None)
 
-
-def _of(results: Sequence[Result], gpus: int, precision: str, *, trained: bool) -> Result | None:
-    fitting = [
-        result
-        for result in results
-        if (result.group.plan.world_size, result.group.plan.precision) == (gpus, precision)
-        and result.group.spread is not None
-        and (trains(result) or not trained)
-    ]
-    return max(fitting, key=lambda r: (trains(r) is trained, r.group.latest), default=None)
+    def batch(self, precision: str) -> str:
+        """Return the batch per GPU of the rows, or as published where there are none."""
+        plans = (result.group.plan for result in self.results)
+        some = {str(plan.batch_size) for plan in plans if plan.precision == precision}
+        return "/".join(sorted(some, key=int)) or _BATCHES[precision]
 
 
 Form = Callable[[Rows], list[Table]]
+ReportCell = Callable[[Rows, int, str], str]
+"""The text of a cell by its number of GPUs and its precision."""
 
 
 def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
@@ -83,7 +88,7 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
     made = []
     for program, some in programs.items():
         benchmark, framework = program[:2]
-        gpus, forms = _REPORTS.get((benchmark, framework), ((), (_by_precision,)))
+        gpus, forms = _REPORTS.get((benchmark, framework), ((), (_AI_RANK,)))
         beside = [
             r for key, rs in programs.items() if key[:2] == (benchmark, "pytorch") for r in rs
         ]
@@ -97,8 +102,9 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
 # Cells
 
 
-def _throughput(result: Result | None, lang: Lang, decimals: int | None = None) -> str:
+def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = None) -> str:
     """Write a throughput, with the published one and the deviation where they were asked for."""
+    result = rows.of(gpus, precision)
     if result is None or result.group.spread is None:
         return NONE
     median = result.group.spread.median
@@ -108,26 +114,41 @@ def _throughput(result: Result | None, lang: Lang, decimals: int | None = None) 
         return text
     unlike = ", ".join(one.not_comparable)
     deviation = f"≠ {unlike}" if one.ratio is None else formats.signed_percent(one.ratio)
-    word = "公布值" if lang == "zh" else "published"
+    word = "公布值" if rows.lang == "zh" else "published"
     return f"{text} ({word} {formats.seconds(one.published)}, {deviation})"
 
 
-def _speedup(result: Result | None) -> str:
+def _of_pytorch(rows: Rows, gpus: int, precision: str) -> str:
+    return _throughput(msgspec.structs.replace(rows, results=rows.beside), gpus, precision)
+
+
+def _speedup(rows: Rows, gpus: int, precision: str) -> str:
+    result = rows.of(gpus, precision)
     if result is None or result.speedup.value is None:
         return NONE
     return str(round(result.speedup.value, 2))
 
 
-def _accuracy(result: Result | None) -> str:
+def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
+    result = rows.of(gpus, precision, trained=True)
     reached = None if result is None else result.group.accuracy
     if reached is None:
         return NONE
     return formats.plain(reached.best * (100 if reached.unit == "fraction" else 1), 5)
 
 
-def _time(result: Result | None) -> str:
+def _time(rows: Rows, gpus: int, precision: str) -> str:
+    result = rows.of(gpus, precision, trained=True)
     time = None if result is None else result.group.time_to_train_s
     return NONE if time is None else formats.seconds(time)
+
+
+def _of_plan(name: str) -> ReportCell:
+    def cell(rows: Rows, gpus: int, precision: str) -> str:
+        result = rows.of(gpus, precision)
+        return NONE if result is None else str(getattr(result.group.plan, name))
+
+    return cell
 
 
 def _table(
@@ -150,119 +171,89 @@ def _table(
 # Forms
 
 
-def _by_precision(rows: Rows) -> list[Table]:
-    """AI-Rank's five columns, one table for each precision."""
-    headings: tuple[str, ...] = (
-        *("GPUs", "Time2Train (s)", "throughput (samples/s)"),
-        *("accuracy (%)", "speedup"),
-    )
-    made = []
-    for precision in PRECISIONS:
-        if not any(result.group.plan.precision == precision for result in rows.results):
-            continue
-        lines = []
-        for gpus in rows.counts():
-            result = rows.of(gpus, precision)
-            trained = rows.of(gpus, precision, trained=True)
-            figures = (_throughput(result, rows.lang), _accuracy(trained))
-            speedup = _speedup(result) if gpus > 1 else NONE
-            lines.append((str(gpus), _time(trained), *figures, speedup))
-        made.append(_table(precision.upper(), headings, lines, rows.lang))
-    return made
-
-
-def _throughput_and_accuracy(rows: Rows) -> list[Table]:
-    """Two tables, with a column for each precision; of one GPU no accuracy was published."""
-    throughput, accuracy = [], []
-    for gpus in rows.counts():
-        found = [rows.of(gpus, precision) for precision in PRECISIONS]
-        trained = [rows.of(gpus, precision, trained=True) for precision in PRECISIONS]
-        throughput.append((str(gpus), *(_throughput(one, rows.lang) for one in found)))
-        if gpus > 1 or any(_accuracy(one) != NONE for one in trained):
-            accuracy.append((str(gpus), *map(_accuracy, trained)))
-    headings = ("GPUs", "FP32", "AMP")
-    return [
-        _table("throughput", headings, throughput, rows.lang),
-        _table("accuracy", headings, accuracy, rows.lang),
-    ]
-
-
-_BATCHES = {"fp32": "2", "amp": "4"}
-"""Samples per GPU of the published tables of DeepLabV3P on Paddle."""
-
-
-def _batch(rows: Sequence[Result], precision: str) -> str:
-    """Return the batch per GPU of a column: of the rows, or as published where there are none."""
-    some = {str(r.group.key.batch_size) for r in rows if r.group.plan.precision == precision}
-    return "/".join(sorted(some, key=int)) or _BATCHES[precision]
-
-
-def _with_batches(rows: Rows) -> list[Table]:
-    batches = {precision: _batch(rows.results, precision) for precision in PRECISIONS}
-    lines = [
-        (str(gpus), *(_throughput(rows.of(gpus, one), rows.lang) for one in PRECISIONS))
-        for gpus in rows.counts()
-    ]
-    headings = ("GPUs", *(f"{one.upper()}(BS={batches[one]})" for one in PRECISIONS))
-    return [_table("throughput", headings, lines, rows.lang)]
-
-
-def _beside_pytorch(rows: Rows) -> list[Table]:
-    """Paddle beside PyTorch, one table for each precision."""
-    made = []
-    for precision in PRECISIONS:
-        batch = _batch(rows.results, precision)
-        lines = [
-            (
-                f"GPU={gpus},BS={batch}",
-                _throughput(rows.of(gpus, precision), rows.lang),
-                _throughput(_of(rows.beside, gpus, precision, trained=False), rows.lang),
-            )
-            for gpus in rows.counts()
-        ]
-        headings = ("case", "PaddlePaddle", "NGC PyTorch")
-        made.append(_table(precision.upper(), headings, lines, rows.lang))
-    return made
-
-
-def _dlperf(*identity: str) -> Form:
-    """DLPerf's tables: what a row is, samples/s to two decimals, speedup."""
+def _by_precision(columns: Mapping[str, ReportCell]) -> Form:
+    """One table for each precision that was measured."""
 
     def form(rows: Rows) -> list[Table]:
-        name = f"({_NAMES[rows.results[0].group.key.framework]})"
-        unit = "samples/s" + name * ("batch_size_per_device" in identity)
-        # A report of one node has no column of them; more nodes need it.
-        many = any(r.group.plan.replicas > 1 for r in rows.results if r.group.spread is not None)
-        fields = identity if "node_num" in identity or not many else ("node_num", *identity)
         made = []
         for precision in PRECISIONS:
-            of = [r for r in rows.results if r.group.plan.precision == precision]
-            counts = sorted({(r.group.plan.replicas, r.group.plan.world_size) for r in of})
-            lines = []
-            for _, gpus in counts:
-                result = rows.of(gpus, precision)
-                if result is not None:
-                    words = [str(_IDENTITY[field](result.group)) for field in fields]
-                    lines.append((*words, _throughput(result, rows.lang, 2), _speedup(result)))
-            if lines:
-                title = precision.upper()
-                made.append(_table(title, (*fields, unit, "speedup"), lines, "en"))
+            lines = [
+                [cell(rows, gpus, precision) for cell in columns.values()]
+                for gpus in rows.counts(precision)
+            ]
+            if lines and any(result.group.plan.precision == precision for result in rows.results):
+                made.append(_table(precision.upper(), [*columns], lines, rows.lang))
         return made
 
     return form
 
 
-_IDENTITY: dict[str, Callable[[Group], int]] = {
-    "node_num": lambda group: group.plan.replicas,
-    "gpu_num": lambda group: group.plan.world_size,
-    "gpu_num_per_node": lambda group: group.plan.processes_per_replica,
-    "batch_size_per_device": lambda group: group.key.batch_size,
+def _by_quantity(quantities: Mapping[str, ReportCell], *, has_batches: bool = False) -> Form:
+    """One table for each quantity, with a column for each precision."""
+
+    def form(rows: Rows) -> list[Table]:
+        made = []
+        for title, cell in quantities.items():
+            lines = [
+                (str(gpus), *(cell(rows, gpus, precision) for precision in PRECISIONS))
+                for gpus in rows.counts(*PRECISIONS)
+            ]
+            if title == "accuracy":  # of one GPU none was published
+                lines = [line for line in lines if line[0] != "1" or {*line[1:]} != {NONE}]
+            batches = [f"(BS={rows.batch(one)})" * has_batches for one in PRECISIONS]
+            headings = [one.upper() + batch for one, batch in zip(PRECISIONS, batches, strict=True)]
+            made.append(_table(title, ("GPUs", *headings), lines, rows.lang))
+        return made
+
+    return form
+
+
+def _dlperf(unit: str, *identity: str) -> Form:
+    """DLPerf's tables: what a row is, samples/s to two decimals, speedup."""
+
+    def form(rows: Rows) -> list[Table]:
+        # A report of one node has no column of them; more nodes need it.
+        many = any(r.group.plan.replicas > 1 for r in rows.results if r.group.spread is not None)
+        fields = dict.fromkeys((*(("node_num",) if many else ()), *identity))
+        columns = {name: _of_plan(_IDENTITY[name]) for name in fields}
+        columns |= {unit: functools.partial(_throughput, decimals=2), "speedup": _speedup}
+        return _by_precision(columns)(rows)
+
+    return form
+
+
+_BATCHES = {"fp32": "2", "amp": "4"}
+"""Samples per GPU of the published tables of DeepLabV3P on Paddle."""
+_IDENTITY = {
+    "node_num": "replicas",
+    "gpu_num": "world_size",
+    "gpu_num_per_node": "processes_per_replica",
+    "batch_size_per_device": "batch_size",
 }
+_AI_RANK = _by_precision(
+    {
+        "GPUs": lambda _, gpus, __: str(gpus),
+        "Time2Train (s)": _time,
+        "throughput (samples/s)": _throughput,
+        "accuracy (%)": _accuracy,
+        "speedup": lambda rows, gpus, of: _speedup(rows, gpus, of) if gpus > 1 else NONE,
+    }
+)
+_BESIDE_PYTORCH = _by_precision(
+    {
+        "case": lambda rows, gpus, precision: f"GPU={gpus},BS={rows.batch(precision)}",
+        "PaddlePaddle": _throughput,
+        "NGC PyTorch": _of_pytorch,
+    }
+)
+_WITH_BATCHES = _by_quantity({"throughput": _throughput}, has_batches=True)
+_QUANTITIES = _by_quantity({"throughput": _throughput, "accuracy": _accuracy})
+_RESNET50 = _dlperf("samples/s(PyTorch)", "gpu_num_per_node", "batch_size_per_device")
 _REPORTS: dict[tuple[str, str], tuple[tuple[int, ...], tuple[Form, ...]]] = {
-    ("deeplabv3p", "pytorch"): ((1, 8, 16, 32), (_by_precision,)),
-    ("deeplabv3p", "paddle"): ((1, 8, 32), (_with_batches, _beside_pytorch)),
-    ("tsm", "pytorch"): ((1, 8, 32), (_throughput_and_accuracy,)),
-    ("resnet50", "pytorch"): ((), (_dlperf("gpu_num_per_node", "batch_size_per_device"),)),
-    ("arcface", "paddle"): ((), (_dlperf("node_num", "gpu_num"),)),
+    ("deeplabv3p", "pytorch"): ((1, 8, 16, 32), (_AI_RANK,)),
+    ("deeplabv3p", "paddle"): ((1, 8, 32), (_WITH_BATCHES, _BESIDE_PYTORCH)),
+    ("tsm", "pytorch"): ((1, 8, 32), (_QUANTITIES,)),
+    ("resnet50", "pytorch"): ((), (_RESNET50,)),
+    ("arcface", "paddle"): ((), (_dlperf("samples/s", "node_num", "gpu_num"),)),
 }
 """Benchmark and framework → numbers of GPUs of the published rows, and the tables of its report."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import msgspec
 
@@ -41,8 +40,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Whether plain text has above the rows, once, what is the same in all of them."""
     as_is: bool = False
     """Whether plain text has the headings as they are, instead of in capitals."""
-    said_once: bool = False
-    """Whether a note that every cell of a column has is written below the rows, once."""
 
 
 class _Cause(msgspec.Struct):
@@ -207,26 +204,6 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n".join([*parts, "".join(notes)] if notes else parts)
 
 
-def html(tables: Sequence[Table], title: str, lang: str) -> str:
-    """Write the tables as a page by itself, without their notes."""
-    parts = []
-    for table in tables:
-        parts.append(f"<h2>{escape(clean(table.title or ''))}</h2>\n<table>\n<tr>")
-        parts += (f"<th>{escape(clean(column.title))}</th>" for column in table.columns)
-        parts.append("</tr>\n")
-        for row in table.rows:
-            cells = "".join(f"<td>{escape(clean(cell.text))}</td>" for cell in row)
-            parts.append(f"<tr>{cells}</tr>\n")
-        parts.append("</table>\n")
-    style = "body{font-family:sans-serif}table{border-collapse:collapse}"
-    style += "th,td{border:1px solid;padding:.2em .6em;text-align:right}"
-    return (
-        f'<!DOCTYPE html>\n<html lang="{lang}"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
-        f"<h1>{escape(title)}</h1>\n{''.join(parts)}</body></html>\n"
-    )
-
-
 def numbered(tables: Sequence[Table]) -> dict[str, int]:
     """Number the notes of tables in reading order; equal ones share a number."""
     notes = dict.fromkeys(
@@ -249,8 +226,6 @@ def _capitals(title: str) -> str:
 
 def said_once(table: Table) -> Table:
     """Take the notes that every cell of a column has out of the cells, to below the table."""
-    if not table.said_once:
-        return table
     titles: dict[str, list[str]] = {}
     for place, column in enumerate(table.columns):
         found = [set(unique(row[place].notes)) for row in table.rows]

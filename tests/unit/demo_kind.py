@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import InjectedVariable, JobKind
+from k8sbench.model.kinds import KINDS, InjectedVariable, JobKind
 from k8sbench.model.phase import Phase
 
 DEMO = JobKind(

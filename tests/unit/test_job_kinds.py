@@ -18,8 +18,7 @@ from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.preflight import facts as preflight_facts
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import KINDS, default_kind, kind_of, rank_order
-from k8sbench.model.kinds.kind import CONDITIONS, JobKind
+from k8sbench.model.kinds import CONDITIONS, KINDS, JobKind, default_kind, kind_of, rank_order
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import role
@@ -181,7 +180,7 @@ def is_docstring(node: ast.stmt) -> bool:
 
 def test_nothing_else_knows_a_kind_by_name() -> None:
     root = ROOT / "k8sbench"
-    known = (root / "model" / "kinds", root / "trainers")
+    known = (root / "model" / "kinds.py", root / "trainers")
     found = {
         str(path.relative_to(root)): names
         for path in sorted(root.rglob("*.py"))

@@ -57,11 +57,7 @@ variants:
   window: {warmup: 1, iterations: 10, rule: ours, log_interval: {one_gpu: 1, many_gpus: 1}}
   cases: [1x1, 2x8]
 """
-KIND = """
-import msgspec
-from k8sbench.model.kinds import pytorch_job
-
-KIND = msgspec.structs.replace(pytorch_job.KIND, name="MadeUpJob", plural="madeupjobs")
+KIND = """MADE_UP = msgspec.structs.replace(PYTORCH_JOB, name="MadeUpJob", plural="madeupjobs")
 """
 CHECK = """def made_up(facts: PreflightFacts) -> Iterator[Finding]:
     yield warn(f"{facts.request.namespace} is made up.", None)
@@ -83,11 +79,7 @@ RECIPES: dict[str, Recipe] = {
     },
     "benchmark": {"k8sbench/benchmarks/made-up.yaml": BENCHMARK},
     "job kind": {
-        "k8sbench/model/kinds/made_up.py": KIND,
-        "k8sbench/model/kinds/__init__.py": (
-            ("from k8sbench.model.plan", "from k8sbench.model.kinds import made_up\n"),
-            ("        pytorch_job.KIND,\n", "        made_up.KIND,\n"),
-        ),
+        "k8sbench/model/kinds.py": (("KINDS = {", KIND), ("PYTORCH_JOB, PADDLE_JOB)}", "MADE_UP, "))
     },
     "check of doctor": {
         "k8sbench/diagnose/preflight/cluster_checks.py": (("def namespace(", CHECK),),
@@ -167,7 +159,7 @@ def test_a_benchmark_is_one_file(tree: pathlib.Path) -> None:
     assert "/opt/k8sbench/k8sbench/trainers/resnet50.py" in done.stdout
 
 
-def test_a_job_kind_is_one_module_and_its_name(tree: pathlib.Path) -> None:
+def test_a_job_kind_is_one_entry(tree: pathlib.Path) -> None:
     done = k8sbench(tree, "render", "resnet50", "--framework", "pytorch")
     assert done.returncode == 0, done.stderr
     *_, job = yaml.safe_load_all(done.stdout)

@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters.local.manifest import LOOPBACK, ManifestJob, ManifestPod
-from k8sbench.model.kinds import KINDS
-from k8sbench.model.kinds.kind import Variables, filled
+from k8sbench.model.kinds import KINDS, Variables, filled
 from k8sbench.model.planning import TRAINERS_MOUNT
 
 PYTHONS = ("python3", "python")

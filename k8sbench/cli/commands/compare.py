@@ -48,7 +48,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@format_option(*formats.offered("table", "markdown", "document", "flat", "junit"))
+@format_option(*formats.offered("table", "markdown", "document", "flat"))
 @filter_options()
 @click.option(
     "--fail-on-regression",
@@ -80,23 +80,17 @@ def command(
     if no change is shown. The last line names the cases that differ.
     """
     scope = StoresRead(where=where, access=access, accept=accept)
-
-    def make() -> Comparison:
-        return comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
-
-    if wait_s is None:
-        compared = make()
-    else:
+    if wait_s is not None:
         stop = SignalStop()
         with stop:
-            compared = comparing.compare_when_complete(
-                make,
+            comparing.wait_until_complete(
                 lambda: comparing.open_runs(b, scope, lambda _: None),
                 wait_s,
                 stop,
                 clock=time.monotonic,
                 pause=time.sleep,
             )
+    compared = comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
     from k8sbench.report import comparing as report
 
     width, paint = rows.terminal_width(), output.paint()
@@ -105,7 +99,6 @@ def command(
         "markdown": lambda: report.markdown(compared),
         "document": lambda: report.document(compared),
         "flat": lambda: report.flat(compared),
-        "junit": lambda: report.junit(compared),
     }
     output.write(formats.written(output_format, view))
     if limit is None:

@@ -7,7 +7,7 @@ import msgspec
 
 from k8sbench.app import comparing
 from k8sbench.app.sides import StoresRead
-from k8sbench.cli import plot_file, rows
+from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -27,14 +27,12 @@ from k8sbench.report import formats
 @format_option(*formats.offered("table", "markdown", "document", "flat"))
 @filter_options("framework", "precision", "case")
 @since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
-@plot_file.plot_option
 @accept_option
 @access_options
 @store_option
 def command(
     benchmark: str,
     output_format: str,
-    plot: str | None,
     accept: tuple[str, ...],
     access: ClusterAccess,
     where: str | None,
@@ -53,7 +51,3 @@ def command(
     from k8sbench.report import history
 
     rows.write_by(history, series, output_format)
-    if plot is not None:
-        from k8sbench.report.plot import over_sets
-
-        plot_file.write(plot, lambda form: over_sets(series, form))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -18,17 +17,13 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.reporting import Report, Sort, Wanted
+from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
 
-FORMS = formats.offered(
-    *("table", "wide", "report", "markdown", "flat", "document", "dlperf", "page")
-)
-MOST_PLOTS = 6
-"""Runs whose GPU metrics one picture shows."""
+FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document", "page")
 
 
 @click.command()
@@ -37,9 +32,6 @@ MOST_PLOTS = 6
 @filter_options()
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
 @click.option("--all", "every", is_flag=True, help="All sets of each case, not only the latest.")
-@click.option(
-    "--sort", type=click.Choice(get_args(Sort)), default="case", help="Order of the rows."
-)
 @since_option("All sets with a run created since: 2h, 3d, 2026-11-20, …")
 @click.option(
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
@@ -52,13 +44,11 @@ MOST_PLOTS = 6
     default="en",
     help="Language of the titles, for table, wide, report, markdown and html.",
 )
-@click.option("--title", metavar="TEXT", help="Title of the page of -o html.")
 @access_options
 @store_option
 def command(
     output_format: str,
     lang: str,
-    title: str | None,
     published: bool,
     accept: tuple[str, ...],
     plot: str | None,
@@ -88,36 +78,15 @@ def command(
     )
     if output_format == "html":
         named = wanted["runs"]
-        output.write(
-            results.page(report, named, where, output.note, access=access, lang=lang, title=title)
-        )
+        output.write(results.page(report, named, where, output.note, lang=lang))
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.older and formats.FORMATS[output_format].for_people:
         note = counted(report.older, "older row", ("is", "are"))
         output.note(f"{note} not shown; --all shows all sets.")
     if plot is not None:
-        _draw(report, wanted["runs"], where, access, plot)
+        from k8sbench.report.plot import draw
 
-
-def _draw(
-    report: Report,
-    runs: Sequence[str],
-    where: str | None,
-    access: ClusterAccess,
-    plot: str,
-) -> None:
-    from k8sbench.report.plot import draw
-
-    if not report.results:
-        raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    members = results.drawn(report, runs)
-    if len(members) > MOST_PLOTS:
-        output.note(
-            f"plot: {MOST_PLOTS} of {len(members)} runs are drawn over time; name runs to choose"
-            " them"
-        )
-    over_time, _ = results.histories(
-        report, members[:MOST_PLOTS], where, output.note, access=access
-    )
-    plot_file.write(plot, lambda form: draw(report.results, form, over_time))
+        if not report.results:
+            raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
+        plot_file.write(plot, lambda form: draw(report.results, form))

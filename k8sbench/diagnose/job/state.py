@@ -27,7 +27,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.finding import Finding
 from k8sbench.model.identity import LABEL_DOMAIN
-from k8sbench.model.kinds.kind import JobKind
+from k8sbench.model.kinds import JobKind
 from k8sbench.model.kube import (
     KubeObject,
     annotations_of,

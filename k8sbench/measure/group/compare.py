@@ -10,18 +10,15 @@ frameworks forbids, less what cannot be known of one and the same program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import arithmetic, differences, parity, speedup
-from k8sbench.measure.group.deviations import deviations_of, trained_deviations_of
-from k8sbench.measure.group.group_figures import spread
+from k8sbench.measure.group import arithmetic, differences, ratios, speedup
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
 from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
 from k8sbench.model.compared import Compared, Comparison, Finding
 from k8sbench.model.group import Deviation, Group, Result
-from k8sbench.model.identity import GroupKey
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
 
@@ -29,6 +26,37 @@ from k8sbench.model.spec import BenchmarkSpec
 def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
     """Compare two sides; ``limit`` is the share by which the second may be slower."""
     pairs = counterparts(a, b)
+    different = differences.differences(
+        [
+            ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
+            for mine, theirs in pairs
+        ]
+    )
+    cases = _cases(pairs, limit)
+    return Comparison(a=a.name, b=b.name, limit=limit, cases=cases, differences=tuple(different))
+
+
+def newest_sets(groups: Sequence[Group]) -> Comparison | None:
+    """Compare the newest set with the newest other one that has a case of it; None: none has."""
+    by_set: dict[str, list[Group]] = {}
+    for group in sorted(groups, key=lambda group: -group.latest):
+        by_set.setdefault(group.key.set_name, []).append(group)
+    (b, last), *others = by_set.items() if by_set else [("", [])]
+    has = {group.key.only("series") for group in last if group.spread is not None}
+    for a, older in others:
+        if any(group.spread is not None and group.key.only("series") in has for group in older):
+            sides = (
+                Side(name=name, groups=tuple(some), runs={})
+                for name, some in ((a, older), (b, last))
+            )
+            cases = _cases(counterparts(*sides), None)
+            return Comparison(a=a, b=b, limit=None, cases=cases, differences=())
+    return None
+
+
+def _cases(
+    pairs: Sequence[tuple[Sequence[Group], Sequence[Group]]], limit: float | None
+) -> tuple[Compared, ...]:
     cases = [_beside(mine, theirs) for mine, theirs in pairs]
     tests = {
         place: TwoSides(case.a.values, case.b.values)
@@ -37,15 +65,7 @@ def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
     }
     for (place, test), differs in zip(tests.items(), shown(list(tests.values())), strict=True):
         cases[place] = _judged(cases[place], test, differs=differs, limit=limit)
-    different = differences.differences(
-        [
-            ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
-            for mine, theirs in pairs
-        ]
-    )
-    return Comparison(
-        a=a.name, b=b.name, limit=limit, cases=tuple(cases), differences=tuple(different)
-    )
+    return tuple(cases)
 
 
 def _counted(groups: Sequence[Group]) -> list[str]:
@@ -104,7 +124,7 @@ def unlike(one: Group, two: Group) -> tuple[str, ...]:
     fields = differing(one, two)
     ids = [name for name in ("benchmark", "case", "precision") if name in fields]
     # Of one program, planned alike, what neither side states is taken as equal.
-    return tuple(dict.fromkeys((*ids, *parity.unlike_in_parity(one, two, is_alike=not fields))))
+    return tuple(dict.fromkeys((*ids, *ratios.unlike_in_parity(one, two, is_alike=not fields))))
 
 
 def _notes(one: Group, two: Group) -> tuple[str, ...]:
@@ -121,10 +141,7 @@ def _notes(one: Group, two: Group) -> tuple[str, ...]:
 # What follows for a group from the others and from the catalog: ratios of equal things only.
 #
 # Speedup and efficiency against the 1x1 case, arithmetic per second, deviation from a published
-# figure, and how much the sets of one case differ.
-
-FEWEST_SETS = 3
-"""From so many sets on there is an interval over sets."""
+# figure.
 
 
 def results(
@@ -140,23 +157,20 @@ def results(
     ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
     needed: for published figures, and for the footnotes of a speedup.
     """
-    among = among or groups
-    of_sets = _medians_of_sets(among)
-    return [
-        _result(group, among, of_sets.get(_but_set(group), []), find, published) for group in groups
-    ]
+    among = [group for group in among or groups if group.plan.world_size == 1]
+    return [_result(group, among, find, published) for group in groups]
 
 
 def _result(
     group: Group,
     among: Sequence[Group],
-    medians: Sequence[float],
     find: Callable[[RunPlan], BenchmarkSpec | None],
     published: bool,
 ) -> Result:
     scale = speedup.scaling(group, among)
-    ratio = scale.speedup
+    ratio, theirs = scale.speedup, dict[str, dict[int, float]]()
     if ratio.value is not None and scale.baseline is not None:
+        theirs = ratios.published_speedups(group, find(group.plan))
         notes = speedup.case_notes(find(group.plan), group, scale.baseline)
         # The catalog's note on a case is more exact than the general one.
         ours = (n for n in ratio.notes if not (notes and n == speedup.SYNC_BN_NOTE))
@@ -169,34 +183,17 @@ def _result(
         if spec is None:
             why = f"no catalog entry for {group.plan.benchmark}"
         else:
-            deviations = (*deviations_of(group, spec), *trained_deviations_of(group, spec))
+            deviations = ratios.deviations_of(group, spec)
             if not deviations:
                 why = "the catalog has no published figure of this variant"
     return Result(
         group=group,
         speedup=ratio,
         efficiency=scale.efficiency,
+        published_speedups=theirs,
         baseline=scale.baseline.key.id if scale.baseline else None,
         tflops_per_gpu=speed,
         peak_share=share,
-        sets=len(medians),
-        over_sets=spread(medians) if len(medians) >= FEWEST_SETS else None,
         deviations=deviations,
         deviations_reason=why,
     )
-
-
-def _medians_of_sets(groups: Iterable[Group]) -> dict[tuple[GroupKey, str], list[float]]:
-    medians: dict[tuple[GroupKey, str], list[float]] = {}
-    for group in groups:
-        if group.spread is not None:
-            medians.setdefault(_but_set(group), []).append(group.spread.median)
-    return medians
-
-
-def _but_set(group: Group) -> tuple[GroupKey, str]:
-    """What sets must have in common to be repetitions: all of the group but the set.
-
-    More than ``series`` holds: another image, program or GPU is no repetition.
-    """
-    return msgspec.structs.replace(group.key, set_name=""), group.estimator

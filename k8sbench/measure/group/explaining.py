@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from k8sbench.measure.group import deviations
+from k8sbench.measure.group import ratios
 from k8sbench.model.counts import counted
 from k8sbench.model.explanation import Explanation, Formula, Reproduction, Rule
 from k8sbench.model.group import Figure, Group, Result
@@ -36,7 +36,7 @@ def reproductions(
 ) -> tuple[Reproduction, ...]:
     """Each source's nearest published figure beside every rule, the nearest rule first."""
     made = []
-    for each in deviations.deviations_of(group, spec) if spec is not None else ():
+    for each in ratios.throughput_deviations(group, spec) if spec is not None else ():
         # Which rule it was is open here, so that it is not known forbids nothing.
         unlike = tuple(name for name in each.not_comparable if name != "estimator")
         beside = [

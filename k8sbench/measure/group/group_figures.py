@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.group.candidates import Candidate, reported
+from k8sbench.measure.group.rejections import Candidate, reported
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Spread, TrainingOfGroup, gpu_figure
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic

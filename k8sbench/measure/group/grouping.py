@@ -17,9 +17,8 @@ import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.group import group_figures, rejections, rules, speedup
-from k8sbench.measure.group.candidates import Candidate, reported, unique
 from k8sbench.measure.group.group_figures import joined, spread
-from k8sbench.measure.group.rejections import Agreement
+from k8sbench.measure.group.rejections import Agreement, Candidate, reported, unique
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import GroupKey
@@ -112,9 +111,9 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
 
 
 def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
-    checked = []
+    checked, alone = [], [group for group in made if group.plan.world_size == 1]
     for group in made:
-        scale = speedup.scaling(group, made)
+        scale = speedup.scaling(group, alone)
         value, base = scale.efficiency.value, scale.baseline
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(group)

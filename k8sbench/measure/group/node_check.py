@@ -18,7 +18,7 @@ its throughput. Smoke runs claim no speed: there are faults, and no slow nodes.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -26,7 +26,7 @@ import msgspec
 from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.group import Group
-from k8sbench.model.measurement import GpuOfRun, Measurement
+from k8sbench.model.measurement import SCHEMA, GpuOfRun, Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
@@ -44,40 +44,34 @@ SMALL_POOL = 4.0
 State = Literal["ok", "slow", "faulty", "not-judged", "not-measured"]
 
 
-class NodeGpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU of a node in the latest run that has metrics of it."""
-
-    index: str | None
-    """The driver's index; None if the source does not report it."""
-    uuid: str | None
-    """The driver's UUID; None as above."""
-    model: str | None
-    """As the driver names it; None as above."""
-    figures: dict[str, float]
-    """By metric."""
-
-
-class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured on one node."""
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node in ``nodes -o json``."""
 
     node: str
     """Its name."""
+    state: State = "ok"
+    """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
     throughput: float | None = None
-    """Of the job, the median over the node's valid runs; None without a valid run."""
-    gpus: tuple[NodeGpu, ...] = ()
+    """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
+    reason."""
+    alike: tuple[str, ...] = ()
+    """GPU model, precision in effect and estimator: only nodes with equal ones are compared; empty
+    without a throughput, and of smoke runs."""
+    to_pool: float | None = None
+    """Throughput ÷ the median of the nodes that it is compared with − 1; None where it is with
+    none."""
+    why: tuple[str, ...] = ()
+    """A sentence for each reason of the state."""
+    gpus: tuple[GpuOfRun, ...] = ()
     """Its GPUs, from the latest run that has GPU metrics."""
     xid: tuple[int, ...] | None = None
     """XID codes that appeared; None if no source reports them."""
     missing: dict[str, str] = {}
     """GPU metric → why there is no figure of it."""
-    reason: str | None = None
-    """Why there is no throughput; None where there is."""
-    faults: tuple[str, ...] = ()
-    """What its GPUs reported, a sentence each."""
-    alike: tuple[str, ...] = ()
-    """GPU model, precision in effect and estimator: only nodes with equal ones are compared."""
-    smoke: bool = False
-    """Whether its runs were smoke runs."""
+
+    def values(self, metric: str) -> list[float]:
+        """Return a metric of those of its GPUs that have it."""
+        return [one.figures[metric] for one in self.gpus if metric in one.figures]
 
 
 class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,57 +83,51 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many nodes were compared."""
     centre: float
     """Median throughput."""
-    noise: float | None
+    noise: float | None = None
     """Relative; None for fewer than :data:`FEWEST` nodes."""
-    limit: float | None
+    limit: float | None = None
     """How far below the centre a node is slow, 0.03 for 3 %; None as above."""
     reason: str | None = None
     """Why nodes were not judged; None where they were."""
 
 
-class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node in ``nodes -o json``."""
+class NodesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``nodes -o json`` prints."""
 
-    node: str
-    """Its name."""
-    state: str
-    """``ok``, ``slow``, ``faulty``, ``not-judged`` or ``not-measured``."""
-    throughput: float | None
-    """Of the job, the median over the node's valid runs; None without a valid run: ``why`` has the
-    reason."""
-    to_pool: float | None
-    """Throughput ÷ the pool's median − 1; None as above, and for smoke runs."""
-    why: tuple[str, ...]
-    """A sentence for each reason of the state."""
-    gpus: tuple[NodeGpu, ...]
-    """Its GPUs, from the latest run that has GPU metrics."""
-    xid: tuple[int, ...] | None
-    """XID codes that appeared; None if no source reports them."""
-    missing: dict[str, str]
-    """GPU metric → why there is no figure of it."""
-
-
-class NodeCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdicts on all nodes, in the order of the nodes."""
-
+    schema: int = SCHEMA
+    """Version of the document."""
+    set_name: str
+    """The set of the runs."""
+    unit: str
+    """Of the throughputs: ``images/s``, …."""
     nodes: tuple[NodeRow, ...]
+    """The nodes that were measured, by name."""
     limits: tuple[NodeLimits, ...]
+    """What the nodes were held to, one for each GPU model."""
+    to_cordon: tuple[str, ...]
+    """Names of the slow and the faulty nodes."""
+    left_out: dict[str, str]
+    """Node → why it was not measured."""
 
-    @property
-    def to_cordon(self) -> tuple[str, ...]:
-        """Names of the nodes that are slow or faulty."""
-        return tuple(row.node for row in self.nodes if row.state in ("slow", "faulty"))
 
-
-def check(figures: Sequence[NodeFigures]) -> NodeCheck:
+def check(
+    rows: Sequence[NodeRow], *, set_name: str, unit: str, left_out: dict[str, str]
+) -> NodesDocument:
     """Judge nodes by the rule above."""
     kinds: dict[tuple[str, ...], list[float]] = {}
-    for node in figures:
-        if node.throughput is not None and not node.smoke:
-            kinds.setdefault(node.alike, []).append(node.throughput)
+    for row in rows:
+        if row.throughput is not None and row.alike:
+            kinds.setdefault(row.alike, []).append(row.throughput)
     limits = {alike: _limits(alike, rates) for alike, rates in kinds.items()}
-    verdicts = tuple(_verdict(node, limits) for node in figures)
-    return NodeCheck(nodes=verdicts, limits=tuple(limits.values()))
+    judged = tuple(_judged(row, limits.get(row.alike)) for row in rows)
+    return NodesDocument(
+        set_name=set_name,
+        unit=unit if "/" in unit else f"{unit}/s",
+        nodes=judged,
+        limits=tuple(limits.values()),
+        to_cordon=tuple(row.node for row in judged if row.state in ("slow", "faulty")),
+        left_out=left_out,
+    )
 
 
 def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
@@ -147,49 +135,27 @@ def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
     if count < FEWEST:
         measured = counted(count, "node", ("was", "were"))
         few = f"fewer than {FEWEST} do not show how much equal nodes differ"
-        return NodeLimits(
-            alike=alike,
-            nodes=count,
-            centre=centre,
-            noise=None,
-            limit=None,
-            reason=f"{measured} measured alike; {few}.",
-        )
+        why = f"{measured} measured alike; {few}."
+        return NodeLimits(alike=alike, nodes=count, centre=centre, reason=why)
     noise = NORMAL * statistics.median(abs(rate / centre - 1) for rate in rates)
     quantile = statistics.NormalDist().inv_cdf(1 - FALSE_ALARMS / count)
     limit = max(LEAST, quantile * (1 + SMALL_POOL / count) * noise)
     return NodeLimits(alike=alike, nodes=count, centre=centre, noise=noise, limit=limit)
 
 
-def _verdict(node: NodeFigures, limits: Mapping[tuple[str, ...], NodeLimits]) -> NodeRow:
-    state: State = "ok"
-    to_pool, why = None, node.faults
-    if node.throughput is None:
-        state, why = "not-measured", (node.reason,) if node.reason else ()
-    elif node.smoke:
-        state, why = "not-judged", ("A smoke run checks the path, not the speed.",)
-    else:
-        held = limits[node.alike]
-        to_pool = node.throughput / held.centre - 1
-        if held.limit is not None and -to_pool > held.limit:
-            state = "slow"
-            text = f"It is {-to_pool:.1%} below the median of {held.nodes} nodes; the limit is"
-            why = (*why, f"{text} {held.limit:.1%}.")
-        elif held.reason is not None:
-            state, why = "not-judged", (held.reason,)
-    if node.faults:
-        slow = state == "slow"
-        state, why = "faulty", why if slow else node.faults
-    return NodeRow(
-        node=node.node,
-        state=state,
-        throughput=node.throughput,
-        to_pool=to_pool,
-        why=why,
-        gpus=node.gpus,
-        xid=node.xid,
-        missing=node.missing,
-    )
+def _judged(row: NodeRow, held: NodeLimits | None) -> NodeRow:
+    if held is None or row.throughput is None:
+        return row
+    to_pool = row.throughput / held.centre - 1
+    row = msgspec.structs.replace(row, to_pool=to_pool)
+    if held.limit is not None and -to_pool > held.limit:
+        text = f"It is {-to_pool:.1%} below the median of {held.nodes} nodes; the limit is"
+        why = (*row.why, f"{text} {held.limit:.1%}.")
+        state: State = "slow" if row.state == "ok" else row.state
+        return msgspec.structs.replace(row, state=state, why=why)
+    if held.reason is not None and row.state == "ok":
+        return msgspec.structs.replace(row, state="not-judged", why=(held.reason,))
+    return row
 
 
 FAULTS = ("gpu-throttled", "xid-error")
@@ -198,41 +164,44 @@ OF_GPUS = tuple(metric.id for metric in METRICS if metric.is_of_nodes)
 """The metrics that are shown of a node's GPUs."""
 
 
-def figures(
-    nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]
-) -> tuple[NodeFigures, ...]:
+def figures(nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]) -> list[NodeRow]:
     """Say of each node what was measured, and what its GPUs did in the latest run that knows it."""
-    return tuple(
+    return [
         _figures(
             node,
             [group for group in groups if group.key.node == node],
             [run for run in runs if run.plan.node == node],
         )
         for node in nodes
-    )
+    ]
 
 
-def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFigures:
+def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeRow:
     group = next((candidate for candidate in groups if candidate.spread is not None), None)
     measured = [run.measurement for run in runs if run.measurement is not None]
     latest = next((m for m in reversed(measured) if m.gpu_metrics is not None), None)
-    known = NodeFigures(
+    metrics = latest and latest.gpu_metrics
+    xid = metrics and metrics.figures.get("xid")
+    alike: tuple[str, ...] = ()
+    if group is not None and not group.smoke:
+        alike = (group.key.gpu_model, group.key.precision_effective, group.estimator)
+    state: State = "ok"
+    why = tuple(dict.fromkeys(_faults(runs)))
+    if why:
+        state = "faulty"
+    elif group is None:
+        state, why = "not-measured", (_why_not(groups, runs),)
+    elif group.smoke:
+        state, why = "not-judged", ("A smoke run checks the path, not the speed.",)
+    return NodeRow(
         node=node,
-        faults=tuple(dict.fromkeys(_faults(runs))),
+        state=state,
+        throughput=group.spread.median if group and group.spread else None,
+        alike=alike,
+        why=why,
+        gpus=metrics.gpus if metrics else (),
+        xid=xid.codes if xid else None,
         missing=_missing(latest or (measured[-1] if measured else None)),
-    )
-    if latest is not None and (metrics := latest.gpu_metrics) is not None:
-        xid = metrics.figures.get("xid")
-        known = msgspec.structs.replace(
-            known, gpus=tuple(map(_gpu, metrics.gpus)), xid=None if xid is None else xid.codes
-        )
-    if group is None or group.spread is None:
-        return msgspec.structs.replace(known, reason=_why_not(groups, runs))
-    return msgspec.structs.replace(
-        known,
-        throughput=group.spread.median,
-        alike=(group.key.gpu_model, group.key.precision_effective, group.estimator),
-        smoke=group.smoke,
     )
 
 
@@ -260,11 +229,6 @@ def _why_not(groups: Sequence[Group], runs: Sequence[Run]) -> str:
         if run.phase is not Phase.SUCCEEDED:
             return f"{run.phase}: {run.history[-1].cause}"
     return "No run of it was started."
-
-
-def _gpu(gpu: GpuOfRun) -> NodeGpu:
-    figures = {name: gpu.figures[name] for name in OF_GPUS if name in gpu.figures}
-    return NodeGpu(index=gpu.gpu.index, uuid=gpu.gpu.uuid, model=gpu.gpu.model, figures=figures)
 
 
 def _missing(measured: Measurement | None) -> dict[str, str]:

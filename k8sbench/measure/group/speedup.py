@@ -14,6 +14,7 @@ from k8sbench.model.group import Figure, Group
 from k8sbench.model.identity import fields_for
 from k8sbench.model.spec import BenchmarkSpec
 
+BASELINE = fields_for("baseline")
 BY_RULE = ("head", "norm")
 """Options that by a benchmark's own rule may differ between one GPU and several (ArcFace's loss
 head, the norm layer), as the program reports or takes them: allowed in a speedup, and footnoted."""
@@ -54,19 +55,23 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
 
     The group's own set comes first, then the newest of the other sets.
     """
-    alone = [other for other in among if other.plan.world_size == 1]
-    side = (group.key.benchmark, group.key.framework)
-    mine = [other for other in alone if (other.key.benchmark, other.key.framework) == side]
-    equal = [other for other in mine if not _unlike(group, other)]
-    valid = [other for other in equal if other.spread is not None]
-    if valid:
-        return max(valid, key=lambda o: (o.key.set_name == group.key.set_name, o.latest, o.key)), ""
-    if equal:
-        return None, "no figure for the 1x1 case to refer to"
+    key = group.key
+    mine = [
+        other
+        for other in among
+        if other.plan.world_size == 1
+        and (other.key.benchmark, other.key.framework) == (key.benchmark, key.framework)
+    ]
+    mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.latest, o.key), reverse=True)
+    for other in mine:
+        if other.spread is not None and not any(_differs(n, group, other) for n in BASELINE):
+            return other, ""
     if not mine:
         return None, "no 1x1 case to refer to"
-    near = min(mine, key=lambda o: (len(_unlike(group, o)), -o.latest, o.key))
-    return None, f"no equal 1x1 case: {near.key.id} differs in {', '.join(_unlike(group, near))}"
+    near = min(mine, key=lambda other: len(_unlike(group, other)))
+    if unlike := _unlike(group, near):
+        return None, f"no equal 1x1 case: {near.key.id} differs in {', '.join(unlike)}"
+    return None, "no figure for the 1x1 case to refer to"
 
 
 def _no_speedup(group: Group) -> str | None:
@@ -90,7 +95,7 @@ def _no_scaling(reason: str) -> Scaling:
 
 def _unlike(group: Group, other: Group) -> list[str]:
     """In which fields two groups differ that a speedup needs to be equal."""
-    return [name for name in fields_for("baseline") if _differs(name, group, other)]
+    return [name for name in BASELINE if _differs(name, group, other)]
 
 
 def _differs(name: str, group: Group, other: Group) -> bool:

@@ -52,7 +52,7 @@ def names(*words: str) -> list[str]:
         (("submit", "tsm", "--preset", "s"), ["smoke"]),
         (("submit", "tsm", "--mode", "tr"), ["train"]),
         (("results", "--published", "--pl"), ["--plot"]),
-        (("results", "--sort", "t"), ["throughput"]),
+        (("results", "--lang", "z"), ["zh"]),
         (("sub",), ["submit"]),
         (("store", "e"), ["export"]),
     ],

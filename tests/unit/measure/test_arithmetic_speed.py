@@ -66,10 +66,6 @@ def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
     assert peak_of("Tesla V100-SXM3-32GB-H") is None
 
 
-def test_every_peak_names_its_data_sheet() -> None:
-    assert all("data sheet" in peak.source for peak in PEAKS)
-
-
 @pytest.mark.parametrize(
     ("fields", "peak"),
     [

@@ -11,7 +11,7 @@ from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.sides import Side, chosen
 from k8sbench.model.compared import Compared, Comparison
-from k8sbench.model.measurement import Arithmetic, GpuFigure, GpuMetrics, arithmetic_digest
+from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -147,17 +147,6 @@ def test_the_same_program_is_comparable_where_neither_side_states_its_model() ->
     assert only(old(**unknown), new(**unknown)).ratio is not None
     # Of two frameworks the models must be known.
     assert "model" in only(old(**unknown), new(framework="paddle", **unknown)).not_comparable
-
-
-def test_operations_that_ran_in_other_types_have_no_ratio() -> None:
-    def stated(kind: str) -> dict[str, Any]:
-        types = {"conv": "float16", "resize": kind}
-        made = Arithmetic(types=types, digest=arithmetic_digest(types), by="seen")
-        return {"precision": "amp", "amp_dtype": "fp16", "measured": {"arithmetic": made}}
-
-    found = only(old(**stated("float16")), new(**stated("float32")))
-    assert found.not_comparable == ("arithmetic",)
-    assert only(old(**stated("float16")), new(**stated("float16"))).ratio is not None
 
 
 def test_a_side_whose_runs_do_not_count_has_no_figure() -> None:

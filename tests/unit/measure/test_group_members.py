@@ -92,29 +92,12 @@ def test_the_published_1x8_folder_ends_with_the_median_of_its_five_real_runs(
     assert group.reasons == ()
 
 
-def test_side_runs_whose_logs_do_not_state_their_gpus_cost_the_group_its_figure() -> None:
-    # Half of ten logs are no clear majority, whichever half it is.
-    group = only([*upstreams(REAL, gpus=8), *upstreams(SIDE, gpus=8, first=6)])
-    assert group.spread is None
-    assert {tuple(ids(m)) for m in group.members} == {("outlier",)}
-
-
 @pytest.mark.parametrize("rates", [(*REAL, *SIDE[:3]), (*REAL[:3], *SIDE)])
 def test_a_thin_majority_is_none(rates: tuple[float, ...]) -> None:
     """Five of eight may be the wrong ones: 2806.66 and 682 would both have had them."""
     group = only(repeats(rates))
     assert group.spread is None
     assert {tuple(ids(m)) for m in group.members} == {("outlier",)}
-
-
-def test_a_run_that_is_far_from_a_clear_majority_is_left_out_wherever_it_stands() -> None:
-    for order in ([*REAL, 688.8], [688.8, *REAL], [*REAL[:2], 688.8, *REAL[2:]]):
-        group = only(repeats(order))
-        assert group.spread is not None
-        assert group.spread.median == 2806.66
-        (left_out,) = (member for member in group.members if member.reasons)
-        (reason,) = left_out.reasons
-        assert reason.id == "outlier"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +108,7 @@ def test_a_run_that_is_far_from_a_clear_majority_is_left_out_wherever_it_stands(
         ((100.0, 115.0, 135.0), "unsteady", 3),
         ((52.5, 60.6, 70.9), "unsteady", 3),
         ((100.0, 130.0), "unsteady", 2),
+        ((100.0, 160.0), "rejected", 0),
         # Of few runs one is dropped where the others agree within 5 %, and it lies 25 % off.
         ((100.0, 101.0, 102.0, 126.0), "unsteady", 4),
         ((100.0, 101.0, 102.0, 127.0), "valid", 3),
@@ -151,26 +135,10 @@ def test_runs_that_are_far_apart_count_only_where_it_is_clear_which(
         assert (group.spread.low, group.spread.interval_reason) == (None, "the runs are unsteady")
 
 
-def test_of_two_runs_that_disagree_neither_counts() -> None:
-    # 160 is inside 0.8–1.25 × the mean of the two; that makes it no more right than 100.
-    group = only(repeats([100.0, 160.0]))
-    assert group.spread is None
-    assert group.state == "rejected"
-    assert [ids(m) for m in group.members] == [["outlier"], ["outlier"]]
-    assert "It is unknown which is wrong" in group.members[1].reasons[0].sentence
-
-
 def test_smoke_runs_claim_no_speed_that_could_be_an_outlier() -> None:
     group = only([smoke(100.0), smoke(10.0, repeat=2)])
     assert group.counted == 2
     assert "wide-interval" in [reason.id for reason in group.reasons]
-
-
-def test_an_accepted_outlier_counts_and_stays_marked() -> None:
-    group = only(repeats([100.0, 101.0, 40.0]), accept={"outlier"})
-    assert group.counted == 3
-    assert group.accepted_ids == ("outlier",)
-    assert group.ids("reject") == ()
 
 
 @given(st.lists(st.floats(1.0, 1e5), min_size=1, max_size=9))
@@ -509,19 +477,6 @@ def test_a_group_has_its_medians_by_every_estimator_that_all_runs_have() -> None
         "median": pytest.approx(101.202),
         "arithmetic": pytest.approx(101.303),
     }
-
-
-def test_sets_cases_and_smoke_runs_never_share_a_group() -> None:
-    runs = [
-        run(100.0),
-        run(100.0, set_name="set-b"),
-        run(100.0, case="4x8"),
-        run(100.0, preset="smoke"),
-        run(100.0, batch_size=64),
-        run(100.0, options={"channels_last": True}),
-        run(100.0, trainers_digest="f" * 64),
-    ]
-    assert [group.counted for group in groups(runs)] == [1] * 7
 
 
 def test_groups_come_in_the_order_of_their_keys() -> None:

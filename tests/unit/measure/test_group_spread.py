@@ -54,25 +54,6 @@ def test_few_runs_have_their_extremes_with_the_coverage_that_those_have(count: i
     assert figures.coverage == 1 - 2.0 ** (1 - count)
 
 
-@pytest.mark.parametrize(
-    ("count", "rank", "coverage"),
-    # The classical table of the sign test's interval for the median.
-    [
-        (6, 1, 0.96875),
-        (8, 1, 0.9921875),
-        (9, 2, 0.9609375),
-        (12, 3, 0.96142578125),
-        (20, 6, 0.9586),
-    ],
-)
-def test_from_six_runs_on_the_interval_is_the_narrowest_that_reaches_95_percent(
-    count: int, rank: int, coverage: float
-) -> None:
-    found, reached = interval_ranks(count)
-    assert found == rank
-    assert reached == pytest.approx(coverage, abs=1e-4)
-
-
 @pytest.mark.parametrize("count", range(2, 13))
 def test_the_coverage_is_that_of_all_ways_to_lie_beside_the_median(count: int) -> None:
     # Of a continuous distribution each run lies below its median with probability ½. The
@@ -134,27 +115,14 @@ def test_no_interval_misses_more_often_than_it_states_whatever_was_left_out(
         assert misses / groups <= 1 - coverage + 4 * deviation
 
 
-@pytest.mark.parametrize("sets", [3, 5, 8])
-def test_where_sets_differ_only_the_interval_over_sets_covers_what_it_states(sets: int) -> None:
+def test_where_sets_differ_the_interval_of_one_set_covers_less_than_it_states() -> None:
     """Sets that differ by 1 %, of five repeats each that differ by 0.3 %."""
-    random, trials = Random(sets), 2_000
-    held_by_one = held_by_all = 0
-    coverage = interval_ranks(sets)[1]
+    random, trials, held = Random(5), 2_000, 0
     for _ in range(trials):
-        found = []
-        for _ in range(sets):
-            shift = random.gauss(0.0, 0.01)
-            found.append(spread([1.0 + shift + random.gauss(0.0, 0.003) for _ in range(5)]))
-        one, all_sets = found[0], spread([figures.median for figures in found])
-        assert one.low is not None
-        assert one.high is not None
-        assert all_sets.low is not None
-        assert all_sets.high is not None
-        held_by_one += one.low <= 1.0 <= one.high
-        held_by_all += all_sets.low <= 1.0 <= all_sets.high
-    assert held_by_one / trials < 0.35  # it states 93.75 %
-    deviation = math.sqrt(coverage * (1 - coverage) / trials)
-    assert held_by_all / trials == pytest.approx(coverage, abs=4 * deviation)
+        shift = random.gauss(0.0, 0.01)
+        one = spread([1.0 + shift + random.gauss(0.0, 0.003) for _ in range(5)])
+        held += (one.low or 0.0) <= 1.0 <= (one.high or 0.0)
+    assert held / trials < 0.35  # it states 93.75 %
 
 
 def test_very_many_runs_have_an_interval_too() -> None:

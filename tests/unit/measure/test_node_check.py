@@ -8,24 +8,28 @@ from collections.abc import Sequence
 import pytest
 
 from k8sbench.measure.group import node_check
-from k8sbench.measure.group.node_check import NodeCheck, NodeFigures
+from k8sbench.measure.group.node_check import NodeRow, NodesDocument
 
 V100 = ("Tesla V100", "fp32", "time_weighted")
 
 
-def nodes(rates: Sequence[float], *, smoke: bool = False) -> list[NodeFigures]:
+def check(rows: list[NodeRow]) -> NodesDocument:
+    return node_check.check(rows, set_name="s", unit="images", left_out={})
+
+
+def nodes(rates: Sequence[float]) -> list[NodeRow]:
     return [
-        NodeFigures(node=f"gpu-{number}", throughput=rate, alike=V100, smoke=smoke)
+        NodeRow(node=f"gpu-{number}", throughput=rate, alike=V100)
         for number, rate in enumerate(rates)
     ]
 
 
-def states(found: NodeCheck) -> dict[str, str]:
+def states(found: NodesDocument) -> dict[str, str]:
     return {one.node: one.state for one in found.nodes if one.state != "ok"}
 
 
 def test_a_node_beyond_the_limit_is_slow_and_named_to_be_cordoned() -> None:
-    found = node_check.check(nodes([1000, 1002, 998, 1001, 999, 940]))
+    found = check(nodes([1000, 1002, 998, 1001, 999, 940]))
     assert states(found) == {"gpu-5": "slow"}
     assert found.to_cordon == ("gpu-5",)
     slow = found.nodes[5]
@@ -35,18 +39,18 @@ def test_a_node_beyond_the_limit_is_slow_and_named_to_be_cordoned() -> None:
 
 @pytest.mark.parametrize(("rate", "slow"), [(971.0, False), (969.0, True)])
 def test_less_than_three_percent_is_never_enough(rate: float, slow: bool) -> None:
-    found = node_check.check(nodes([1000] * 9 + [rate]))
+    found = check(nodes([1000] * 9 + [rate]))
     assert bool(found.to_cordon) is slow
 
 
 def test_a_node_at_the_limit_itself_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_check, "LEAST", 0.25)
-    assert node_check.check(nodes([1024.0] * 9 + [768.0])).to_cordon == ()
-    assert node_check.check(nodes([1024.0] * 9 + [767.0])).to_cordon == ("gpu-9",)
+    assert check(nodes([1024.0] * 9 + [768.0])).to_cordon == ()
+    assert check(nodes([1024.0] * 9 + [767.0])).to_cordon == ("gpu-9",)
 
 
 def test_the_limit_grows_with_the_noise_of_the_pool() -> None:
-    noisy = node_check.check(nodes([1000, 1050, 950, 1040, 960, 1010, 990, 930]))
+    noisy = check(nodes([1000, 1050, 950, 1040, 960, 1010, 990, 930]))
     assert noisy.to_cordon == ()
     (held,) = noisy.limits
     assert held.limit is not None
@@ -54,52 +58,39 @@ def test_the_limit_grows_with_the_noise_of_the_pool() -> None:
 
 
 def test_a_fast_node_is_no_fault() -> None:
-    assert node_check.check(nodes([1000] * 9 + [1200])).to_cordon == ()
+    assert check(nodes([1000] * 9 + [1200])).to_cordon == ()
 
 
 def test_slow_nodes_do_not_hide_each_other_while_they_are_fewer_than_half() -> None:
-    found = node_check.check(nodes([1000, 1001, 999, 1002, 998, 1000, 900, 905, 910]))
+    found = check(nodes([1000, 1001, 999, 1002, 998, 1000, 900, 905, 910]))
     assert found.to_cordon == ("gpu-6", "gpu-7", "gpu-8")
 
 
 def test_fewer_than_five_nodes_are_not_judged() -> None:
-    found = node_check.check(nodes([1000, 1000, 1000, 500]))
+    found = check(nodes([1000, 1000, 1000, 500]))
     assert set(states(found).values()) == {"not-judged"}
     assert found.limits[0].reason == (
         "4 nodes were measured alike; fewer than 5 do not show how much equal nodes differ."
     )
-    assert node_check.check(nodes([1000, 1000, 1000, 1000, 500])).to_cordon == ("gpu-4",)
+    assert check(nodes([1000, 1000, 1000, 1000, 500])).to_cordon == ("gpu-4",)
 
 
 def test_nodes_of_another_gpu_model_are_another_pool() -> None:
     others = [
-        NodeFigures(node=f"a100-{n}", throughput=3000.0, alike=("A100", *V100[1:]))
-        for n in range(5)
+        NodeRow(node=f"a100-{n}", throughput=3000.0, alike=("A100", *V100[1:])) for n in range(5)
     ]
-    assert node_check.check([*nodes([1000] * 6), *others]).to_cordon == ()
+    assert check([*nodes([1000] * 6), *others]).to_cordon == ()
 
 
 def test_a_faulty_gpu_names_its_node_whatever_its_speed_and_without_any() -> None:
     faults = ("The driver reported XID 79 of GPU 3 of gpu-1 during the run.",)
     healthy = nodes([1000] * 5)
-    fast = NodeFigures(node="x", throughput=1000.0, faults=faults, alike=V100)
-    dead = NodeFigures(node="y", reason="Failed: exit code 1.", faults=faults)
-    found = node_check.check([*healthy, fast, dead])
-    assert found.to_cordon == ("x", "y")
-    assert found.nodes[5].why == faults
-
-
-def test_a_node_without_a_figure_keeps_the_reason_and_is_not_called_slow() -> None:
-    lost = NodeFigures(node="gone", reason="Failed: The node was lost.")
-    found = node_check.check([*nodes([1000] * 5), lost])
-    assert states(found) == {"gone": "not-measured"}
-    assert found.nodes[5].why == ("Failed: The node was lost.",)
-
-
-def test_smoke_runs_name_no_slow_node() -> None:
-    found = node_check.check(nodes([1000] * 5 + [100], smoke=True))
-    assert set(states(found).values()) == {"not-judged"}
-    assert found.limits == ()
+    fast = NodeRow(node="x", throughput=1000.0, state="faulty", why=faults, alike=V100)
+    slow = NodeRow(node="y", throughput=900.0, state="faulty", why=faults, alike=V100)
+    dead = NodeRow(node="z", state="faulty", why=faults)
+    found = check([*healthy, fast, slow, dead])
+    assert found.to_cordon == ("x", "y", "z")
+    assert [len(row.why) for row in found.nodes[5:]] == [1, 2, 1]
 
 
 def sweeps(count: int, noise: float, *, times: int, slow: float = 0.0) -> tuple[float, float]:
@@ -109,7 +100,7 @@ def sweeps(count: int, noise: float, *, times: int, slow: float = 0.0) -> tuple[
     for _ in range(times):
         rates = [1000 * (1 + draw.gauss(0, noise)) for _ in range(count)]
         rates[0] *= 1 - slow
-        found = node_check.check(nodes(rates))
+        found = check(nodes(rates))
         named = set(found.to_cordon)
         right += "gpu-0" in named
         wrong += bool(named - {"gpu-0"} if slow else named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from k8sbench.measure.group import grouping, node_check
-from k8sbench.measure.group.node_check import NodeFigures
+from k8sbench.measure.group.node_check import NodeRow
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun
@@ -33,9 +33,9 @@ def metrics(*clocks: float, ecc: float = 0.0, codes: tuple[int, ...] = ()) -> Gp
     )
 
 
-def figures(runs: list[Run]) -> list[NodeFigures]:
+def figures(runs: list[Run]) -> list[NodeRow]:
     names = list(dict.fromkeys(str(run.plan.node) for run in runs))
-    return list(node_check.figures(names, grouping.groups(runs), runs))
+    return node_check.figures(names, grouping.groups(runs), runs)
 
 
 def test_a_node_has_the_median_of_its_own_runs() -> None:
@@ -51,20 +51,19 @@ def test_a_node_without_a_figure_says_why() -> None:
         node="b", measured={"reasons": (factory.reject("gpu-shared", "Somebody used GPU 0."),)}
     )
     first, second = figures([failed, rejected])
-    assert (first.throughput, first.faults) == (None, ())
-    assert first.reason is not None
-    assert first.reason.startswith("run-failed: ")
+    assert (first.throughput, first.state) == (None, "not-measured")
+    assert first.why[0].startswith("run-failed: ")
     # Who shares a GPU is no fault of the node.
-    assert (second.reason, second.faults) == ("gpu-shared: Somebody used GPU 0.", ())
+    assert (second.state, second.why) == ("not-measured", ("gpu-shared: Somebody used GPU 0.",))
 
 
 def test_a_node_whose_runs_are_in_no_group_has_the_state_of_the_first_without_success() -> None:
     done = factory.run(node="a", unmeasured=True)
     waiting = factory.run(phase=Phase.RUNNING, node="a", repeat=2)
     (found,) = node_check.figures(["a"], [], [done, waiting])
-    assert found.reason == f"Running: {waiting.history[-1].cause}"
+    assert found.why == (f"Running: {waiting.history[-1].cause}",)
     (found,) = node_check.figures(["a"], [], [])
-    assert found.reason == "No run of it was started."
+    assert found.why == ("No run of it was started.",)
 
 
 def test_faults_are_of_the_gpus_also_of_rejected_and_failed_measurements() -> None:
@@ -76,25 +75,28 @@ def test_faults_are_of_the_gpus_also_of_rejected_and_failed_measurements() -> No
             factory.run(1000, node="c", measured={"gpu_metrics": metrics(1290, ecc=2)}),
         ]
     )
-    assert first.faults == (XID.sentence,)
-    assert (second.throughput, second.faults) == (None, (held.sentence,))
-    assert third.faults == ("GPU 0 had 2 memory errors that ECC could not correct.",)
+    assert {row.state for row in (first, second, third)} == {"faulty"}
+    assert first.why == (XID.sentence,)
+    assert (second.throughput, second.why) == (None, (held.sentence,))
+    assert third.why == ("GPU 0 had 2 memory errors that ECC could not correct.",)
 
 
 def test_an_accepted_reason_is_no_fault() -> None:
     accepted = factory.changed(XID, accepted=True)
-    assert figures([factory.run(1000, node="a", measured={"reasons": (accepted,)})])[0].faults == ()
+    (found,) = figures([factory.run(1000, node="a", measured={"reasons": (accepted,)})])
+    assert (found.state, found.why) == ("ok", ())
 
 
-def test_smoke_runs_are_known_as_such() -> None:
-    assert figures([factory.smoke(10, node="a")])[0].smoke
+def test_smoke_runs_are_not_judged() -> None:
+    (found,) = figures([factory.smoke(10, node="a")])
+    assert (found.state, found.alike) == ("not-judged", ())
 
 
 def test_each_gpu_of_a_node_has_its_figures_and_what_is_missing_its_reason() -> None:
     missing = {"gpu_metrics.power": "The exporter does not give it."}
     measured = {"gpu_metrics": metrics(1290, 1110, codes=(79,)), "missing": missing}
     (found,) = figures([factory.run(1000, node="a", measured=measured)])
-    assert [one.index for one in found.gpus] == ["0", "1"]
+    assert [one.gpu.index for one in found.gpus] == ["0", "1"]
     assert [one.figures["sm_clock"] for one in found.gpus] == [1290, 1110]
     assert not any("power" in one.figures for one in found.gpus)
     assert found.xid == (79,)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from k8sbench.measure.group import speedup
 from k8sbench.measure.group.compare import results
@@ -66,12 +64,6 @@ def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:
     found = by_case([one, many])
     assert found["1x8"].speedup.value == 7.0
     assert found["1x8"].speedup.notes == ("head: dist_arcface, on one GPU arcface",)
-
-
-def test_synchronised_batch_norm_is_a_footnote() -> None:
-    found = by_case([run(100.0, case="1x1"), run(700.0, sync_bn=True)])
-    assert found["1x8"].speedup.value == 7.0
-    assert "synchronised batch norm" in found["1x8"].speedup.notes[0]
 
 
 WINDOW = PlannedWindow(
@@ -192,20 +184,6 @@ def test_the_ratio_is_by_one_estimator_on_both_sides() -> None:
     assert reason.endswith("has no figure by time_weighted")
 
 
-@given(st.floats(1.0, 1000.0), st.floats(0.01, 8.3))
-def test_speedup_is_the_ratio_of_the_medians_and_efficiency_its_share(
-    alone: float, factor: float
-) -> None:
-    found = by_case(
-        [
-            run(alone, case="1x1", fingerprint=None),
-            run(alone * factor, fingerprint=None),
-        ]
-    )["1x8"]
-    assert found.speedup.value == pytest.approx(factor)
-    assert found.efficiency.value == pytest.approx(factor / 8)
-
-
 def test_the_catalogs_notes_on_a_case_are_footnotes_of_its_speedup() -> None:
     found = by_case([run(100.0, case="1x1"), run(700.0)], find=lambda _: catalog())
     assert found["1x8"].speedup.notes == ("1x1: no all-reduce", "1x8: a full node")
@@ -226,8 +204,3 @@ def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
     judged = set(GroupKey.__struct_fields__) - allowed
     assert set(fields_for("baseline")) == judged
     assert set(UNLIKE) | {"benchmark", "framework"} == judged
-
-
-def test_a_group_is_its_own_baseline_on_one_gpu() -> None:
-    found = by_case([run(100.0, case="1x1")])["1x1"]
-    assert (found.speedup.value, found.efficiency.value) == (1.0, 1.0)

@@ -77,7 +77,6 @@ OTHER: dict[str, Any] = {
     "training.metric": "aAcc",
     "training.target": None,
     "training.stop_at_target": False,
-    "training.checkpoint_every": 500,
     "training.start": "another",
     "weights": "pvc:weights/resnet50.npz",
     "checkpoints": "pvc:checkpoints",

@@ -72,7 +72,6 @@ def test_upstream_s_values_are_the_plan_and_reach_the_trainer() -> None:
         "metric": "mIoU",
         "target": 78.5,
         "stop_at_target": True,
-        "checkpoint_every": 0,
         "start": "published weights",
     }
     options = told(plan)

@@ -21,7 +21,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.report import layout, plot, tables
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved, replica, step
-from tests.unit.report import example
+from tests.unit.report import example, factory
 
 WIDTH = 80
 """Columns; the view of the smallest usual terminal."""
@@ -78,7 +78,12 @@ def sample_row() -> str:
 def _published(*cases: str) -> Report:
     """Report on the published runs, which are upstream's, and the side runs in their folder."""
     runs = [
-        msgspec.structs.replace(one, plan=msgspec.structs.replace(one.plan, impl="upstream"))
+        msgspec.structs.replace(
+            one,
+            plan=msgspec.structs.replace(one.plan, impl="upstream"),
+            # No GPU metrics were published.
+            measurement=one.measurement and factory.changed(one.measurement, gpu_metrics=None),
+        )
         for one in example.runs()
         if (one.plan.precision, one.plan.preset) == ("fp32", "full") and one.plan.case in cases
     ]

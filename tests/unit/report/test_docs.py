@@ -42,7 +42,7 @@ def test_the_pages_peaks_are_those_of_the_table() -> None:
 def test_every_field_of_a_row_and_of_the_csv_is_explained() -> None:
     made = example.made()
     rows = document.document(made.results, made.parities)["rows"]
-    header, _ = document.flat(made.results, made.parities)
+    header, _ = document.flat(made.results)
     for name in {*rows[0], *header}:
         generic = re.sub(r"^(published|deviation) \w+", r"\1 SOURCE", name)
         assert f"`{generic}`" in PAGE.replace("deviation\nSOURCE", "deviation SOURCE"), name

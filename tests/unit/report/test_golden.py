@@ -39,8 +39,7 @@ FORMS: dict[str, Callable[[Report], str]] = {
         json.dumps(document.document(made.results, made.parities), indent=1, ensure_ascii=False)
         + "\n"
     ),
-    "results.csv": lambda made: formats.csv_text(document.flat(made.results, made.parities)),
-    "dlperf.json": lambda made: json.dumps(document.dlperf(made.results)[0], indent=1) + "\n",
+    "results.csv": lambda made: formats.csv_text(document.flat(made.results)),
 }
 
 

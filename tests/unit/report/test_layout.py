@@ -271,14 +271,6 @@ def test_the_default_table_has_a_speedup_where_a_row_has_another_to_refer_to() -
     assert [row["speedup"].text for row in found] == ["1.00", "7.60"]
 
 
-def test_wide_has_the_interval_over_three_sets() -> None:
-    one, two, three = (run(rate, set_name=f"set-{rate}") for rate in (101.0, 102.0, 104.0))
-    found = rows([one, two, three], form="wide")
-    assert {row["over sets"].text for row in found} == {"102.00 of 3 sets, 101.00–104.00 (75 %)"}
-    few = rows([one, two], form="wide")[0]["over sets"]
-    assert few == Cell(ABSENT, ("three sets with a figure are needed, there are 2",))
-
-
 TRAIN: dict[str, Any] = {
     "mode": "train",
     "data": "pvc:imagenet",
@@ -426,9 +418,9 @@ def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     }
     told = {"notes", "marks", "judgements"}
     assert {*document.PLAIN} == fields.keys() - spread - told
-    header, _ = document.flat(made.results, made.parities)
+    header, _ = document.flat(made.results)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
-    assert document.flat([], []) == ([name for name in header if name not in of_sources], [])
+    assert document.flat([]) == ([name for name in header if name not in of_sources], [])
 
 
 def with_gpu_metrics(*names: str, **missing: str) -> Run:
@@ -469,13 +461,6 @@ def test_each_run_of_a_row_has_the_source_coverage_and_samples_of_its_gpu_metric
     figure = row["members"][0]["gpu"]["gpu_utilization"]
     assert {"value", "unit", "source", "coverage", "samples"} <= figure.keys()
     assert figure["value"] == row["gpu_utilization"]
-
-
-def test_dlperfs_names_tell_rows_of_one_case_apart() -> None:
-    runs = [run(100.0), run(90.0, framework="paddle"), run(100.0, batch_size=64, case="2x8")]
-    content, _ = document.dlperf(report(runs, Wanted()).results)
-    assert set(content) == {"resnet50 paddle", "resnet50 pytorch"}
-    assert document.dlperf([]) == ({}, [])
 
 
 def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:

@@ -7,22 +7,23 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import node_check
-from k8sbench.measure.group.node_check import NodeFigures, NodeGpu
+from k8sbench.measure.group.node_check import NodeRow, NodesDocument
+from k8sbench.model.gpu_metrics import Gpu
+from k8sbench.model.measurement import GpuOfRun
 from k8sbench.report import formats, nodes, tables
-from k8sbench.report.nodes import NodesDocument
 
 ALIKE = ("Tesla V100", "fp32", "time_weighted")
 
 
-def node(number: int, throughput: float | None = 1000.0, **known: Any) -> NodeFigures:
-    return NodeFigures(node=f"gpu-{number}", throughput=throughput, alike=ALIKE, **known)
+def node(number: int, throughput: float | None = 1000.0, **known: Any) -> NodeRow:
+    return NodeRow(node=f"gpu-{number}", throughput=throughput, alike=ALIKE, **known)
 
 
 def gpus(*clocks: float) -> dict[str, Any]:
     figures = [{"sm_clock": clock, "ecc_errors": 0.0} for clock in clocks]
     return {
         "gpus": tuple(
-            NodeGpu(index=str(number), uuid=None, model=None, figures=of_gpu)
+            GpuOfRun(gpu=Gpu(index=str(number)), figures=of_gpu)
             for number, of_gpu in enumerate(figures)
         ),
         "xid": (),
@@ -30,8 +31,8 @@ def gpus(*clocks: float) -> dict[str, Any]:
     }
 
 
-def checked(figures: list[NodeFigures]) -> NodesDocument:
-    return nodes.document(node_check.check(figures), set_name="s", unit="images", left_out={})
+def checked(figures: list[NodeRow]) -> NodesDocument:
+    return node_check.check(figures, set_name="s", unit="images", left_out={})
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def found() -> NodesDocument:
     rates = [1000.0, 1001.0, 999.0, 1000.0]
     figures = [node(number, rate, **gpus(1290, 1290)) for number, rate in enumerate(rates)]
     figures.append(node(4, 930.0, **gpus(1290, 1110)))
-    lost = "Failed: The node was lost."
-    return checked([*figures, node(5, None, reason=lost, missing={"xid": "Not measured."})])
+    lost = {"state": "not-measured", "why": ("Failed: The node was lost.",)}
+    return checked([*figures, node(5, None, missing={"xid": "Not measured."}, **lost)])
 
 
 def test_the_table_has_the_slowest_node_first_and_those_without_a_figure_last(
@@ -78,16 +79,17 @@ def test_a_healthy_pool_is_said_to_be_one() -> None:
 
 def test_a_node_that_was_not_measured_is_not_called_healthy() -> None:
     figures = [node(number) for number in range(5)]
-    made = checked([*figures, node(5, None, reason="Failed: The node was lost.")])
+    made = checked([*figures, node(5, None, state="not-measured", why=("It was lost.",))])
     assert list(nodes.sentences(made))[1:] == [
         "No node that was measured is slow or faulty.",
         "Not measured, and so not judged: gpu-5.",
     ]
 
 
-def test_of_smoke_runs_it_is_said_once_that_they_are_not_judged() -> None:
-    made = checked([node(number, 7.992, smoke=True) for number in range(5)])
-    assert list(nodes.sentences(made)) == ["A smoke run checks the path, not the speed."]
+def test_why_nodes_are_not_judged_is_said_once() -> None:
+    smoke = {"state": "not-judged", "why": ("A smoke run checks the path, not the speed.",)}
+    made = checked([node(number, 7.992, **smoke) for number in range(5)])
+    assert list(nodes.sentences(made))[-1] == "A smoke run checks the path, not the speed."
     assert "7.992" in tables.text([nodes.table(made)])
 
 

@@ -8,13 +8,14 @@ import re
 import msgspec
 import pytest
 
+from k8sbench.measure.group import compare, grouping
 from k8sbench.measure.run.curve import curve
-from k8sbench.model.group import Changed
+from k8sbench.model.group import Changed, Result
 from k8sbench.parse.families import FAMILIES
 from k8sbench.report import chinese, layout, page, plot
 from tests.unit.measure.train_logs import to_target
 from tests.unit.report import example, pages
-from tests.unit.report.factory import plan
+from tests.unit.report.factory import START, plan, repeats, run
 
 
 class Read(html.parser.HTMLParser):
@@ -50,7 +51,7 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
         "deviation: impl k8sbench",
         "speedup against one GPU",
         "GPU model Tesla V100-SXM2-16GB",
-        "k8sbench submit resnet50 --framework pytorch --variant dle --replicas 1 --gpus 8",
+        "k8sbench submit resnet50 --framework pytorch --variant dle --impl k8sbench --replicas 1",
         "/data/k8sbench · 2026-11-18",
     ):
         assert words in text
@@ -105,16 +106,44 @@ def test_what_is_the_same_in_all_rows_stands_in_the_caption_and_the_sets_are_a_s
         msgspec.structs.replace(panel, medians=(100.0, 100.0, 80.0)),
         next(r for r in example.made().results if r.group.key.case == "1x1"),
     ]
-    text = text_of(pages.page(results=rows, title="Our cluster"))
-    assert text.strip().startswith("Our cluster Our cluster 2 of 2 rows valid.")
+    text = text_of(pages.page(results=rows))
+    assert "k8sbench: Results 2 of 2 rows valid." in text
     assert "benchmark: resnet50 · framework: pytorch" in text
     assert "██▁" in text
 
 
-def test_of_many_rows_the_page_stays_small() -> None:
-    found = example.made().results
-    many = [*found] * (1200 // len(found))
-    assert len(page.html(pages.page(results=many, histories=[]))) < 5_000_000
+def test_of_many_sets_the_page_stays_small_and_opens_below_the_newest() -> None:
+    found = [result for result in example.made().results if result.group.spread is not None]
+    sets = 1000 // len(found)
+    many = [in_set(result, number) for number in range(sets) for result in found]
+    text = page.html(pages.page(results=many, parities=[], histories=[]))
+    assert len(text.encode()) < 1_500_000
+    assert text.count("<summary") == len(found)
+
+
+def in_set(result: Result, number: int) -> Result:
+    """The same row in a later set."""
+    group = result.group
+    key = msgspec.structs.replace(group.key, set_name=f"set-{number}")
+    members = tuple(
+        msgspec.structs.replace(member, created_at=member.created_at + number)
+        for member in group.members
+    )
+    group = msgspec.structs.replace(group, key=key, members=members)
+    return msgspec.structs.replace(result, group=group)
+
+
+def test_the_newest_two_sets_of_a_case_are_compared() -> None:
+    runs = [
+        *repeats([100.0, 101.0, 102.0, 103.0], set_name="monday"),
+        *repeats([90.0, 91.0, 92.0, 93.0], set_name="tuesday", at=START + 9e5),
+        run(5.0, set_name="other", benchmark="tsm", at=START + 5e5),
+    ]
+    compared = compare.newest_sets(grouping.groups(runs))
+    lead = "monday – tuesday: 1 of 1 case slower: resnet50 pytorch fp32 1x8, −9.9 % (p 0.029)."
+    assert lead in text_of(pages.page(compared=compared))
+    assert compare.newest_sets(grouping.groups(runs[:4])) is None
+    assert compare.newest_sets([]) is None
 
 
 def test_a_run_that_does_not_count_is_shown_with_its_figure() -> None:

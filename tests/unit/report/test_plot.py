@@ -18,9 +18,9 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.report import plot
-from k8sbench.report.plot import History
+from k8sbench.report.plot import History, Panel
 from tests.unit.report import example, pages
-from tests.unit.report.factory import run
+from tests.unit.report.factory import START, run
 
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
@@ -75,29 +75,33 @@ def test_curves_are_of_what_has_a_speedup_on_several_gpus() -> None:
     (panel,) = plot.scaling(example.made().results)
     assert panel.title == "resnet50 pytorch: speedup against one GPU"
     found = lines(axes_of(panel))
-    assert list(found) == ["ideal", "fp32 k8sbench, batch 128"]
+    assert list(found) == ["ideal", "fp32 k8sbench, batch 128", "published by dlperf, fp32"]
     assert [gpus for gpus, _ in found["fp32 k8sbench, batch 128"]] == [1, 4, 8]
+    (alone, many) = found["published by dlperf, fp32"]
+    assert (alone, many) == ([1, 1], [8, pytest.approx(2802.14 / 366.6, abs=0.05)])
     assert plot.scaling(report([run(100.0, case="1x1")], Wanted()).results) == []
 
 
-def test_a_curve_is_of_one_set_and_where_there_are_many_none_is_named() -> None:
-    def panel(sets: int) -> Axes:
+def test_a_curve_is_of_one_set_and_of_many_sets_the_newest_are_drawn() -> None:
+    def panel(sets: int) -> Panel:
         runs = [
-            run(rate, case=case, set_name=f"night-{number}")
+            run(rate, case=case, set_name=f"night-{number}", at=START + number)
             for number in range(sets)
             for case, rate in (("1x1", 100.0), ("1x4", 380.0 - number), ("1x8", 720.0))
         ]
         (found,) = plot.scaling(report(runs, Wanted(every=True)).results)
-        return axes_of(found)
+        return found
 
-    few = panel(2)
-    assert few.get_legend() is not None
+    few = axes_of(panel(2))
     assert {name.split()[-1]: points for name, points in lines(few).items()} == {
         "ideal": [[1, 1], [4, 4], [8, 8]],
         "night-0": [[1, 1], [4, pytest.approx(3.8)], [8, pytest.approx(7.2)]],
         "night-1": [[1, 1], [4, pytest.approx(3.79)], [8, pytest.approx(7.2)]],
     }
-    assert panel(plot.NAMED + 1).get_legend() is None
+    many = panel(plot.NAMED + 1)
+    assert many.title.endswith(" (the newest 8 of 9)")
+    drawn = lines(axes_of(many))
+    assert [name.split()[-1] for name in drawn] == ["ideal", *(f"night-{n}" for n in range(1, 9))]
 
 
 def test_bars_of_one_case_are_distinguished() -> None:

@@ -103,13 +103,15 @@ def test_an_empty_table_is_no_table() -> None:
 
 
 def test_markdown_has_footnotes_and_escapes_what_would_be_markup() -> None:
-    shown = markdown([table(("1x1", "a|b <i>*x*`", absent("why [not]"), "valid"), title="T")])
+    rows = (("1x1", "a|b <i>*x*`", absent("why [not]"), "valid"), ("1x8", "a", "2", "valid"))
+    shown = markdown([table(*rows, title="T")])
     assert shown == (
         "**T**\n"
         "\n"
         "| case | what | rate | verdict |\n"
         "| --- | --- | ---: | --- |\n"
         "| 1x1 | a\\|b \\<i>\\*x\\*\\` | –[^1] | valid |\n"
+        "| 1x8 | a | 2 | valid |\n"
         "\n"
         "[^1]: why \\[not]\n"
     )

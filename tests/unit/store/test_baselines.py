@@ -54,7 +54,7 @@ def test_one_that_is_removed_is_gone(store: SqlStore) -> None:
     assert store.baselines() == []
 
 
-@pytest.mark.parametrize("name", ["published", "", "../x", "a/b", ".a", "a b", "x" * 64])
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".a", "a b", "x" * 64])
 def test_what_cannot_name_a_file_cannot_name_a_baseline(name: str) -> None:
     with pytest.raises(UsageError):
         baselines.checked_name(name)

@@ -24,11 +24,11 @@ from k8sbench.cli.commands.images import ImageList
 from k8sbench.cli.commands.pools import PoolList
 from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import ListedRun, RunStatus
+from k8sbench.measure.group.node_check import NodesDocument
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.explanation import Explanation, FormatExplanation
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.report.nodes import NodesDocument
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step

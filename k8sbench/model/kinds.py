@@ -1,7 +1,12 @@
-"""What a job kind is: the type of an entry of :data:`k8sbench.model.kinds.KINDS`.
+"""The job kinds as data, by the name of the kind: a new one is an entry of :data:`KINDS`.
 
-An entry holds what the kind's operator fixes, as data: rendering, following, the preflight checks,
-the permissions and the local backend all read it from there, and no code depends on a kind's name.
+An entry holds what the kind's operator fixes: rendering, following, the preflight checks, the
+permissions and the local backend all read it from there, and no code depends on a kind's name. Its
+framework's trainers, images and catalog entries are other matters.
+
+Variables of the training operator v1.9, their values and order are read from its source
+(``pkg/controller.v1/pytorch/envvar.go``, ``…/pytorch/master.go``, ``…/paddlepaddle/envvar.go``) and
+were seen in pods of a real cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 
 Variables = list[tuple[str, str]]
@@ -156,3 +163,95 @@ def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) 
         for variable in variables
         if variable.of in ("all", "first" if values["rank"] == 0 else "others")
     ]
+
+
+PYTORCH_JOB = JobKind(
+    name="PyTorchJob",
+    plural="pytorchjobs",
+    default_for=("pytorch",),
+    replicas_key="pytorchReplicaSpecs",
+    lead="Master",
+    container="pytorch",
+    port_name="pytorchjob-port",
+    port=23456,
+    # Without it the operator says "auto", counts one process per replica in WORLD_SIZE, and
+    # torchrun starts as many processes as it finds GPUs, or CPU cores.
+    processes_field="nprocPerNode",
+    launcher=("python3", "-m", "torch.distributed.run", "-m", "k8sbench.trainers.{module}"),
+    variables=(
+        InjectedVariable("PYTHONUNBUFFERED", "1"),
+        InjectedVariable("MASTER_PORT", "{port}", needs_lead=True),
+        InjectedVariable("PET_MASTER_PORT", "{port}", needs_lead=True),
+        InjectedVariable("MASTER_ADDR", "{address}", needs_lead=True),
+        InjectedVariable("PET_MASTER_ADDR", "{address}", needs_lead=True),
+        InjectedVariable("WORLD_SIZE", "{world_size}", needs_lead=True),
+        InjectedVariable("RANK", "{rank}", needs_lead=True),
+        InjectedVariable("PET_NODE_RANK", "{rank}", needs_lead=True),
+        InjectedVariable("PET_NPROC_PER_NODE", "{processes}"),
+        InjectedVariable("PET_NNODES", "{replicas}"),
+    ),
+    init_container=True,
+)
+"""One Master, the rest Workers."""
+
+_TRAINERS = "{mount}/k8sbench/trainers"
+
+PADDLE_JOB = JobKind(
+    name="PaddleJob",
+    plural="paddlejobs",
+    default_for=("paddle",),
+    replicas_key="paddleReplicaSpecs",
+    # A PaddleJob with a Master runs a parameter server; all-reduce wants workers alone.
+    lead=None,
+    container="paddle",
+    port_name="master",
+    port=36543,
+    processes_env="PADDLE_NPROC_PER_NODE",
+    launcher=("python3", f"{_TRAINERS}/paddle_launch.py", f"{_TRAINERS}/{{module}}.py"),
+    variables=(
+        InjectedVariable("PYTHONUNBUFFERED", "1"),
+        InjectedVariable("PADDLE_JOB_ID", "{job}"),
+        InjectedVariable("PADDLE_NNODES", "{replicas}"),
+        InjectedVariable("POD_IP_DUMMY", "{pod_ip}", of="first"),
+        InjectedVariable("PADDLE_MASTER", "$(POD_IP_DUMMY):{port}", of="first"),
+        InjectedVariable("PADDLE_MASTER", "{address}:{port}", of="others"),
+    ),
+    # Of jobs with a parameter server.
+    variables_of_others=frozenset({"PADDLE_SERVER_NUM", "PADDLE_TRAINER_NUM"}),
+    # A pod's address and number, which paddle.distributed.launch takes from the pod.
+    local=(
+        InjectedVariable("POD_IP", "{pod_ip}"),
+        InjectedVariable("PADDLE_RANK", "{rank}"),
+    ),
+)
+"""Workers alone."""
+KINDS = {kind.name: kind for kind in (PYTORCH_JOB, PADDLE_JOB)}
+
+
+def default_kind(framework: Framework) -> JobKind:
+    """Return the kind of a framework's runs whose plans name none."""
+    return next(kind for kind in KINDS.values() if framework in kind.default_for)
+
+
+def kind_of(plan: RunPlan) -> JobKind:
+    """Return the kind of a plan's job; raises :class:`UsageError` for one that is not known."""
+    if plan.kind is None:
+        return default_kind(plan.framework)
+    if plan.kind not in KINDS:
+        raise UsageError(
+            f"Run {plan.run_id} is a {plan.kind}, and this k8sbench knows {' and '.join(KINDS)}.",
+            "Use the version of k8sbench that submitted it, or a newer one.",
+        )
+    return KINDS[plan.kind]
+
+
+def kinds_of(frameworks: tuple[Framework, ...]) -> list[JobKind]:
+    """Return the kinds of these frameworks' runs; all kinds where none is named."""
+    return [default_kind(framework) for framework in frameworks] or list(KINDS.values())
+
+
+def rank_order(replica: str) -> tuple[bool, str, int]:
+    """Sort key of replica names: a leading one first, then each type by number, 10 after 9."""
+    role, _, number = replica.rpartition("-")
+    leads = {kind.lead.lower() for kind in KINDS.values() if kind.lead is not None}
+    return role not in leads, role, int(number) if number.isdecimal() else 0

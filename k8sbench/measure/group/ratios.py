@@ -1,0 +1,331 @@
+"""Ratios of a group to published figures, and of Paddle to PyTorch.
+
+There is one only where nothing that decides it differs; otherwise the ids stand there of what does,
+which ``docs/results.md`` explains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+
+from k8sbench.measure.group.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic
+from k8sbench.measure.group.gpu_peaks import plain_name
+from k8sbench.model import speed_options
+from k8sbench.model.choices import parse_case
+from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
+from k8sbench.model.identity import fields_for
+from k8sbench.model.measurement import Arithmetic
+from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
+
+_ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
+"""Field of the case → the id for a difference in it, where that is not the field's name."""
+
+
+def id_of(field: str) -> str:
+    """Return the id for a difference in a field of the case."""
+    return _ID.get(field, field)
+
+
+def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
+    """Each source's figures that are nearest to the group, and our deviations from them.
+
+    Of runs that train to an accuracy also those of the time and of the accuracy.
+    """
+    variant = spec.variant(group.plan.framework, group.plan.variant)
+    if variant is None or group.plan.mode != "train":
+        return throughput_deviations(group, spec)
+    trained = _nearest(
+        _trained(group, figure, spec, variant, quantity)
+        for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
+        for figure in variant.published
+        if getattr(figure, name) is not None
+    )
+    return (*throughput_deviations(group, spec), *trained)
+
+
+def throughput_deviations(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
+    """Each source's throughput that is nearest to the group, and our deviation from it."""
+    variant = spec.variant(group.plan.framework, group.plan.variant)
+    return _nearest(
+        _deviation(group, figure, spec, variant)
+        for figure in (variant.published if variant is not None else ())
+        if figure.throughput is not None and variant is not None
+    )
+
+
+def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, dict[int, float]]:
+    """Map source → GPUs → speedup of the published cases of a group's program and batch."""
+    plan = group.plan
+    variant = None if spec is None else spec.variant(plan.framework, plan.variant)
+    alike = [
+        (math.prod(parse_case(one.case)), one.throughput, (one.source, one.gpu_model))
+        for one in (variant.published if variant is not None else ())
+        if (one.precision, one.batch_size) == (plan.precision, plan.batch_size)
+    ]
+    alone = {key: rate for gpus, rate, key in alike if gpus == 1}
+    speedups: dict[str, dict[int, float]] = {}
+    for gpus, rate, key in alike:
+        if rate and (one := alone.get(key)):
+            speedups.setdefault(key[0], {})[gpus] = rate / one
+    return speedups
+
+
+def _nearest(deviations: Iterable[Deviation]) -> tuple[Deviation, ...]:
+    """Of each source and quantity the figure that most is equal of."""
+    nearest: dict[tuple[str, str], tuple[tuple[object, ...], Deviation]] = {}
+    for index, deviation in enumerate(deviations):
+        unlike, key = deviation.not_comparable, (deviation.source, deviation.quantity)
+        rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
+        held = nearest.get(key)
+        if held is None or rank < held[0]:
+            nearest[key] = (rank, deviation)
+    return tuple(deviation for _, deviation in nearest.values())
+
+
+def _trained(
+    group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, quantity: str
+) -> Deviation:
+    """The published time to train, or the accuracy, beside ours."""
+    throughput = _deviation(group, figure, spec, variant)
+    training, reached, notes = group.training, group.accuracy, list(throughput.notes)
+    if quantity == "time_to_train":
+        aim, estimator = spec.target_accuracy, "Time2Train"
+        published, ours = figure.time_to_train_s, group.time_to_train_s
+        unlike = _unlike_trained(group, figure, variant, aim)
+        aims = aim is not None and training is not None and training.target == aim.percent
+        unlike += ["target"] if group.spread is not None and not aims else []
+    else:
+        assert figure.accuracy is not None
+        published, estimator = figure.accuracy.percent, figure.accuracy.metric
+        scale = 100 if reached is not None and reached.unit == "fraction" else 1
+        ours = None if reached is None else reached.best * scale
+        unlike = _unlike_trained(group, figure, variant, figure.accuracy)
+        if training is not None and "target" in (training.ended_by or ""):
+            notes.append("stopped at the target")
+    unlike += ["no-figure"] if ours is None and group.spread is not None else []
+    return msgspec.structs.replace(
+        throughput,
+        quantity=quantity,
+        published=published,
+        estimator=estimator,
+        ours=ours,
+        ratio=None if unlike or ours is None or not published else ours / published - 1,
+        not_comparable=tuple(unlike),
+        notes=tuple(notes),
+    )
+
+
+def _unlike_trained(
+    group: Group, figure: Published, variant: Variant, accuracy: Accuracy | None
+) -> list[str]:
+    """What an accuracy and the time to it must have in common with the published ones."""
+    unlike = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
+    if group.spread is None:
+        return unlike
+    if {data_source(group.plan.data), figure.data} != {"real"}:
+        unlike.append("data")
+    planned, recipe = group.plan.training, variant.train
+    weights = group.training and group.training.weights
+    if (
+        planned is not None
+        and recipe is not None
+        and (planned.length, planned.unit) != (recipe.length, recipe.unit)
+    ):
+        unlike.append("length")
+    # The report may itself have begun from scratch.
+    theirs = planned is None or planned.start is not None
+    if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
+        unlike.append("weights")
+    if accuracy is None or group.accuracy is None or group.accuracy.metric != accuracy.metric:
+        unlike.append("metric")
+    return unlike
+
+
+def _deviation(group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant) -> Deviation:
+    unlike = _unlike_published(group, figure, variant)
+    ours = group.by_estimator.get(figure.estimator)
+    theirs = figure.throughput or 0.0
+    notes = []
+    if group.plan.impl != "upstream":
+        notes.append(f"impl {group.plan.impl}")
+    data = data_source(group.plan.data)
+    if group.plan.data == "synthetic-host":
+        notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
+    elif data != figure.data:
+        notes.append(f"data {data}")
+    notes += speed_options.words(group.plan.options)
+    if figure.aggregate == "mean":
+        notes.append("published mean of runs, our median")
+    if figure.anomalous:
+        notes.append("published figure is anomalous")
+    return Deviation(
+        source=figure.source,
+        title=spec.sources[figure.source].title if figure.source in spec.sources else figure.source,
+        case=figure.case,
+        precision=figure.precision,
+        batch_size=figure.batch_size,
+        gpu_model=figure.gpu_model,
+        published=theirs,
+        estimator=figure.estimator,
+        ours=ours,
+        ratio=None if unlike or ours is None or not theirs else ours / theirs - 1,
+        not_comparable=unlike,
+        notes=tuple(notes),
+        remark=figure.note,
+    )
+
+
+def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
+    plan = group.plan
+    unlike = ["smoke"] if group.smoke else []
+    if group.spread is None:
+        unlike.append("no-figure")
+    same = {
+        "case": f"{plan.replicas}x{plan.processes_per_replica}" == figure.case,
+        "precision": plan.precision == figure.precision
+        and (group.spread is None or _same_format(group, figure, variant)),
+        "batch_size": plan.batch_size == figure.batch_size,
+        # Where nothing was measured there is nothing that could differ in more than its plan.
+        "gpu_model": group.spread is None
+        or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
+    }
+    unlike += [id_of(name) for name in fields_for("published") if not same[name]]
+    if group.spread is not None and figure.estimator not in group.by_estimator:
+        # "unknown" is never among them: an estimator that is not stated cannot match.
+        unlike.append("estimator")
+    return tuple(unlike)
+
+
+def _same_format(group: Group, figure: Published, variant: Variant) -> bool:
+    theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
+    return theirs == arithmetic(group.plan, group.precision_effective, group.key.gpu_model)
+
+
+def data_source(data: str) -> str:
+    """``synthetic`` or ``real``; ``unknown`` where an imported log does not tell."""
+    if data == "unknown":
+        return data
+    return "synthetic" if data.startswith("synthetic") else "real"
+
+
+# -- Paddle : PyTorch ------------------------------------------------------------------------------
+
+
+def parities(groups: Iterable[Group]) -> list[Parity]:
+    """Pair Paddle and PyTorch groups of one case, whether or not a ratio can be given.
+
+    A pair shares the fields that decide ``parity``; not necessarily the set. Each group is paired
+    with the counterpart that differs in the fewest respects, then of its own set, then the newest.
+    """
+    sides: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
+    for group in groups:
+        pair = sides.setdefault(group.key.only("parity"), ([], []))
+        pair[0 if group.key.framework == "paddle" else 1].append(group)
+    by_case: dict[tuple[str, str], Parity] = {}
+    for paddles, torches in sides.values():
+        if not paddles or not torches:
+            continue
+        pairs = [(paddle, max(torches, key=partial(_nearness, paddle))) for paddle in paddles]
+        pairs += [(max(paddles, key=partial(_nearness, torch)), torch) for torch in torches]
+        for paddle, pytorch in pairs:
+            by_case[paddle.key.id, pytorch.key.id] = parity(paddle, pytorch)
+    return sorted(by_case.values(), key=lambda pair: (pair.paddle.key, pair.pytorch.key))
+
+
+def parity(paddle: Group, pytorch: Group) -> Parity:
+    """One pair: its ratio, or what forbids it."""
+    unlike = unlike_in_parity(paddle, pytorch)
+    notes = []
+    if paddle.plan.impl != pytorch.plan.impl:
+        notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
+    if paddle.key.set_name != pytorch.key.set_name:
+        notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
+    fast = [", ".join(speed_options.words(g.plan.options)) or "none" for g in (paddle, pytorch)]
+    if fast[0] != fast[1]:
+        notes.append(f"speed options {fast[0]} : {fast[1]}")
+    if "arithmetic" in unlike:
+        notes.append(_unlike_types(paddle.arithmetic, pytorch.arithmetic))
+    ratio = None
+    if not unlike and paddle.spread and pytorch.spread:
+        ratio = paddle.spread.median / pytorch.spread.median
+    return Parity(
+        paddle=paddle, pytorch=pytorch, ratio=ratio, not_comparable=unlike, notes=tuple(notes)
+    )
+
+
+def _nearness(group: Group, other: Group) -> tuple[object, ...]:
+    """Order of possible counterparts: the greater, the better."""
+    same_set = group.key.set_name == other.key.set_name
+    same_impl = group.plan.impl == other.plan.impl
+    return (-len(unlike_in_parity(group, other)), same_impl, same_set, other.latest, other.key)
+
+
+def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple[str, ...]:
+    """Ids of what forbids a ratio of two groups of one case, of whatever framework and program.
+
+    ``is_alike``: they are of one program, planned alike: only what is known to differ counts, and
+    a GPU that nobody knows.
+    """
+    unlike = []
+    if one.smoke or two.smoke:
+        unlike.append("smoke")
+    if one.on_cpu or two.on_cpu:
+        unlike.append("cpu")
+    elif "unknown" in (one.key.gpu_model, two.key.gpu_model) or plain_name(
+        one.key.gpu_model
+    ) != plain_name(two.key.gpu_model):
+        unlike.append("device")
+    if one.spread is None or two.spread is None:
+        unlike.append("no-figure")
+    models = ((one.parameters, two.parameters), (one.gmac, two.gmac))
+    if not all(_same(*model) or (is_alike and None in model) for model in models):
+        unlike.append("model")
+    formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
+    if is_alike:
+        effective = {one.precision_effective, two.precision_effective}
+        is_other = any(len(known - {None}) > 1 for known in ({*formats}, effective))
+    else:
+        is_other = formats[0] is None or formats[0] != formats[1] or TF32_UNKNOWN in formats
+    if is_other:
+        unlike.append("precision")
+    elif _unlike_arithmetic(one, two, is_alike=is_alike):
+        unlike.append("arithmetic")
+    if one.estimator != two.estimator:
+        unlike.append("estimator")
+    unlike += [
+        id_of(name)
+        for name in fields_for("ratio")
+        if getattr(one.key, name) != getattr(two.key, name)
+    ]
+    return tuple(unlike)
+
+
+def _unlike_arithmetic(one: Group, two: Group, *, is_alike: bool) -> bool:
+    """Whether the operations' types differ, or may differ, in one precision.
+
+    In FP32 all are FP32, whether a program states them or not; what AMP leaves in FP32 is known
+    only where it is stated.
+    """
+    if one.arithmetic is None or two.arithmetic is None:
+        return not is_alike and one.precision_effective == "amp"
+    return one.arithmetic.types != two.arithmetic.types
+
+
+def _unlike_types(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> str:
+    """The kinds of operations whose types differ, or who does not state any."""
+    sides = {"Paddle": paddle, "PyTorch": pytorch}
+    if paddle is None or pytorch is None:
+        missing = [name for name, stated in sides.items() if stated is None]
+        return f"arithmetic not stated by {' and '.join(missing)}"
+    one, two = paddle.types, pytorch.types
+    kinds = sorted(kind for kind in {*one, *two} if one.get(kind) != two.get(kind))
+    shown = (f"{kind} {one.get(kind, 'none')} : {two.get(kind, 'none')}" for kind in kinds)
+    return f"arithmetic differs in {', '.join(shown)}"
+
+
+def _same(one: float | None, two: float | None) -> bool:
+    return one is not None and two is not None and abs(one - two) <= SAME_MODEL * max(one, two)
