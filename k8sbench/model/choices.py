@@ -264,7 +264,7 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
     )
 
 
-def options(case: PlanChoices, size: Preset, source: str) -> dict[str, str | int | float | bool]:
+def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
     """The options of our trainer: the catalog's, those of the preset, and what was asked for."""
     asked = speed_options.parse(case.request.speed_options)
     trainer = case.variant.trainer_module

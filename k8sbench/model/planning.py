@@ -67,7 +67,7 @@ def make_plan(
     weights, checkpoints = sources.weights(case), sources.checkpoints(case)
     planned = training.training(case, size, world_size, data, notes)
     window = training.fitted(choices.window(case, size, world_size, notes), planned)
-    options = choices.options(case, size, data)
+    options = choices.options(case, size)
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
     workdir = None

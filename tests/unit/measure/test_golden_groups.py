@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from k8sbench.measure.group.parity import parities
 
-from k8sbench.measure.group import explaining, history, node_check
+from k8sbench.measure.group import explaining, history
 from k8sbench.measure.group.compare import compare, results
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.parity import parities
 from k8sbench.measure.group.sides import Side
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit import goldens
 from tests.unit.measure.rows import catalog
-from tests.unit.measure.test_node_check import nodes
+from tests.unit.measure.test_node_check import check, nodes
 from tests.unit.measure.test_trained_groups import trained
 from tests.unit.report.factory import START, V100_32, reject, repeats, run, smoke
 
@@ -189,6 +189,6 @@ def test_where_a_series_changed_and_which_node_is_slow() -> None:
         for name, values in SERIES.items()
     }
     for name, rates in (RATES | {"a slow node": (*STEADY, 900.0, *STEADY)}).items():
-        found = node_check.check(nodes(rates))
+        found = check(nodes(rates))
         rows[f"nodes: {name}"] = dict(goldens.flat(msgspec.to_builtins(found)))
     goldens.check(FOLDER / "series.txt", written(iter(rows.items())))
