@@ -149,6 +149,7 @@ def page(
     note: Callable[[str], None],
     *,
     lang: str = "en",
+    title: str | None = None,
 ) -> str:
     """Write a report as a page, with what one run of each row did over time."""
     from k8sbench import __version__
@@ -166,6 +167,7 @@ def page(
             at=context.now(),
             version=__version__,
             lang=lang,
+            title=title,
         )
     )
 

@@ -36,8 +36,10 @@ def write_report(
         return chinese.translated(in_english) if lang == "zh" else in_english
 
     def as_reports() -> str:
-        write_tables = tables.markdown if output_format == "report-markdown" else tables.text
-        return write_tables(report_tables.tables(report.results, lang))
+        found = report_tables.tables(report.results, lang)
+        if output_format == "report-html":
+            return tables.html(found, "测试结果" if lang == "zh" else "Results", lang)
+        return tables.markdown(found) if output_format == "report-markdown" else tables.text(found)
 
     view: formats.View = {
         "report": as_reports,

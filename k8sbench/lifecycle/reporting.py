@@ -8,6 +8,7 @@ set, unless more is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -21,6 +22,15 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 
+Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
+"""``case``: benchmark, framework, FP32 before AMP, GPUs. Figures: the largest first, none last.
+``created``: the newest first."""
+_FIGURES: dict[Sort, Callable[[Result], float | None]] = {
+    "throughput": lambda result: result.group.spread.median if result.group.spread else None,
+    "speedup": lambda result: result.speedup.value,
+    "efficiency": lambda result: result.efficiency.value,
+    "created": lambda result: result.group.latest,
+}
 Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
 
@@ -40,6 +50,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
     """Of the sets that these runs are in, and only the rows that they are part of; none: any."""
+    sort: Sort = "case"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +89,12 @@ def report(
     shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
     older = len(fitting) - len(shown)
     made = _report(shown, groups, older, published=published, find=find)
-    results = (
+    results = [
         msgspec.structs.replace(result, newer=newer.get(result.group.key.id))
         for result in _with_history(made.results, runs, groups)
-    )
+    ]
+    if figure := _FIGURES.get(wanted.sort):
+        results.sort(key=lambda result: -(figure(result) or 0.0))
     return msgspec.structs.replace(made, results=tuple(results), fitting=tuple(fitting))
 
 

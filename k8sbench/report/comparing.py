@@ -133,12 +133,15 @@ def tables(compared: Comparison) -> list[Table]:
     return made
 
 
-def case_names(compared: Comparison) -> list[str]:
+def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
     """Name each case: benchmark, framework, precision, case, and what else tells them apart."""
     words = ("benchmark", "framework", "precision", "case")
     names = group_words.unique_names(
         list({case.group.key.id: case.group for case in compared.cases}.values()),
-        lambda group: " ".join(getattr(group.key, name) for name in words),
+        lambda group: (
+            " ".join(getattr(group.key, name) for name in words)
+            + (f" batch {group.key.batch_size}" if with_batch else "")
+        ),
         *("amp_dtype", "batch", "node", "variant", "impl", "data", "pool", "options", "preset"),
     )
     return [names[case.group.key.id] for case in compared.cases]
@@ -293,6 +296,49 @@ def _side(side: Figures | None) -> dict[str, Any] | None:
 def flat(compared: Comparison) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV: one row for each case."""
     return formats.flattened(document(compared)["cases"], without=("missing",))
+
+
+def junit(compared: Comparison) -> str:
+    """Write a test suite with a test for each case: a regression is a failure.
+
+    A case without a ratio, or that so few runs cannot decide, is skipped; one whose second side has
+    runs, but none that counts, is an error. The last line is the suite's output.
+    """
+    import xml.etree.ElementTree as ET  # noqa: PLC0415
+
+    suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
+    counts = dict.fromkeys(("failure", "error", "skipped"), 0)
+    # The same words whatever else is compared: CI servers follow a test over time by its name.
+    for case, name in zip(compared.cases, case_names(compared, with_batch=True), strict=True):
+        key = case.group.key
+        where = {"classname": f"{key.benchmark}.{key.framework}", "name": name}
+        test = ET.SubElement(suite, "testcase", {what: _xml(text) for what, text in where.items()})
+        told = verdict(case)
+        if case.ratio is not None and case.p is not None:
+            told += f": {formats.signed_percent(case.ratio - 1)} (p {_p(case.p)}, {_n(case)})"
+        kind = None
+        if case.regression:
+            kind = "failure"
+        elif lacks_figure(case):
+            kind = "error"
+        elif case.ratio is None or case.finding == "undecided":
+            kind = "skipped"
+        if kind is not None:
+            counts[kind] += 1
+            ET.SubElement(test, kind, message=_xml(told))
+        ET.SubElement(test, "system-out").text = _xml(told)
+    ET.SubElement(suite, "system-out").text = _xml(summary(compared))
+    suite.set("tests", str(len(compared.cases)))
+    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(attribute, str(counts[kind]))
+    ET.indent(suite)
+    text = ET.tostring(suite, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _xml(text: str) -> str:
+    """Leave out what no XML document may hold, even escaped."""
+    return "".join(char for char in clean(text) if char not in "\ufffe\uffff")
 
 
 def lacks_figure(case: Compared) -> bool:

@@ -18,10 +18,10 @@ import msgspec
 from k8sbench.model import plain_text
 from k8sbench.model.plain_text import clean
 
-Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "page", "report"]
+Shape = Literal["table", "wide", "markdown", "flat", "document", "names", "junit", "page", "report"]
 """``table``, ``wide``, ``markdown``: text for people. ``flat``: a header and rows. ``document``:
 plain data. ``names``: one name per row.
-``page``: a page for a browser. ``report``: the
+``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
 tables of the published reports, by what they are written."""
 View = Mapping[Shape, Callable[[], Any]]
 """What a command has to show: how to make each shape that it can give."""
@@ -104,7 +104,9 @@ FORMATS: dict[str, Format] = {
     "name": Format("names", _lines),
     "report": Format("report", str, for_people=True),
     "report-markdown": Format("report", str, for_people=True),
+    "report-html": Format("report", str, for_people=True),
     "html": Format("page", str, for_people=True),
+    "junit": Format("junit", str),
 }
 
 

@@ -52,6 +52,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Of k8sbench."""
     lang: str = "en"
     """``en`` or ``zh``."""
+    title: str | None = None
+    """None: one that says what the page is."""
 
 
 def html(page: Page) -> str:
@@ -92,7 +94,7 @@ def html(page: Page) -> str:
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
-        title=f"k8sbench: {word('Results')}",
+        title=page.title or f"k8sbench: {word('Results')}",
         where=page.where,
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,

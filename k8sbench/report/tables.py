@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from html import escape
 
 import msgspec
 
@@ -215,6 +216,25 @@ def numbered(tables: Sequence[Table]) -> dict[str, int]:
 def unique(notes: Sequence[str]) -> list[str]:
     """Return the notes of a cell, each once."""
     return list(dict.fromkeys(clean(note) for note in notes))
+
+
+def html(tables: Sequence[Table], title: str, lang: str) -> str:
+    """Write the tables as a page by itself, without their notes."""
+    parts = []
+    for table in tables:
+        parts.append(f"<h2>{escape(clean(table.title or ''))}</h2>\n<table>\n<tr>")
+        parts += (f"<th>{escape(clean(column.title))}</th>" for column in table.columns)
+        for row in table.rows:
+            parts.append("</tr>\n<tr>")
+            parts += (f"<td>{escape(clean(cell.text))}</td>" for cell in row)
+        parts.append("</tr>\n</table>\n")
+    style = "body{font-family:sans-serif}table{border-collapse:collapse}"
+    style += "th,td{border:1px solid;padding:.2em .6em;text-align:right}"
+    return (
+        f'<!DOCTYPE html>\n<html lang="{lang}"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>\n"
+        f"<h1>{escape(title)}</h1>\n{''.join(parts)}</body></html>\n"
+    )
 
 
 def _capitals(title: str) -> str:

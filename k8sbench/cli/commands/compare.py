@@ -48,7 +48,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@format_option(*formats.offered("table", "markdown", "document", "flat"))
+@format_option(*formats.offered("table", "markdown", "document", "flat", "junit"))
 @filter_options()
 @click.option(
     "--fail-on-regression",
@@ -99,6 +99,7 @@ def command(
         "markdown": lambda: report.markdown(compared),
         "document": lambda: report.document(compared),
         "flat": lambda: report.flat(compared),
+        "junit": lambda: report.junit(compared),
     }
     output.write(formats.written(output_format, view))
     if limit is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -17,7 +17,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.reporting import Wanted
+from k8sbench.lifecycle.reporting import Sort, Wanted
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
@@ -32,6 +32,9 @@ FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document
 @filter_options()
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
 @click.option("--all", "every", is_flag=True, help="All sets of each case, not only the latest.")
+@click.option(
+    "--sort", type=click.Choice(get_args(Sort)), default="case", help="Order of the rows."
+)
 @since_option("All sets with a run created since: 2h, 3d, 2026-11-20, …")
 @click.option(
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
@@ -44,11 +47,13 @@ FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document
     default="en",
     help="Language of the titles, for table, wide, report, markdown and html.",
 )
+@click.option("--title", metavar="TEXT", help="Title of the page of -o html.")
 @access_options
 @store_option
 def command(
     output_format: str,
     lang: str,
+    title: str | None,
     published: bool,
     accept: tuple[str, ...],
     plot: str | None,
@@ -78,7 +83,7 @@ def command(
     )
     if output_format == "html":
         named = wanted["runs"]
-        output.write(results.page(report, named, where, output.note, lang=lang))
+        output.write(results.page(report, named, where, output.note, lang=lang, title=title))
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.older and formats.FORMATS[output_format].for_people:

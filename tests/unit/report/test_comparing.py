@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
@@ -36,6 +37,28 @@ def mixed() -> Comparison:
         *new(A, case="1x1", **amp),
     ]
     return compared(a, b, 0.03)
+
+
+def test_junit_has_a_test_for_each_case(mixed: Comparison) -> None:
+    suite = ET.fromstring(comparing.junit(mixed))
+    outcomes = {
+        test.get("name"): next(part.tag for part in test) for test in suite.iter("testcase")
+    }
+    assert {name.split()[3]: kind for name, kind in outcomes.items() if name} == {
+        "1x8": "failure",
+        "1x1": "skipped",  # of two: the one in AMP, which A lacks, comes last
+        "4x8": "skipped",
+        "2x8": "skipped",
+        "2x4": "error",
+        "2x1-cpu": "skipped",
+    }
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+        *("7", "1", "1", "4")
+    ]
+    (failure,) = suite.iter("failure")
+    assert (failure.get("message") or "").startswith("REGRESSION: −9.9 % (p 0.008, 5+5)")
+    assert suite.findtext("system-out") == comparing.summary(mixed)
+    assert "resnet50 pytorch fp32 1x8 batch 128" in outcomes
 
 
 def test_the_table_has_a_line_for_each_case_and_says_each_cause_once(mixed: Comparison) -> None:

@@ -105,18 +105,24 @@ def test_filters_are_anded() -> None:
         report(runs, both, is_strict=True)
 
 
-def test_rows_are_ordered_by_precision_and_gpus() -> None:
+@pytest.mark.parametrize(
+    ("sort", "cases"),
+    [
+        ("case", ["1x1 fp32", "1x8 fp32", "1x1 amp", "2x8 amp"]),
+        ("throughput", ["1x8 fp32", "1x1 amp", "1x1 fp32", "2x8 amp"]),
+        ("created", ["2x8 amp", "1x1 fp32", "1x1 amp", "1x8 fp32"]),
+    ],
+)
+def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> None:
     amp: Any = {"precision": "amp", "amp_dtype": "fp16"}
     runs = [
-        run(300.0, case="1x1", **amp),
-        run(None, case="2x8", phase=Phase.FAILED, **amp),
-        run(800.0, case="1x8"),
-        run(100.0, case="1x1"),
+        run(300.0, case="1x1", at=START + 2, **amp),
+        run(None, case="2x8", at=START + 4, phase=Phase.FAILED, **amp),
+        run(800.0, case="1x8", at=START + 1),
+        run(100.0, case="1x1", at=START + 3),
     ]
-    keys = [result.group.key for result in report(runs, Wanted()).results]
-    assert [f"{key.case} {key.precision}" for key in keys] == [
-        *("1x1 fp32", "1x8 fp32", "1x1 amp", "2x8 amp")
-    ]
+    keys = [result.group.key for result in report(runs, Wanted(sort=sort)).results]
+    assert [f"{key.case} {key.precision}" for key in keys] == cases
 
 
 def test_a_baseline_is_found_even_where_it_is_not_shown() -> None:
