@@ -197,11 +197,6 @@ def test_a_kubeconfig_that_cannot_be_read_is_not_taken_for_none(home: Path) -> N
     path.symlink_to(home / "gone")
     with pytest.raises(KubeconfigFault, match="cannot be read: no such file or directory"):
         reached(home)
-    path.unlink()
-    (home / ".kube").rmdir()
-    (home / ".kube").symlink_to(".kube")
-    with pytest.raises(KubeconfigFault, match="cannot be read: too many levels of symbolic links"):
-        reached(home)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ authority, everything is loaded once more, since the kubeconfig may have changed
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -36,23 +35,14 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP headers that name the user for whom requests are sent; a name may repeat."""
 
 
-class SecretSource(Protocol):
-    """Where secrets come from, as a kubeconfig or a pod has them."""
-
-    def secrets(self) -> Secrets:
-        """Return valid secrets; raises :class:`.Unreachable`."""
-
-    def end(self) -> None:
-        """Stop waiting for them; another thread may call."""
-
-
 class Credentials:
     """The secrets of one user, renewed when they expire; any thread may call."""
 
-    def __init__(self, load: Callable[[], SecretSource]) -> None:
+    def __init__(self, load: Callable[[], Callable[[], Secrets]]) -> None:
+        """``load`` reads where secrets come from, and returns what reads them."""
         self._load = load
         self._lock = threading.Lock()
-        self._source: SecretSource | None = None
+        self._source: Callable[[], Secrets] | None = None
 
     def current(self) -> Secrets:
         """Return valid secrets; raises :class:`.Unreachable`."""
@@ -66,41 +56,27 @@ class Credentials:
                 self._source = None
             return self._secrets() != refused
 
-    def close(self) -> None:
-        """End a plugin that is being waited for."""
-        if (source := self._source) is not None:
-            source.end()
-
     def _secrets(self) -> Secrets:
         if self._source is None:
             self._source = self._load()
-        return self._source.secrets()
+        return self._source()
 
 
-class ServiceAccount:
-    """The token of a pod's service account, which the kubelet renews."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def secrets(self) -> Secrets:
-        """Read them."""
-        what = "of the pod's service account"
-        token = _text(self._folder / "token", f"the token {what}")
-        authority = kubeconfig.read(self._folder / "ca.crt", f"the authority {what}")
-        if not token:
-            raise KubeconfigFault(
-                f"{self._folder / 'token'}, the token {what}, is empty.",
-                "Have the pod made again; the kubelet writes it.",
-            )
-        return Secrets(authorization=_bearer(token, "the pod"), authority=authority)
-
-    def end(self) -> None:
-        """Do nothing: there is nothing to wait for."""
+def pod_secrets(folder: Path) -> Secrets:
+    """Read the token of a pod's service account, which the kubelet renews."""
+    what = "of the pod's service account"
+    token = _text(folder / "token", f"the token {what}")
+    authority = kubeconfig.read(folder / "ca.crt", f"the authority {what}")
+    if not token:
+        raise KubeconfigFault(
+            f"{folder / 'token'}, the token {what}, is empty.",
+            "Have the pod made again; the kubelet writes it.",
+        )
+    return Secrets(authorization=_bearer(token, "the pod"), authority=authority)
 
 
 class KubeconfigUser:
-    """The user of a context: a token, a certificate, a plugin, or a name and a password."""
+    """The user of a context: a token, a certificate, or a plugin."""
 
     def __init__(self, chosen: ChosenContext) -> None:
         self._chosen = chosen
@@ -128,11 +104,6 @@ class KubeconfigUser:
             impersonation=tuple(_impersonation(chosen.user)),
         )
 
-    def end(self) -> None:
-        """End the plugin if it is running."""
-        if self._plugin is not None:
-            self._plugin.end()
-
     def _authorization(self, token: str | None) -> str | None:
         user, file = self._chosen.user, self._chosen.user_file
         token = token or user.token
@@ -142,11 +113,7 @@ class KubeconfigUser:
             except KubeconfigFault:
                 if not token:
                     raise
-        if token:
-            return _bearer(token, f"user {self._chosen.user_name} of {file}")
-        if user.username is not None and user.password is not None:
-            return f"Basic {base64.b64encode(f'{user.username}:{user.password}'.encode()).decode()}"
-        return None
+        return _bearer(token, f"user {self._chosen.user_name} of {file}") if token else None
 
 
 def _text(path: Path, what: str) -> str:

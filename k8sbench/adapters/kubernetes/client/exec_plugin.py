@@ -6,14 +6,10 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-g
 from __future__ import annotations
 
 import base64
-import contextlib
-import logging
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,15 +19,10 @@ from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import moment
 from k8sbench.model.plain_text import clean
 
-LOG = logging.getLogger(__name__)
-NOTE_SECONDS = 5.0
-"""After which it is said that a plugin has not answered yet."""
-LIMIT_SECONDS = 120.0
-"""After which a plugin is ended. A user who is to sign in in a browser needs a while."""
+LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
+"""After which a plugin is ended; at a terminal a user may have to sign in in a browser."""
 EARLY_SECONDS = 10.0
 """So long before its end a credential counts as expired."""
-_CONFIG = "client.authentication.k8s.io/exec"
-"""Name of the extension of a cluster that is for its plugin."""
 _SIGN_IN = "Sign in again, or correct the user's entry; kubectl meets the same fault."
 
 
@@ -72,8 +63,6 @@ class ExecPlugin:
         self._plugin, self._chosen = plugin, chosen
         self._credential: Credential | None = None
         self._until: float | None = None
-        self._end: Callable[[], None] | None = None
-        self._is_ended = False
 
     def credential(self) -> Credential:
         """Return what the plugin gives; raises :class:`PluginFault`."""
@@ -83,12 +72,6 @@ class ExecPlugin:
             self._until = moment(credential.expiration_timestamp)
             self._credential = credential
         return self._credential
-
-    def end(self) -> None:
-        """End the plugin if it is running; it is not run again. Another thread may call."""
-        self._is_ended = True
-        if self._end is not None:
-            self._end()
 
     def _fault(self, what: str, action: str = _SIGN_IN) -> PluginFault:
         return PluginFault(self._plugin.command, what, action)
@@ -117,16 +100,17 @@ class ExecPlugin:
             command = str(self._chosen.user_file.parent / command)
         environ = {variable.name: variable.value for variable in plugin.env or ()}
         info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
+        limit = SIGN_IN_SECONDS if interactive else LIMIT_SECONDS
         try:
-            process = subprocess.Popen(
+            # In our process group: Ctrl-C ends it, too, as it does with kubectl.
+            ended = subprocess.run(
                 [command, *(plugin.args or ())],
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=None if interactive else subprocess.PIPE,
                 env={**os.environ, **environ, **info},
-                # Without a terminal it is in a group of its own: Ctrl-C is for k8sbench, and the
-                # programs that it has started are ended with it.
-                start_new_session=not interactive,
+                timeout=limit,
+                check=False,
             )
         except FileNotFoundError as error:
             action = plugin.install_hint or "Install it, and make sure that it is in PATH."
@@ -134,62 +118,24 @@ class ExecPlugin:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise self._fault(f"cannot be run: {why}") from error
-        with process:
-            out, err = self._output(process, own_group=not interactive)
-        if self._is_ended:
-            raise self._fault("was ended before it answered")
-        if (code := process.returncode) != 0:
-            ended = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
-            said = _last_line(err)
-            raise self._fault(f"{ended}: {said.rstrip('.')}" if said else ended)
-        return out
-
-    def _output(
-        self, process: subprocess.Popen[bytes], *, own_group: bool
-    ) -> tuple[bytes, bytes | None]:
-        """Wait for the plugin's end, at most :data:`LIMIT_SECONDS`; returns what it printed."""
-
-        def end() -> None:
-            with contextlib.suppress(ProcessLookupError):
-                if own_group:
-                    os.killpg(process.pid, signal.SIGKILL)
-                else:
-                    process.kill()
-
-        self._end = end
-        try:
-            if self._is_ended:
-                end()
-            try:
-                return process.communicate(timeout=NOTE_SECONDS)
-            except subprocess.TimeoutExpired as waits:
-                said = _last_line(waits.stderr)
-                LOG.warning(
-                    "The credential plugin %s has not answered yet; waiting.%s",
-                    self._plugin.command,
-                    f" It says: {said}" if said else "",
-                )
-            return process.communicate(timeout=LIMIT_SECONDS - NOTE_SECONDS)
         except subprocess.TimeoutExpired as error:
-            what = f"has not answered within {LIMIT_SECONDS:.0f} s, and was ended"
-            raise self._fault(what) from error
-        finally:
-            self._end = None
-            if process.returncode is None:
-                end()
+            raise self._fault(f"has not answered within {limit:.0f} s, and was ended") from error
+        if (code := ended.returncode) != 0:
+            how = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
+            said = _last_line(ended.stderr)
+            raise self._fault(f"{how}: {said.rstrip('.')}" if said else how)
+        return ended.stdout
 
     def _info(self, *, interactive: bool) -> str:
         spec: dict[str, Any] = {"interactive": interactive}
         if self._plugin.provide_cluster_info:
             cluster, authority = self._chosen.cluster, self._chosen.authority()
-            extensions = {entry.name: entry.extension for entry in cluster.extensions or ()}
             entries = {
                 "server": cluster.server,
                 "tls-server-name": cluster.tls_server_name,
                 "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
                 "certificate-authority-data": authority and base64.b64encode(authority).decode(),
                 "proxy-url": cluster.proxy_url,
-                "config": extensions.get(_CONFIG),
             }
             spec["cluster"] = {key: value for key, value in entries.items() if value is not None}
         info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}

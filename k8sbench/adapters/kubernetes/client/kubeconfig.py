@@ -36,13 +36,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class Extension(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program of others keeps in an entry."""
-
-    name: str
-    extension: Any = None
-
-
 class ClusterEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """An API server and how it is reached."""
 
@@ -52,7 +45,6 @@ class ClusterEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     insecure_skip_tls_verify: bool | None = None
     tls_server_name: str | None = None
     proxy_url: str | None = None
-    extensions: list[Extension] | None = None
 
 
 class PluginVariable(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +71,6 @@ class UserEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     token: str | None = None
     token_file: str | None = msgspec.field(name="tokenFile", default=None)
-    username: str | None = None
-    password: str | None = None
     client_certificate: str | None = None
     client_certificate_data: str | None = None
     client_key: str | None = None

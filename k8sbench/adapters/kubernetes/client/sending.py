@@ -124,7 +124,6 @@ class Sender:
         with self._lock:
             if self._pool is not None:
                 self._pool.clear()
-        self._credentials.close()
 
     def _count_error(self, code: str) -> None:
         with self._lock:

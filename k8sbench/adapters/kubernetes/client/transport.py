@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import ssl
-import tempfile
-from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import urllib3
@@ -19,8 +16,12 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
 CONNECTIONS = 80
 """Kept in the pool: 64 log streams, the watches and other requests."""
-# Linux's names; other systems keep their defaults.
-_KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
+_KEEPALIVE = {
+    socket.TCP_KEEPIDLE: 20,
+    socket.TCP_KEEPINTVL: 10,
+    socket.TCP_KEEPCNT: 4,
+    socket.TCP_USER_TIMEOUT: 60_000,
+}
 """A connection is closed after 60 s without an acknowledgement."""
 
 
@@ -38,9 +39,7 @@ def pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
     """Make a connection pool; raises :class:`ApiFault` for a certificate that cannot be read."""
     context = _tls(transport, secrets)
     alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    for name, value in _KEEPALIVE.items():
-        if hasattr(socket, name):
-            alive.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    alive += [(socket.IPPROTO_TCP, option, value) for option, value in _KEEPALIVE.items()]
     options: dict[str, Any] = {
         "num_pools": 2,
         "maxsize": CONNECTIONS,
@@ -80,36 +79,17 @@ def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
 
 
 def _load(context: ssl.SSLContext, certificate: bytes) -> None:
-    """Load a client certificate, which OpenSSL reads from a file only."""
-    with secret_file() as (file, path):
+    """Load a client certificate, which OpenSSL reads from a file only.
+
+    The file is in memory, since secrets do not belong on a disk, which may be full besides.
+    """
+    with os.fdopen(os.memfd_create("secret"), "r+b", buffering=0) as file:
         file.write(certificate)
         try:
             # With a password OpenSSL does not prompt for one on the terminal.
-            context.load_cert_chain(path, password="")
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password="")
         except (ssl.SSLError, ValueError) as error:
-            why = f"cannot be used: {_openssl(error)}"
-            raise ApiFault(None, faults.CLIENT_CERTIFICATE, why) from error
-
-
-@contextlib.contextmanager
-def secret_file() -> Iterator[tuple[IO[bytes], str]]:
-    """Open an unbuffered file and give its path; it is gone at the end.
-
-    It is in memory, since secrets do not belong on a disk, which may be full besides; on systems
-    other than Linux it is a temporary file of this user alone.
-    """
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("secret"), "r+b", buffering=0) as file:
-            yield file, f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile(buffering=0) as named:
-            yield named, named.name
-
-
-def _openssl(error: Exception) -> str:
-    """Return what OpenSSL found wrong with a file, in words."""
-    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or "PEM_LIB"
-    return {
-        "KEY_VALUES_MISMATCH": "the key is another certificate's",
-        "PEM_LIB": "it is not a certificate with a key in PEM",
-    }.get(reason, reason.replace("_", " ").lower())
+            is_other = isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH"
+            not_pem = "it is not a certificate with a key in PEM"
+            why = "the key is another certificate's" if is_other else not_pem
+            raise ApiFault(None, faults.CLIENT_CERTIFICATE, f"cannot be used: {why}") from error
