@@ -74,13 +74,12 @@ def _chosen(
     case: PlannedCase, target: RunTarget, selector: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
-    from k8sbench.adapters.kubernetes import nodes as cluster_nodes
-    from k8sbench.adapters.kubernetes import preflight
+    from k8sbench.adapters.kubernetes import listing, preflight
     from k8sbench.diagnose.preflight import capacity_checks
 
     assert target.api is not None
     pool = case.draft.pool
-    labelled = cluster_nodes.labelled(target.api, pool.selector, selector)
+    labelled = listing.nodes(target.api, pool.selector, selector)
     asked = preflight.request_of(case.draft, target.api.place.namespace)
     refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in labelled}
     left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}

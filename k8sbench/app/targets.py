@@ -136,10 +136,10 @@ def local(reason: str | None) -> RunTarget:
 
 def cluster_pools(api: Api) -> PublishedPools | None:
     """Ask a cluster for the pools file that the chart publishes; raises :class:`BenchError`."""
-    from k8sbench.adapters.kubernetes import nodes
+    from k8sbench.adapters.kubernetes import listing
 
     check_answers(api, asked=True)
-    return nodes.published_pools(api)
+    return listing.published_pools(api)
 
 
 def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:

@@ -22,14 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from k8sbench.adapters.kubernetes import (
-    asking,
     creating,
     ending,
     listing,
-    looking,
     ownership,
 )
-from k8sbench.adapters.kubernetes.asking import Stamps
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
@@ -129,12 +126,9 @@ class KubernetesCluster:
         self._awaited = Awaited(self._trainers, self._start)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
-        self._stamps = Stamps(
-            api, user, self._start, lambda ids: self._queue.put(partial(self._reread, ids))
-        )
         self._reader = JobReader(
-            *(api, self._watches, self._logs, self._extra, self._awaited, self._stamps),
-            *(self._queue.put, self._reread),
+            *(api, self._watches, self._logs, self._extra, self._awaited),
+            *(self._start, self._queue.put, self._reread),
             clock=clock,
             user=user,
         )
@@ -222,11 +216,11 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return a job's state now, then its replicas'; empty where there is no such job."""
-        return looking.look(self.api, run, self._clock, self._user)
+        return listing.look(self.api, run, self._clock, self._user)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
-        return looking.printed(self.api, run)
+        return listing.printed(self.api, run)
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the jobs that are followed, in order."""
@@ -235,7 +229,7 @@ class KubernetesCluster:
             self._has_new = False
             if jobs := self._followed():
                 self._watches.watch(jobs)
-        self._stamps.renew(self._followed())
+        self._reader.renew(self._followed())
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -254,7 +248,7 @@ class KubernetesCluster:
             is_failure = reported.unrecoverable and reported.cause_id == cause_id
             reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         if followed is None or followed.ended_at is None:
-            found = (followed and followed.found) or listing.find(self.api, run_id)
+            found = (followed and followed.found) or ownership.find(self.api, run_id)
             try:
                 if found is not None:
                     ending.cancel(
@@ -295,17 +289,17 @@ class KubernetesCluster:
     def ask(self, run_id: str, wish: Wish) -> None:
         """Write onto a job what its owner is asked to do."""
         asked = ownership.annotated(wish=ownership.encoded(wish))
-        asking.change(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
+        ownership.change_of(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
 
     def answer(self, run_id: str) -> None:
         """Take from a job of this store what another one has asked."""
-        self._stamps.write(run_id)
+        self._reader.stamp(run_id)
 
     def adopt(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner of a job; False where it is not as ``known`` any more."""
         assert self._user is not None
-        changed = partial(asking.adopted, user=self._user, known=known, now=self.api.time())
-        return asking.change(self.api, run_id, changed, f"{run_id} be adopted")
+        changed = partial(ownership.adopted, user=self._user, known=known, now=self.api.time())
+        return ownership.change_of(self.api, run_id, changed, f"{run_id} be adopted")
 
     def close(self) -> None:
         """Release all jobs; requests in progress, such as to cancel, are waited for."""

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import kinds, listing, ownership
+from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
@@ -31,8 +31,6 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 
-REQUEST_SECONDS = 5.0
-"""For one request of a cancellation; who asked tries again."""
 CLEAR_SECONDS = 15.0
 """For the objects of an attempt to go until what is left of them is reported."""
 FOREGROUND = "foregroundDeletion"
@@ -63,7 +61,7 @@ def cancel(
             ownership.check_ours(now, user)
             return {"metadata": {"annotations": {CANCEL_ANNOTATION: text}}, **more}
 
-        job = ownership.change(api, kind, job, ours, retry_s=REQUEST_SECONDS)
+        job = ownership.change(api, kind, job, ours, retry_s=ownership.REQUEST_SECONDS)
         # The watch may see the deletion before the annotation.
         put(kind, job)
         return job
@@ -102,7 +100,7 @@ def remove(
     """
     try:
         is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
-        found, unlabelled = (last, None) if is_seen else listing.look_for(api, run_id)
+        found, unlabelled = (last, None) if is_seen else ownership.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found
@@ -117,7 +115,7 @@ def remove(
     except OwnedElsewhere as error:
         return f"{error.message} {error.action}"
     except ownership.VanishedError:
-        found, unlabelled = listing.look_for(api, run_id)
+        found, unlabelled = ownership.look_for(api, run_id)
         return unlabelled if found is None else "another job of that name was created since."
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
@@ -172,7 +170,7 @@ def clear(
     until, waits = time.monotonic() + CLEAR_SECONDS, False
     try:
         while True:
-            found, unlabelled = listing.look_for(api, run_id)
+            found, unlabelled = ownership.look_for(api, run_id)
             if unlabelled is not None:
                 raise BenchError(f"{unlabelled[0].upper()}{unlabelled[1:]}")
             if found is not None:
