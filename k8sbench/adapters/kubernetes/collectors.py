@@ -57,13 +57,9 @@ class CollectorProxy:
                 return None
             raise self._explained(fault) from fault
 
-    def pieces(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+    def pieces(self, path: str, query: Mapping[str, str] = {}) -> Iterator[bytes]:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
         yield from self._api.stream(self._at(path), silence_s=self._api.retry_s, **query).chunks()
-
-    def file(self, path: str) -> Iterator[bytes]:
-        """Yield a file as it arrives; raises :class:`ApiFault`."""
-        yield from self._api.file(self._at(path), silence_s=self._api.retry_s).chunks()
 
     def _at(self, path: str) -> str:
         assert self._base is not None
@@ -135,12 +131,7 @@ class Lease:
         return kinds.path("Lease", self._api.place.namespace, name)
 
     def _find(self) -> KubeObject | None:
-        try:
-            return self._api.get(self._path(self._name), retry_s=REQUEST_SECONDS)
-        except ApiFault as fault:
-            if fault.status == 404:
-                return None
-            raise
+        return self._api.find(self._path(self._name), retry_s=REQUEST_SECONDS)
 
     def _create(self, spec: Mapping[str, object]) -> bool:
         body = {

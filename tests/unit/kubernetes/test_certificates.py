@@ -54,7 +54,7 @@ def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> No
         trusted: dict[str, Any] = {"certificate-authority-data": data(pair[0])}
         path = servers.kubeconfig(tmp_path / "config", f"https://{address}", **trusted)
         refused = refusal(path)
-    assert refused.cause_id == "api-certificate-dates"
+    assert refused.cause_id == "api-not-trusted"
     assert_says(refused, rf"of context lab is not trusted; {sentence}\.")
 
 

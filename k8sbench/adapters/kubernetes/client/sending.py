@@ -278,6 +278,21 @@ class LineStream:
         if rest and not self._is_closed:
             yield rest
 
+    def changes(self) -> Iterator[dict[str, Any]]:
+        """Yield the changes of a watch: ``{"type": "ADDED", "object": {...}}``.
+
+        An ``ERROR`` event is raised as :class:`ApiFault` (410 Expired where the resourceVersion is
+        too old).
+        """
+        for line in self:
+            try:
+                event: dict[str, Any] = msgspec.json.decode(line)
+            except msgspec.DecodeError as error:
+                raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
+            if event["type"] == "ERROR":
+                raise faults.from_status(event["object"])
+            yield event
+
     def close(self) -> None:
         """Close the answer; a thread that waits for the next line stops waiting."""
         self._is_closed = True
@@ -293,28 +308,3 @@ class LineStream:
             if self._is_closed:
                 return b""
             raise faults.from_transport(error) from error
-
-
-class WatchStream:
-    """Changes of objects as they arrive: ``{"type": "ADDED", "object": {...}}``.
-
-    Iteration ends when the server ends the watch, or after :meth:`close`; an ``ERROR`` event is
-    raised as :class:`ApiFault` (410 Expired where the resourceVersion is too old).
-    """
-
-    def __init__(self, lines: LineStream) -> None:
-        self._lines = lines
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for line in self._lines:
-            try:
-                event: dict[str, Any] = msgspec.json.decode(line)
-            except msgspec.DecodeError as error:
-                raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
-            if event["type"] == "ERROR":
-                raise faults.from_status(event["object"])
-            yield event
-
-    def close(self) -> None:
-        """Close the watch; a thread that waits for the next change stops waiting."""
-        self._lines.close()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, WatchStream
+from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
 from k8sbench.model.kube import MANAGED, KubeObject
@@ -121,7 +121,7 @@ class Reflector:
         self._reported = 0
         """The round in which everything was reported last."""
         self._lock = threading.Lock()
-        self._watch: WatchStream | None = None
+        self._watch: LineStream | None = None
         self._wake = threading.Event()
         self._is_closed = False
         self._fails = self._has_change = False
@@ -209,7 +209,7 @@ class Reflector:
             self._on_event(Works(source.kind))
         self._has_change = False
         try:
-            for event in watch:
+            for event in watch.changes():
                 self._take(event["type"], event["object"])
                 self._reached(event["object"]["metadata"]["resourceVersion"], listing)
         finally:
