@@ -126,9 +126,9 @@ def test_a_file_that_did_not_come_whole_is_an_error(
     with monkeypatch.context() as patched:
         real = CollectorProxy.pieces
 
-        def breaks(self: CollectorProxy, path: str, query: Any = {}) -> Iterator[bytes]:
+        def breaks(self: CollectorProxy, path: str, *query: Any) -> Iterator[bytes]:
             if not path.endswith(".log"):
-                yield from real(self, path, query)
+                yield from real(self, path, *query)
                 return
             yield whole[:1000]
             raise ApiFault(None, "", "it closed the connection before the end of its answer")
