@@ -1,8 +1,8 @@
 """The port :class:`~k8sbench.ports.Cluster` on Kubernetes.
 
-One list and watch per kind of object covers any number of jobs (:mod:`.watching.watches`), a
+One list and watch per kind of object covers any number of jobs (:mod:`.watching.reflector`), a
 bounded number of streams reads their logs (:mod:`.logs.streams`), and nodes and queues are queried
-only while a job waits for them (:mod:`.watching.extra_queries`). All results go through one queue
+only while a job waits for them (:mod:`.watching.job_reader`). All results go through one queue
 to the one thread that calls :meth:`KubernetesCluster.wait`, which keeps the objects of each job
 (:mod:`.watching.followed`) and returns the new events. Nothing is polled.
 """
@@ -19,7 +19,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from k8sbench.adapters.kubernetes import (
     creating,
@@ -32,7 +31,6 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
 from k8sbench.adapters.kubernetes.watching.reflector import (
@@ -40,10 +38,10 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Deleted,
     Failed,
     Listed,
+    Watches,
     WatchEvent,
     Works,
 )
-from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import Collected, Ownership
@@ -118,16 +116,15 @@ class KubernetesCluster:
             self._namespace,
             self._put_log,
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
-            is_away=lambda: bool(self._watches.failures),
+            is_away=lambda: bool(self._watches.failing),
         )
-        self._extra = ExtraQueries(api, self._query, self._reread)
         self._keep = keep
         self._trainers = Trainers(api, verified)
         self._awaited = Awaited(self._trainers, self._start)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
         self._reader = JobReader(
-            *(api, self._watches, self._logs, self._extra, self._awaited),
+            *(api, self._watches, self._logs, self._awaited),
             *(self._start, self._queue.put, self._reread),
             clock=clock,
             user=user,
@@ -228,7 +225,7 @@ class KubernetesCluster:
         if self._has_new:
             self._has_new = False
             if jobs := self._followed():
-                self._watches.watch(jobs)
+                self._watches.watch({one.kind for one in jobs})
         self._reader.renew(self._followed())
         while True:
             events = self._take(self._timeout(until))
@@ -329,9 +326,8 @@ class KubernetesCluster:
         """Seconds until a job must be read though nothing happens; None: no limit."""
         if self._changed:
             return 0.0
-        times = [self._look_at, until, self._watches.failures.report_at()]
-        known = [one for one in times if one is not None]
-        soonest = min(known)
+        times = [self._look_at, until, self._watches.report_at()]
+        soonest = min(one for one in times if one is not None)
         return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
 
     def _take(self, timeout: float | None) -> list[JobEvent]:
@@ -367,7 +363,7 @@ class KubernetesCluster:
             case Listed():
                 self._take_listed(item)
             case Failed() | Works():
-                self._watches.take(item)
+                self._watches.take(item, time.monotonic())
             case _:
                 item()
 
@@ -385,7 +381,7 @@ class KubernetesCluster:
             followed.take(change)
             self._changed.add(followed.plan.run_id)
             if change.kind == followed.kind:
-                self._extra.take_operator_change(followed.operator_seen_at())
+                self._reader.take_operator_change(followed.operator_seen_at())
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)
@@ -436,12 +432,12 @@ class KubernetesCluster:
                 self._last.pop(next(iter(self._last)))
         self._runs.discard(run_id)
         self._logs.forget(run_id)
-        self._extra.forget(run_id)
+        self._reader.forget(run_id)
         self._awaited.forget(run_id)
 
     def _notes(self) -> list[JobEvent]:
         """Report once that a watch fails, and once that all work again."""
-        text = self._watches.report()
+        text = self._watches.report(time.monotonic())
         if text is None:
             return []
         return [JobEvent(run_id="", note=text)]
@@ -455,7 +451,3 @@ class KubernetesCluster:
         future = self._workers.submit(request)
         self._requests.add(future)
         future.add_done_callback(self._requests.discard)
-
-    def _query(self, query: Callable[[], Any], on_answer: Callable[[Any], None]) -> None:
-        """Have a query made by another thread, and its answer taken by ``wait``."""
-        self._start(lambda: self._queue.put(partial(on_answer, query())))

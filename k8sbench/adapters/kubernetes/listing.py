@@ -18,7 +18,7 @@ from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.resume import Resume
 from k8sbench.adapters.kubernetes.logs.text import LogText
 from k8sbench.adapters.kubernetes.ownership import User, is_of
-from k8sbench.adapters.kubernetes.watching import extra_queries, reflector, trimming
+from k8sbench.adapters.kubernetes.watching import reflector, trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.diagnose.job import state
@@ -146,9 +146,9 @@ def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEve
             _take_all(api, followed, kind)
         snapshot = followed.snapshot()
         if is_short_of_nodes(snapshot):
-            snapshot.nodes = extra_queries.nodes(api)
+            snapshot.nodes = all_nodes(api)
         if followed.is_queued():
-            snapshot.workload = extra_queries.workload(api, followed.uid)
+            snapshot.workload = workload(api, followed.uid)
     except ApiFault as fault:
         raise api.explained(fault, f"job {run.run_id} be read") from fault
     now = clock()
@@ -210,6 +210,24 @@ def nodes(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequence[K
                 "Write it as for kubectl: rack=7,zone!=b.",
             ) from fault
         raise api.explained(fault, "the nodes be listed") from fault
+
+
+def all_nodes(api: Api) -> Sequence[KubeObject] | None:
+    """Return the cluster's nodes; None: the user may not list them."""
+    try:
+        return api.list(kinds.path("Node"), keep=trimming.node)[0]
+    except ApiFault:  # the diagnosis goes without
+        return None
+
+
+def workload(api: Api, uid: str | None) -> KubeObject | None:
+    """Return Kueue's Workload of a job; None: there is none, or the user may not list them."""
+    try:
+        path = kinds.path("Workload", api.place.namespace)
+        found, _ = api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
+    except ApiFault:
+        return None
+    return found[0] if found else None
 
 
 def published_pools(api: Api) -> PublishedPools | None:

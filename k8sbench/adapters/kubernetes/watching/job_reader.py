@@ -7,24 +7,29 @@ that other stores may adopt is taken back before.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import Any
 
-from k8sbench.adapters.kubernetes import ownership
+from k8sbench.adapters.kubernetes import listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited
-from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
-from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.watches import Watches
-from k8sbench.diagnose.job import facts
+from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.reflector import Watches
+from k8sbench.diagnose.job import facts, state
+from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
+from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import STAMP_SECONDS
 from k8sbench.model.phase import Phase
 from k8sbench.ports import Clock, JobEvent
 
+NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
+"""Longest age of the list of nodes, and of a job's place in a queue."""
 CLAIM_SECONDS = 1.0
 """Before another try to stamp a job."""
 END_SECONDS = 60.0
@@ -51,7 +56,6 @@ class JobReader:
         api: Api,
         watches: Watches,
         logs: LogStreams,
-        extra: ExtraQueries,
         awaited: Awaited,
         start: Callable[[Callable[[], None]], None],
         queue: Callable[[Callable[[], None]], None],
@@ -67,10 +71,18 @@ class JobReader:
         ``reread`` gets the runs whose state is to be read again.
         """
         self._api, self._watches, self._logs = api, watches, logs
-        self._extra, self._awaited = extra, awaited
+        self._awaited = awaited
         self._start, self._queue, self._reread = start, queue, reread
         self._clock, self._user = clock, user
         self._stamp_at = time.monotonic() + STAMP_SECONDS
+        self._half_placed: set[str] = set()
+        self._short_of_nodes: set[str] = set()
+        self._operator_seen_at: float | None = None
+        self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
+        """Monotonic seconds: of a run's Workload by run id, of the nodes by the empty string."""
+        self._nodes: Sequence[KubeObject] | None = None
+        self._may_list_nodes = True
+        self._workloads: dict[str, KubeObject | None] = {}
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return what is new of a job; sets when it is to be read again, or that it is over."""
@@ -78,8 +90,8 @@ class JobReader:
         events = list(followed.whose(self._user, cluster_now))
         self._claim(followed)
         snapshot = followed.snapshot()
-        self._extra.start(followed, snapshot, cluster_now)
-        self._extra.complete(snapshot, run_id)
+        self._query(followed, snapshot, cluster_now)
+        self._complete(snapshot, run_id)
         reading, replicas = followed.read(cluster_now, snapshot)
         reading = self._awaited.see(run_id, reading)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
@@ -185,6 +197,65 @@ class JobReader:
                 )
             if all_over or replica.ended or replica.gone or replica.on_lost_node:
                 self._logs.ended(run_id, replica.name, gone=replica.gone)
+
+    # -- queries that are made only while a job waits -------------------------------------------
+
+    def _query(self, followed: Followed, seen: JobSnapshot, now: float) -> None:
+        """Start the queries that a waiting job needs; ``now`` is the cluster's time."""
+        run_id, uid = followed.plan.run_id, followed.uid
+        if not is_short_of_nodes(seen):
+            self._half_placed.discard(run_id)
+            self._short_of_nodes.discard(run_id)
+        else:
+            self._short_of_nodes.add(run_id)
+            if state.half_placed(seen, followed.plan, now=now):
+                self._half_placed.add(run_id)
+            if self._may_list_nodes and self._is_due("", NODES_SECONDS):
+                self._ask(partial(listing.all_nodes, self._api), self._take_nodes)
+        if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
+            self._ask(
+                partial(listing.workload, self._api, uid), partial(self._take_workload, run_id)
+            )
+
+    def take_operator_change(self, at: float | None) -> None:
+        """Take in when the operator last changed a job, Unix seconds; None: not known."""
+        if at is not None and at > (self._operator_seen_at or 0.0):
+            self._operator_seen_at = at
+
+    def _complete(self, snapshot: JobSnapshot, run_id: str) -> None:
+        """Add to the snapshot of a job what is known beyond the job."""
+        snapshot.nodes = self._nodes
+        snapshot.operator_seen_at = self._operator_seen_at
+        snapshot.workload = self._workloads.get(run_id)
+        if run_id in self._half_placed:
+            snapshot.rivals = sorted(self._half_placed - {run_id})
+
+    def forget(self, run_id: str) -> None:
+        """Forget a job."""
+        self._half_placed.discard(run_id)
+        self._short_of_nodes.discard(run_id)
+        self._queried_at.pop(run_id, None)
+        self._workloads.pop(run_id, None)
+
+    def _ask(self, query: Callable[[], Any], take: Callable[[Any], None]) -> None:
+        """Have a query made by another thread, and its answer taken by the one that waits."""
+        self._start(lambda: self._queue(partial(take, query())))
+
+    def _is_due(self, key: str, seconds: float) -> bool:
+        moment = time.monotonic()
+        if moment - self._queried_at[key] < seconds:
+            return False
+        self._queried_at[key] = moment
+        return True
+
+    def _take_nodes(self, found: Sequence[KubeObject] | None) -> None:
+        self._nodes, self._may_list_nodes = found, found is not None
+        self._reread(self._short_of_nodes)
+
+    def _take_workload(self, run_id: str, found: KubeObject | None) -> None:
+        if run_id in self._queried_at:
+            self._workloads[run_id] = found
+            self._reread({run_id})
 
     # -- stamps and claims ----------------------------------------------------------------------
 
