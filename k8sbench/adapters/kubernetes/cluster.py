@@ -55,8 +55,6 @@ LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
-MOST_LAST = 10_000
-"""Jobs that were followed and are known still."""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -89,14 +87,11 @@ class KubernetesCluster:
         self.create_s = creating.RETRY_SECONDS
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
-        """Is called, on any thread, with a sentence on a creation that takes long."""
-        self._is_silence_noted = False
+        """Is called, on any thread, with a sentence on a creation that is not answered."""
+        self._is_silent = False
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
-        self._last: dict[str, tuple[str, KubeObject]] = {}
-        """By run, the kind and the metadata of the jobs that were followed, as they were then. A
-        newer job may have the name by now."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
         self._look_at = math.inf
@@ -171,7 +166,7 @@ class KubernetesCluster:
             self._drop(plan.run_id)
             raise
         followed.since = time.monotonic()
-        self._is_silence_noted = False
+        self._is_silent = False
         if created.existed:
             self._watches.list_again()
             self._has_new = True
@@ -187,8 +182,8 @@ class KubernetesCluster:
             self._waiting.add(run_id)
 
     def _note_silence(self, text: str) -> None:
-        if not self._is_silence_noted:  # several are created at once
-            self._is_silence_noted = True
+        if not self._is_silent:  # several are created at once
+            self._is_silent = True
             self.note(text)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
@@ -277,7 +272,6 @@ class KubernetesCluster:
             self.api,
             run_id,
             user=self._user,
-            last=self._last.get(run_id),
             uid=uid,
             collected=collected,
             force=force,
@@ -422,14 +416,8 @@ class KubernetesCluster:
 
     def _drop(self, run_id: str) -> None:
         """Forget a job whose end was reported, or that is released."""
-        followed = self._jobs.pop(run_id, None)
-        if followed is None:
+        if self._jobs.pop(run_id, None) is None:
             return
-        if followed.found is not None:
-            kind, job = followed.found
-            self._last[run_id] = kind, {"metadata": job["metadata"]}
-            if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
-                self._last.pop(next(iter(self._last)))
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._reader.forget(run_id)

@@ -6,7 +6,6 @@ server guarantees that there is only one.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -25,10 +24,10 @@ from k8sbench.model.plan import RunPlan
 
 RETRY_SECONDS = 60.0
 """How long a creation is repeated while the API server does not answer."""
+NOTE_SECONDS = 5.0
+"""After which a creation that is tried again is noted."""
 FIND_SECONDS = 5.0
 """For the request that looks for an object."""
-NOTE_SECONDS = 5.0
-"""After which a creation without an answer is noted."""
 
 
 class Created(NamedTuple):
@@ -51,31 +50,13 @@ def create(
 ) -> Created:
     """Create the job, or find it; it is tried for ``seconds`` while the API server does not answer.
 
-    ``provide`` has what it mounts exist, or raises. ``note`` is called, on another thread, with a
-    sentence on a creation that takes long. ``is_over`` says that nobody waits for it any more.
+    ``provide`` has what it mounts exist, or raises. ``note`` is called with a sentence where it
+    is tried again. ``is_over`` says that nobody waits for it any more.
     Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
     certainly no job of ours.
     """
-    until = time.monotonic() + seconds
-    tried = f"creation of the job is tried for up to {times.duration(seconds)}."
-    alarm = threading.Timer(NOTE_SECONDS, note, [f"The API server does not answer; {tried}"])
-    alarm.daemon = True
-    alarm.start()
-    try:
-        return _create(api, plan, manifest, provide, lambda: is_over() or time.monotonic() > until)
-    finally:
-        alarm.cancel()
-
-
-def _create(
-    api: Api,
-    plan: RunPlan,
-    manifest: Mapping[str, Any],
-    provide: Callable[[], None],
-    is_over: Callable[[], bool],
-) -> Created:
-    """Create what the job mounts, and the job, or find that it is ours already."""
     began, attempts = time.monotonic(), 0
+    until = began + seconds
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     path = kinds.path(kind, api.place.namespace)
     is_provided = is_unsure = False
@@ -90,7 +71,7 @@ def _create(
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
         is_unsure = is_unsure or (is_provided and _may_have_acted(error))
-        is_last = is_over() or not (exists or error.passes)
+        is_last = is_over() or time.monotonic() > until or not (exists or error.passes)
         if exists or (is_unsure and is_last):
             # It may be ours, created by a request whose answer was lost. That one may also be why a
             # quota refuses the next.
@@ -109,6 +90,9 @@ def _create(
         if is_last:
             what = f"{kind} {name}" if is_provided else "ConfigMap with the trainers"
             raise _explained(api, error, what)
+        if time.monotonic() - began > NOTE_SECONDS:
+            tried = f"creation of the job is tried for up to {times.duration(seconds)}."
+            note(f"The API server does not answer ({error.message}); {tried}")
         api.pause(min(0.2 * 2.0**attempts, 5.0))
 
 

@@ -26,7 +26,6 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
-    labels_of,
     name_of,
 )
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
@@ -86,7 +85,6 @@ def remove(
     run_id: str,
     *,
     user: User | None = None,
-    last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
     collected: Callable[[], Collected] | None = None,
     force: bool = False,
@@ -94,13 +92,12 @@ def remove(
     """Delete a run's job, and with it its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
-    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the
+    that of ``uid``, where another store owns it, and where it does not bear the
     run's label; unless ``force``, also where its owner keeps it, and for its submitter, who is to
     find a receipt of what another store has ``collected``.
     """
     try:
-        is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
-        found, unlabelled = (last, None) if is_seen else ownership.look_for(api, run_id)
+        found, unlabelled = ownership.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found

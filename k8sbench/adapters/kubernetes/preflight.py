@@ -75,7 +75,7 @@ def ask(
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
         "nodes": lambda: listed(kinds.path("Node"), labels=selector),
-        "queue": partial(_queue, api, request, served),
+        "queue": partial(_queue, api, request),
     }
     if request.pool.gpus_per_node:
         queries["exporters"] = partial(metrics.dcgm, api)
@@ -255,11 +255,7 @@ def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
         return dict(zip(needed, pool.map(is_allowed, needed), strict=True))
 
 
-def _queue(
-    api: Api, request: DoctorRequest, groups: Mapping[str, Sequence[str]]
-) -> KubeObject | None:
-    versions = groups.get("kueue.x-k8s.io")
-    if request.queue is None or not versions:
+def _queue(api: Api, request: DoctorRequest) -> KubeObject | None:
+    if request.queue is None:
         return None
-    home = f"/apis/kueue.x-k8s.io/{versions[0]}/namespaces/{request.namespace}/localqueues"
-    return api.find(f"{home}/{request.queue}")
+    return api.find(kinds.path("LocalQueue", request.namespace, request.queue))
