@@ -106,9 +106,9 @@ def _request(options: SubmitRequest, data: Sequence[str], api: Api, note: Note) 
 
 def init_template() -> str:
     """Return the text of the init container that passes the restricted Pod Security Standard."""
-    from k8sbench.adapters.kubernetes import preflight
+    from k8sbench.adapters.kubernetes.client.faults import ROLE
 
-    return preflight.init_template()
+    return ROLE.with_name("init-container.yaml").read_text(encoding="utf-8")
 
 
 def _claims(volume: str | None) -> Iterator[str]:

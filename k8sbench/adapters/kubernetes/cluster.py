@@ -155,7 +155,7 @@ class KubernetesCluster:
             waits = self._waits or plan.run_id in self._waiting
             job = ownership.owned(manifests[-1], self._user, self.api.time(), waits=waits)
             name = mounted_by(job)
-            created = creating.create(
+            made, existed = creating.create(
                 *(self.api, plan, job),
                 provide=partial(self._trainers.provide, name) if name else lambda: None,
                 seconds=self.create_s,
@@ -167,11 +167,11 @@ class KubernetesCluster:
             raise
         followed.since = time.monotonic()
         self._is_silent = False
-        if created.existed:
+        if existed:
             self._watches.list_again()
             self._has_new = True
-        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
-        return str(created.job["metadata"]["uid"])
+        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(made)))
+        return str(made["metadata"]["uid"])
 
     def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
@@ -225,7 +225,8 @@ class KubernetesCluster:
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
-            events += self._notes()
+            if (text := self._watches.report(time.monotonic())) is not None:
+                events.append(JobEvent(run_id="", note=text))
             if events or not self._runs:
                 return events
             if until is not None and time.monotonic() >= until:
@@ -346,8 +347,6 @@ class KubernetesCluster:
                 if followed is not None:
                     if item.line is not None:
                         followed.take_line(item.line)
-                    elif item.gap is not None:
-                        followed.has_gaps = True
                     events.append(item)
             case Changed():
                 self._take_change(item, trimming.run_of(item.kind, item.object))
@@ -422,13 +421,6 @@ class KubernetesCluster:
         self._logs.forget(run_id)
         self._reader.forget(run_id)
         self._awaited.forget(run_id)
-
-    def _notes(self) -> list[JobEvent]:
-        """Report once that a watch fails, and once that all work again."""
-        text = self._watches.report(time.monotonic())
-        if text is None:
-            return []
-        return [JobEvent(run_id="", note=text)]
 
     # -- requests on other threads --------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import urllib3
 
@@ -30,14 +30,6 @@ FIND_SECONDS = 5.0
 """For the request that looks for an object."""
 
 
-class Created(NamedTuple):
-    """A job that exists now."""
-
-    job: KubeObject
-    existed: bool
-    """Whether it existed before."""
-
-
 def create(
     api: Api,
     plan: RunPlan,
@@ -47,11 +39,12 @@ def create(
     seconds: float = RETRY_SECONDS,
     note: Callable[[str], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
-) -> Created:
+) -> tuple[KubeObject, bool]:
     """Create the job, or find it; it is tried for ``seconds`` while the API server does not answer.
 
-    ``provide`` has what it mounts exist, or raises. ``note`` is called with a sentence where it
-    is tried again. ``is_over`` says that nobody waits for it any more.
+    Returns the job, and whether it existed before. ``provide`` has what it mounts exist, or raises.
+    ``note`` is called with a sentence where it is tried again, ``is_over`` says that nobody waits
+    for it any more.
     Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
     certainly no job of ours.
     """
@@ -66,7 +59,7 @@ def create(
             if not is_provided:
                 provide()
                 is_provided = True
-            return Created(api.create(path, manifest), existed=False)
+            return api.create(path, manifest), False
         except ApiFault as fault:
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
@@ -78,7 +71,7 @@ def create(
             try:
                 job = api.get(f"{path}/{name}", retry_s=FIND_SECONDS)
                 _check_ours(plan, manifest, job)
-                return Created(job, existed=not is_unsure)
+                return job, not is_unsure
             except ApiFault as fault:
                 if fault.status != 404:
                     error, is_unsure = fault, is_unsure or fault.passes

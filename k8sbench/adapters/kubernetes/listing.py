@@ -186,9 +186,11 @@ def _followed(run: Run) -> Followed:
 def _take_all(api: Api, followed: Followed, kind: str) -> None:
     """Take in all objects of a kind that belong to a run."""
     run_id = followed.plan.run_id
-    source = reflector.source(kind, api.place.namespace, f"{RUN_LABEL}={run_id}")
+    labels, fields = reflector.selectors(kind, f"{RUN_LABEL}={run_id}")
     keep = trimming.keeper(kind, {run_id})
-    for item in api.list(source.path, labels=source.labels, fields=source.fields, keep=keep)[0]:
+    for item in api.list(
+        kinds.path(kind, api.place.namespace), labels=labels, fields=fields, keep=keep
+    )[0]:
         followed.take(Changed(kind, item))
 
 

@@ -137,11 +137,6 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
     )
 
 
-def init_template() -> str:
-    """Return the init container's template that passes the restricted Pod Security Standard."""
-    return ROLE.with_name("init-container.yaml").read_text(encoding="utf-8")
-
-
 def refuse_gang(api: Api) -> None:
     """Reject ``--gang`` where the operator is known to ignore it: before anything is created.
 

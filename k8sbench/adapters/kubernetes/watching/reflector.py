@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Collection, Container, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -40,21 +38,9 @@ EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
 _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects the objects of one kind."""
-
-    kind: str
-    path: str
-    labels: str = ""
-    fields: str = ""
-
-
-def source(kind: str, namespace: str, labels: str = MANAGED) -> Source:
-    """Return the path and the selectors of the objects of a kind, in general of all runs."""
-    path = kinds.path(kind, namespace)
-    if kind == "Event":
-        return Source(kind=kind, path=path, fields=_EVENT_FIELDS)
-    return Source(kind=kind, path=path, labels=labels)
+def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
+    """Return the labels and the fields of the objects of a kind, in general of all runs."""
+    return ("", _EVENT_FIELDS) if kind == "Event" else (labels, "")
 
 
 class Changed(NamedTuple):
@@ -101,16 +87,18 @@ WatchEvent = Changed | Deleted | Listed | Failed | Works
 
 
 class Reflector:
-    """One thread that watches the objects of one source and reports every change of them."""
+    """One thread that watches the objects of one kind and reports every change of them."""
 
     def __init__(
         self,
         api: Api,
-        source: Source,
+        kind: str,
         keep: Callable[[KubeObject], KubeObject | None],
         on_event: Callable[[WatchEvent], None],
     ) -> None:
-        self.source = source
+        self._kind = kind
+        self._labels, self._fields = selectors(kind)
+        self._path = kinds.path(kind, api.place.namespace)
         self._api = api
         self._keep = keep
         self._on_event = on_event
@@ -127,7 +115,7 @@ class Reflector:
         self._wake = threading.Event()
         self._is_closed = False
         self._fails = self._has_change = False
-        name = f"watch {source.kind}"
+        name = f"watch {kind}"
         self.thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self.thread.start()
 
@@ -175,7 +163,7 @@ class Reflector:
                 # A connection that worked for long and broke counts as the first failure.
                 failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
                 self._fails = True
-                self._on_event(Failed(self.source.kind, fault))
+                self._on_event(Failed(self._kind, fault))
                 self._wake.wait(pause(failures, fault.retry_after))
             else:
                 failures, was_expired = 0, False
@@ -184,14 +172,13 @@ class Reflector:
         """List if there is no resourceVersion to watch from, then watch until the watch ends."""
         with self._lock:
             start, listing = self._from, self._round
-        source = self.source
         if start is None:
             start = self._list(listing)
         seconds = max(1, round(WATCH_SECONDS * random.uniform(0.9, 1.0)))  # noqa: S311
         watch = self._api.watch(
-            source.path,
-            labels=source.labels,
-            fields=source.fields,
+            self._path,
+            labels=self._labels,
+            fields=self._fields,
             resource_version=start,
             timeout_s=seconds,
             silence_s=min(SILENCE_SECONDS, WATCH_SECONDS),
@@ -203,7 +190,7 @@ class Reflector:
             self._watch = watch
         if self._fails:
             self._fails = False
-            self._on_event(Works(source.kind))
+            self._on_event(Works(self._kind))
         self._has_change = False
         try:
             for event in watch.changes():
@@ -217,9 +204,9 @@ class Reflector:
                 self._from = None
 
     def _list(self, listing: int) -> str:
-        started_at, source = time.monotonic(), self.source
+        started_at = time.monotonic()
         items, version = self._api.list(
-            source.path, labels=source.labels, fields=source.fields, keep=self._keep, retry_s=0.0
+            self._path, labels=self._labels, fields=self._fields, keep=self._keep, retry_s=0.0
         )
         if self._reported != listing:
             # A job that was left and is followed again has not changed in between.
@@ -231,7 +218,7 @@ class Reflector:
 
     def _take_all(self, items: Sequence[KubeObject], started_at: float) -> None:
         """Report what is new in a list of everything, and what is missing from it."""
-        kind = self.source.kind
+        kind = self._kind
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
         for name, (uid, _) in list(self._known.items()):
             if uids.get(name) != uid:
@@ -250,15 +237,15 @@ class Reflector:
             kept = self._keep(found)
             if type_ == "DELETED":
                 if self._known.pop(name, None) is not None:
-                    self._on_event(Deleted(self.source.kind, name, uid, kept))
+                    self._on_event(Deleted(self._kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
             elif self._known.get(name) != (uid, version):
                 before = self._known.get(name)
                 if before is not None and before[0] != uid:
-                    self._on_event(Deleted(self.source.kind, name, before[0], None))
+                    self._on_event(Deleted(self._kind, name, before[0], None))
                 self._known[name] = (uid, version)
-                self._on_event(Changed(self.source.kind, kept))
+                self._on_event(Changed(self._kind, kept))
 
     def _reached(self, version: str, listing: int) -> None:
         """Store the resourceVersion to go on from, unless everything is to be listed again."""
@@ -303,7 +290,7 @@ class Watches:
             if kind not in self._reflectors:
                 self._reflectors[kind] = Reflector(
                     self._api,
-                    source(kind, self._api.place.namespace),
+                    kind,
                     trimming.keeper(kind, self._runs),
                     self._on_event,
                 )
