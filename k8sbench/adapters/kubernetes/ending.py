@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -32,8 +32,6 @@ from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 
 CLEAR_SECONDS = 15.0
 """For the objects of an attempt to go until what is left of them is reported."""
-FOREGROUND = "foregroundDeletion"
-"""The finalizer of a job that stays until its pods are gone."""
 LOOK_SECONDS = 1.0
 """Between two looks at them."""
 
@@ -112,8 +110,7 @@ def remove(
     except OwnedElsewhere as error:
         return f"{error.message} {error.action}"
     except ownership.VanishedError:
-        found, unlabelled = ownership.look_for(api, run_id)
-        return unlabelled if found is None else "another job of that name was created since."
+        return ownership.look_for(api, run_id)[1]
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
     return None if left is None else kept_by(left)
@@ -127,7 +124,8 @@ def _collected(
     keeps = user.keep or (owner is not None and owner.keep)
     has_adopted = owner is not None and owner.has_adopted
     if collected is not None and (keeps or has_adopted):
-        receipt = _receipt(user, collected(), api.time())
+        known = msgspec.structs.asdict(collected())
+        receipt = Receipt(store=user.store, host=user.host, at=api.time(), **known)
 
         def signed(now: KubeObject) -> Change | None:
             ownership.check_ours(now, user)
@@ -141,11 +139,6 @@ def _collected(
         days = times.duration(RECEIPT_SECONDS)
         return job, f"it stays for {days}, for the k8sbench that submitted it to see the result."
     return job, None
-
-
-def _receipt(user: User, collected: Collected, at: float) -> Receipt:
-    known = msgspec.structs.asdict(collected)
-    return Receipt(store=user.store, host=user.host, at=at, **known)
 
 
 def clear(
@@ -178,11 +171,13 @@ def clear(
                     raise _other_job(kind, job)
                 waits = waits or ownership.waits(job)
                 _delete_earlier(api, kind, job, user)
-            pods = _pods(api, run_id)
+            pods, _ = api.list(
+                kinds.path("Pod", api.place.namespace), labels=f"{RUN_LABEL}={run_id}"
+            )
             if found is None and not pods:
                 return waits
             if time.monotonic() >= until or is_over():
-                _raise_left(found and found[1], pods, api.place.namespace, run_id)
+                raise _left(pods, api.place.namespace, run_id)
             api.pause(LOOK_SECONDS)
     except ApiFault as fault:
         raise api.explained(fault, f"the attempt before of {run_id} be deleted") from fault
@@ -206,21 +201,10 @@ def _delete_earlier(api: Api, kind: str, job: KubeObject, user: User | None) -> 
         ownership.delete(api, kind, job, user, foreground=True)
 
 
-def _pods(api: Api, run_id: str) -> list[KubeObject]:
-    path = kinds.path("Pod", api.place.namespace)
-    return api.list(path, labels=f"{RUN_LABEL}={run_id}")[0]
-
-
-def _raise_left(
-    job: KubeObject | None, pods: list[KubeObject], namespace: str, run_id: str
-) -> NoReturn:
+def _left(pods: list[KubeObject], namespace: str, run_id: str) -> EarlierAttempt:
     if not pods:
-        finalizers = [] if job is None else job["metadata"].get("finalizers") or []
-        others = [one for one in finalizers if one != FOREGROUND]
-        why = f": it has the finalizer {', '.join(others)}" if others else ""
-        raise EarlierAttempt(
-            f"the job of the attempt before is not gone{why}.", "The run continues when it is gone."
-        )
+        message = "the job of the attempt before is not gone."
+        return EarlierAttempt(message, "The run continues when it is gone.")
     first, *more = sorted(pods, key=name_of)
     node = (first.get("spec") or {}).get("nodeName")
     what = f"pod {name_of(first)}" + (f" on node {node}" if node else "")
@@ -228,7 +212,7 @@ def _raise_left(
     ways = f"'kubectl -n {namespace} delete pods -l {RUN_LABEL}={run_id} --force'"
     if node:
         ways = f"'kubectl delete node {node}', if it is lost for good, or {ways}"
-    raise EarlierAttempt(
+    return EarlierAttempt(
         f"{what} of the attempt before is not gone.",
         f"The run continues when it is gone. {ways} removes it from the cluster; do that only "
         f"if it certainly does not run any more: two attempts would write the same checkpoints.",

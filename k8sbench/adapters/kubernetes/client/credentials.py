@@ -8,15 +8,14 @@ authority, everything is loaded once more, since the kubeconfig may have changed
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import kubeconfig
-from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, KubeconfigFault, UserEntry
+from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, KubeconfigFault
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
@@ -31,8 +30,6 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True):
     """Client certificate and key, PEM."""
     authority: bytes | None = None
     """Authority of the API server's certificate, PEM; None: the system's authorities."""
-    impersonation: tuple[tuple[str, str], ...] = ()
-    """The HTTP headers that name the user for whom requests are sent; a name may repeat."""
 
 
 class Credentials:
@@ -82,10 +79,10 @@ class KubeconfigUser:
         self._chosen = chosen
         self._plugin: ExecPlugin | None = None
         user = chosen.user
-        if user.auth_provider is not None:
+        if user.auth_provider is not None or user.as_user:
             raise KubeconfigFault(
-                f"{chosen.user_file}: user {chosen.user_name} signs in by an auth-provider"
-                f" ({user.auth_provider.get('name')}), which k8sbench does not know.",
+                f"{chosen.user_file}: user {chosen.user_name} has an entry that k8sbench does not"
+                " know: auth-provider, or as.",
                 "Use a credential plugin (`exec:`) instead; for oidc that is kubelogin.",
             )
         if user.exec is not None and not (user.token or user.token_file):
@@ -101,7 +98,6 @@ class KubeconfigUser:
             authorization=self._authorization(given.token if given else None),
             certificate=(given.certificate if given else None) or chosen.certificate(),
             authority=chosen.authority(),
-            impersonation=tuple(_impersonation(chosen.user)),
         )
 
     def _authorization(self, token: str | None) -> str | None:
@@ -128,15 +124,3 @@ def _bearer(token: str, whose: str) -> str:
             "Sign in again, or correct the user's entry.",
         )
     return f"Bearer {token}"
-
-
-def _impersonation(user: UserEntry) -> Iterator[tuple[str, str]]:
-    if user.as_user:
-        yield "Impersonate-User", user.as_user
-    if user.as_uid:
-        yield "Impersonate-Uid", user.as_uid
-    for group in user.as_groups or ():
-        yield "Impersonate-Group", group
-    for key, values in (user.as_user_extra or {}).items():
-        for value in values:
-            yield f"Impersonate-Extra-{quote(key, safe='')}", value

@@ -78,9 +78,6 @@ class UserEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     exec: Exec | None = None
     auth_provider: dict[str, Any] | None = None
     as_user: str | None = msgspec.field(name="as", default=None)
-    as_uid: str | None = None
-    as_groups: list[str] | None = None
-    as_user_extra: dict[str, list[str]] | None = None
 
 
 class ChosenContext(msgspec.Struct, frozen=True, kw_only=True):

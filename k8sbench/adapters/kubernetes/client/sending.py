@@ -147,9 +147,7 @@ class Sender:
     ) -> urllib3.BaseHTTPResponse:
         verb, path, query, body, brief = request
         what = f"{verb} {kinds.resource(path)}"
-        headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
-        for name, value in secrets.impersonation:
-            headers.add(name, value)
+        headers = {"User-Agent": "k8sbench"}
         if not path.endswith("/log"):
             headers["Accept"] = _METADATA if brief else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
