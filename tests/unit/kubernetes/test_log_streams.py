@@ -359,18 +359,6 @@ def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     assert all("follow" in asked for asked in pod.node.asked)
 
 
-def test_a_fetch_that_a_node_cuts_short_without_a_word_is_gone_on_with(pod: Pod) -> None:
-    """When the kubelet goes away the API server ends the answer as if it were whole."""
-    streams = LogStreams(cast(Any, pod.node), "ns", pod.take, limit=0, when_drained=pod.drained)
-    pod.streams, pod.node.now = streams, lines(0, 9)
-    line = len(served(lines(0, 1)))
-    pod.node.answers = [3 * line, 4 * line + 35]
-    pod.want()
-    pod.end()
-    assert pod.lines == texts((0, 9))
-    assert pod.gaps == []
-
-
 def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     pod.node.answers = [ApiFault(None, "", "reset"), f"{stamp(T0)} the last".encode()]
     pod.streams.want("run", "master-0", pod="p", uid="u1", container="pytorch", rank=0, restarts=0)

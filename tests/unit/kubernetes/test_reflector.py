@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector
+from k8sbench.adapters.kubernetes.watching.reflector import NOTE_SECONDS, Failed, Watches, Works
 
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
@@ -18,3 +22,28 @@ def test_pauses_grow_to_a_bound(failures: int) -> None:
 def test_a_pause_is_as_long_as_the_server_asks_within_the_bound() -> None:
     assert reflector.pause(1, 7.0) == 7.0
     assert reflector.pause(1, 3600.0) == 15.0
+
+
+AWAY = ApiFault(None, "", "connection refused")
+KINDS = ("PyTorchJob", "Pod", "Event")
+
+
+def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
+    all_kinds = Watches(Mock(), (), Mock())
+    all_kinds._reflectors = dict.fromkeys(KINDS, Mock())
+    assert all_kinds.report(0.0) is None
+    for kind in KINDS:
+        all_kinds.take(Failed(kind, AWAY), 10.0)
+    all_kinds.take(Failed("Pod", AWAY), 12.0)  # again: it is away since the first time
+    assert all_kinds.report_at() == 10.0 + NOTE_SECONDS
+    assert all_kinds.report(14.9) is None
+    said = all_kinds.report(15.0)
+    assert said is not None
+    assert said.startswith("The API server does not answer since 5 s (connection refused)")
+    assert all_kinds.report(60.0) is None
+    all_kinds.take(Works("Pod"))
+    all_kinds.take(Works("Event"))
+    assert (list(all_kinds.failing), all_kinds.report(61.0)) == (["PyTorchJob"], None)
+    all_kinds.take(Works("PyTorchJob"))
+    assert all_kinds.report(70.0) == "The API server answers again, after 60 s."
+    assert all_kinds.report(71.0) is None

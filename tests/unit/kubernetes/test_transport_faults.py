@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import urllib3
 
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
@@ -70,12 +69,6 @@ def test_a_broken_answer(tmp_path: Path, act: Act, message: str) -> None:
     with serving(act) as address:
         fault = fault_of(tmp_path, f"http://{address}")
     assert (fault.message, fault.status, fault.passes) == (message, None, True)
-
-
-def test_a_header_that_contradicts_itself() -> None:
-    # Not by a server: urllib3 leaves the connection open.
-    error = urllib3.exceptions.InvalidHeader("Content-Length contained multiple unmatching values")
-    assert faults.from_transport(error).message == NO_HTTP
 
 
 def alert(number: int) -> bytes:
@@ -185,12 +178,6 @@ def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) 
     ):
         check_answers(api, retry_s=10.0)
         assert api.sender.requests["get /version"] == 2
-
-
-def test_the_reason_of_a_rejected_certificate_is_not_asked_for_again(tmp_path: Path) -> None:
-    with serving(saying(alert(45))) as address:
-        fault = fault_of(tmp_path, f"https://{address}")
-    assert (fault.reason, fault.passes) == (faults.CLIENT_CERTIFICATE, False)
 
 
 @pytest.mark.parametrize("is_served_then", [True, False])
