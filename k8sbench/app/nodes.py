@@ -55,7 +55,7 @@ def nodes(
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
-    targets.check_ready(target, gang=request.gang, asked=True)
+    targets.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():
         reporter.note(f"left out: node {node}: {why}.")

@@ -20,7 +20,6 @@ from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
-from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight import checks, claim_checks
 from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.facts import (
@@ -135,22 +134,6 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
         queue=plan.queue,
         gang=plan.gang,
     )
-
-
-def refuse_gang(api: Api) -> None:
-    """Reject ``--gang`` where the operator is known to ignore it: before anything is created.
-
-    Raises :class:`Unreachable`. Where the operator's Deployment may not be read nothing is
-    raised: the first pods show it (the diagnosis ``gang-ignored``).
-    """
-    deployment = _answer(partial(_operator, api))
-    if deployment is None or isinstance(deployment, Unknown):
-        return
-    refusal = operator.gang_refusal(deployment)
-    if refusal is not None:
-        error = Unreachable(refusal, CAUSES["gang-ignored"].action)
-        error.cause_id = "gang-ignored"
-        raise error
 
 
 def refuse_claims(api: Api, request: DoctorRequest) -> None:

@@ -93,22 +93,12 @@ class ChosenContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def authority(self) -> bytes | None:
         """Return the authority of the server's certificate, PEM."""
-        return material(
-            self.cluster.certificate_authority_data,
-            self.cluster.certificate_authority,
-            self.cluster_file,
-            "certificate-authority",
-        )
+        return _material(self.cluster, "certificate-authority", self.cluster_file)
 
     def certificate(self) -> bytes | None:
         """Return the client's certificate and key, PEM."""
-        user, file = self.user, self.user_file
-        parts = (
-            material(
-                user.client_certificate_data, user.client_certificate, file, "client-certificate"
-            ),
-            material(user.client_key_data, user.client_key, file, "client-key"),
-        )
+        keys = ("client-certificate", "client-key")
+        parts = (_material(self.user, key, self.user_file) for key in keys)
         return b"\n".join(filter(None, parts)) or None
 
 
@@ -119,11 +109,8 @@ class Kubeconfig:
         self.paths = tuple(paths)
         self.path = os.pathsep.join(map(str, paths))
         self.current: str | None = None
-        self._entries: dict[str, dict[str, tuple[Any, Path]]] = {
-            "context": {},
-            "cluster": {},
-            "user": {},
-        }
+        kinds = ("context", "cluster", "user")
+        self._entries: dict[str, dict[str, tuple[Any, Path]]] = {kind: {} for kind in kinds}
         for path in paths:
             config = _read(path) or {}
             try:
@@ -196,8 +183,10 @@ class Kubeconfig:
             ) from error
 
 
-def material(data: str | None, file: str | None, kubeconfig: Path, key: str) -> bytes | None:
+def _material(entry: ClusterEntry | UserEntry, key: str, kubeconfig: Path) -> bytes | None:
     """Return what stands in a kubeconfig in base64, or in a file that it names; None: nothing."""
+    name = key.replace("-", "_")
+    data, file = getattr(entry, f"{name}_data"), getattr(entry, name)
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

@@ -81,7 +81,6 @@ class JobReader:
         self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
         """Monotonic seconds: of a run's Workload by run id, of the nodes by the empty string."""
         self._nodes: Sequence[KubeObject] | None = None
-        self._may_list_nodes = True
         self._workloads: dict[str, KubeObject | None] = {}
 
     def read(self, followed: Followed) -> list[JobEvent]:
@@ -210,7 +209,7 @@ class JobReader:
             self._short_of_nodes.add(run_id)
             if state.half_placed(seen, followed.plan, now=now):
                 self._half_placed.add(run_id)
-            if self._may_list_nodes and self._is_due("", NODES_SECONDS):
+            if self._is_due("", NODES_SECONDS):
                 self._ask(partial(listing.all_nodes, self._api), self._take_nodes)
         if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
             self._ask(
@@ -249,7 +248,7 @@ class JobReader:
         return True
 
     def _take_nodes(self, found: Sequence[KubeObject] | None) -> None:
-        self._nodes, self._may_list_nodes = found, found is not None
+        self._nodes = found
         self._reread(self._short_of_nodes)
 
     def _take_workload(self, run_id: str, found: KubeObject | None) -> None:
