@@ -24,7 +24,7 @@ from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
-from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.adapters.kubernetes.client.sending import Transport
 from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.run import Location

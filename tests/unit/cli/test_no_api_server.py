@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from k8sbench.adapters.kubernetes import creating
-from k8sbench.adapters.kubernetes.client import exec_plugin, sending
+from k8sbench.adapters.kubernetes.client import credentials, sending
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections, doctor
@@ -159,7 +159,7 @@ def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
 def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
     tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exec_plugin, "LIMIT_SECONDS", 0.2)
+    monkeypatch.setattr(credentials, "LIMIT_SECONDS", 0.2)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["1000"]}
     config = servers.kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {"exec": plugin})
     out = " ".join(cli("doctor", f"--kubeconfig={config}", code=6).out.split())

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client import exec_plugin
+from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.client.credentials import Credentials
-from k8sbench.adapters.kubernetes.client.exec_plugin import PluginFault
+from k8sbench.adapters.kubernetes.client.credentials import Credentials, PluginFault
 from k8sbench.adapters.kubernetes.client.kubeconfig import KubeconfigFault
 
 VERSION = "client.authentication.k8s.io/v1"
@@ -156,7 +155,7 @@ def test_a_plugin_that_needs_a_terminal_is_not_run_without_one(tmp_path: Path) -
 
 
 def test_a_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exec_plugin, "LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr(credentials, "LIMIT_SECONDS", 0.5)
     entry = plugin(tmp_path, "import time; time.sleep(1000)")
     with pytest.raises(PluginFault, match="has not answered within 0 s, and was ended"):
         of(tmp_path, exec=entry).current()

@@ -28,8 +28,8 @@ from k8sbench.adapters.kubernetes.client.sending import (
     LineStream,
     Request,
     Sender,
+    Transport,
 )
-from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location

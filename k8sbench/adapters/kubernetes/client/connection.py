@@ -20,8 +20,7 @@ from k8sbench.adapters.kubernetes.client.credentials import (
     pod_secrets,
 )
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
-from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS
-from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS, Transport
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
 

@@ -3,22 +3,35 @@
 The files that they come from are read for each request, and a plugin is run again when what it
 gave expires. When the API server rejects the credentials, or its certificate is not of the given
 authority, everything is loaded once more, since the kubeconfig may have changed.
+
+Plugins are programs that a kubeconfig names, which print a token or a certificate:
+https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 """
 
 from __future__ import annotations
 
+import base64
+import os
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
 from k8sbench.adapters.kubernetes.client import kubeconfig
-from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, KubeconfigFault
+from k8sbench.adapters.kubernetes.client.kubeconfig import ChosenContext, Exec, KubeconfigFault
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import moment
+from k8sbench.model.plain_text import clean
 
-if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
+LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
+"""After which a plugin is ended; at a terminal a user may have to sign in in a browser."""
+EARLY_SECONDS = 10.0
+"""So long before its end a credential counts as expired."""
+_SIGN_IN = "Sign in again, or correct the user's entry; kubectl meets the same fault."
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +99,6 @@ class KubeconfigUser:
                 "Use a credential plugin (`exec:`) instead; for oidc that is kubelogin.",
             )
         if user.exec is not None and not (user.token or user.token_file):
-            from k8sbench.adapters.kubernetes.client.exec_plugin import ExecPlugin
-
             self._plugin = ExecPlugin(user.exec, chosen)
 
     def secrets(self) -> Secrets:
@@ -124,3 +135,130 @@ def _bearer(token: str, whose: str) -> str:
             "Sign in again, or correct the user's entry.",
         )
     return f"Bearer {token}"
+
+
+# -- plugins -------------------------------------------------------------------------------------
+
+
+class PluginFault(Unreachable):
+    """A credential plugin gave no credentials."""
+
+    def __init__(self, command: str, what: str, action: str = _SIGN_IN) -> None:
+        super().__init__(f"The credential plugin {command} of the kubeconfig {what}.", action)
+        self.cause_id = "unauthorized"
+
+
+class Credential(msgspec.Struct, frozen=True, rename="camel"):
+    """What a plugin gives."""
+
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The client's certificate and key, PEM."""
+        if self.client_certificate_data is None:
+            return None
+        return f"{self.client_certificate_data}\n{self.client_key_data}".encode()
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    status: Credential
+
+
+class ExecPlugin:
+    """The credential plugin of a user, which is run again when what it gave expires."""
+
+    def __init__(self, plugin: Exec, chosen: ChosenContext) -> None:
+        self._plugin, self._chosen = plugin, chosen
+        self._credential: Credential | None = None
+        self._until: float | None = None
+
+    def credential(self) -> Credential:
+        """Return what the plugin gives; raises :class:`PluginFault`."""
+        expired = self._until is not None and time.time() >= self._until - EARLY_SECONDS
+        if self._credential is None or expired:
+            credential = self._checked(self._run())
+            self._until = moment(credential.expiration_timestamp)
+            self._credential = credential
+        return self._credential
+
+    def _fault(self, what: str, action: str = _SIGN_IN) -> PluginFault:
+        return PluginFault(self._plugin.command, what, action)
+
+    def _checked(self, printed: bytes) -> Credential:
+        try:
+            answer = msgspec.json.decode(printed, type=_Answer)
+            moment(answer.status.expiration_timestamp)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._fault(f"printed no ExecCredential: {error}") from error
+        version, given = self._plugin.api_version, answer.status
+        if answer.api_version != version:
+            raise self._fault(f"printed apiVersion {answer.api_version} instead of {version}")
+        if given.token is None and not (given.client_certificate_data and given.client_key_data):
+            raise self._fault("printed neither a token nor a client certificate with its key")
+        return given
+
+    def _run(self) -> bytes:
+        """Run the plugin; returns what it printed."""
+        plugin, command = self._plugin, self._plugin.command
+        mode = plugin.interactive_mode or "IfAvailable"
+        interactive = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        if mode == "Always" and not interactive:
+            raise self._fault("needs a terminal, and standard input is none")
+        if os.sep in command:
+            command = str(self._chosen.user_file.parent / command)
+        environ = {variable.name: variable.value for variable in plugin.env or ()}
+        info = {"KUBERNETES_EXEC_INFO": self._info(interactive=interactive)}
+        import subprocess  # few need it, and it takes a while
+
+        limit = SIGN_IN_SECONDS if interactive else LIMIT_SECONDS
+        try:
+            # In our process group: Ctrl-C ends it, too, as it does with kubectl.
+            ended = subprocess.run(
+                [command, *(plugin.args or ())],
+                stdin=None if interactive else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None if interactive else subprocess.PIPE,
+                env={**os.environ, **environ, **info},
+                timeout=limit,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            action = plugin.install_hint or "Install it, and make sure that it is in PATH."
+            raise self._fault("is not installed: there is no such command", action) from error
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise self._fault(f"cannot be run: {why}") from error
+        except subprocess.TimeoutExpired as error:
+            raise self._fault(f"has not answered within {limit:.0f} s, and was ended") from error
+        if (code := ended.returncode) != 0:
+            how = f"failed with exit code {code}" if code > 0 else f"ended by signal {-code}"
+            said = _last_line(ended.stderr)
+            raise self._fault(f"{how}: {said.rstrip('.')}" if said else how)
+        return ended.stdout
+
+    def _info(self, *, interactive: bool) -> str:
+        spec: dict[str, Any] = {"interactive": interactive}
+        if self._plugin.provide_cluster_info:
+            cluster, authority = self._chosen.cluster, self._chosen.authority()
+            entries = {
+                "server": cluster.server,
+                "tls-server-name": cluster.tls_server_name,
+                "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+                "certificate-authority-data": authority and base64.b64encode(authority).decode(),
+                "proxy-url": cluster.proxy_url,
+            }
+            spec["cluster"] = {key: value for key, value in entries.items() if value is not None}
+        info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+
+def _last_line(printed: bytes | None) -> str:
+    """Return the last line that is not empty, without what a terminal would not print."""
+    lines = (printed or b"").decode(errors="replace").strip().splitlines() or [""]
+    return clean(lines[-1]).strip()[:300]
