@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from k8sbench.adapters.kubernetes import (
-    creating,
-    ending,
+    job_changes,
     listing,
     ownership,
 )
@@ -84,7 +83,7 @@ class KubernetesCluster:
         """Runs whose attempt before did so."""
         self._user = user
         """The store for which this process acts; None: an administrator."""
-        self.create_s = creating.RETRY_SECONDS
+        self.create_s = job_changes.CREATE_SECONDS
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
         """Is called, on any thread, with a sentence on a creation that is not answered."""
@@ -155,7 +154,7 @@ class KubernetesCluster:
             waits = self._waits or plan.run_id in self._waiting
             job = ownership.owned(manifests[-1], self._user, self.api.time(), waits=waits)
             name = mounted_by(job)
-            made, existed = creating.create(
+            made, existed = job_changes.create(
                 *(self.api, plan, job),
                 provide=partial(self._trainers.provide, name) if name else lambda: None,
                 seconds=self.create_s,
@@ -175,7 +174,7 @@ class KubernetesCluster:
 
     def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
-        waits = ending.clear(
+        waits = job_changes.clear(
             *(self.api, run_id, attempt), self._user, lambda: self._is_closed, uid=uid
         )
         if waits:
@@ -244,7 +243,7 @@ class KubernetesCluster:
             found = (followed and followed.found) or ownership.find(self.api, run_id)
             try:
                 if found is not None:
-                    ending.cancel(
+                    job_changes.cancel(
                         *(self.api, found, self._user, reason, self._put_cancelled), keep=self._keep
                     )
             except ApiFault as fault:
@@ -269,7 +268,7 @@ class KubernetesCluster:
         force: bool = False,
     ) -> str | None:
         """Delete the job, and with it its pods; idempotent."""
-        return ending.remove(
+        return job_changes.remove(
             self.api,
             run_id,
             user=self._user,

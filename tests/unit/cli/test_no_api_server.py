@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from k8sbench.adapters.kubernetes import creating
+from k8sbench.adapters.kubernetes import job_changes
 from k8sbench.adapters.kubernetes.client import credentials, sending
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.store.sql_store import open_store
@@ -113,7 +113,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         self.give_up_at = time.monotonic() + 0.2
 
     monkeypatch.setattr(Api, "__init__", hurried)
-    monkeypatch.setattr(creating, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(job_changes, "CREATE_SECONDS", 0.2)
     monkeypatch.setattr(doctor, "CHECKS_SECONDS", 0.2)
     # On a busy machine the first answer may be too late; a server that was away is believed less.
     monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
