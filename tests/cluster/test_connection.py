@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,21 +57,6 @@ def refusal(path: Path, seconds: float = 5.0) -> Unreachable:
         connection.check_answers(api, seconds=seconds)
     api.close()
     return wrong.value
-
-
-def test_a_token_in_a_file(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(f"{token}\n")
-    assert asked(kubeconfig({"tokenFile": "token"})) == 0
-
-
-def test_a_credential_plugin(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
-    version = "client.authentication.k8s.io/v1"
-    answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
-    program = tmp_path / "plugin"
-    program.write_text(f"#!/bin/sh\necho {shlex.quote(json.dumps(answer))}\n")
-    program.chmod(0o755)
-    plugin = {"apiVersion": version, "command": "./plugin", "interactiveMode": "Never"}
-    assert asked(kubeconfig({"exec": plugin})) == 0
 
 
 def test_a_plugin_s_certificate(own_cluster: OwnCluster, kubeconfig: Kubeconfig) -> None:

@@ -63,11 +63,6 @@ def counting(folder: Path, status: str) -> str:
     )
 
 
-def test_without_anything_nothing_is_sent(tmp_path: Path) -> None:
-    secrets = of(tmp_path).current()
-    assert (secrets.authorization, secrets.certificate) == (None, None)
-
-
 def test_certificate_and_key_may_be_inline_or_files_beside_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("the key")
     inline = base64.b64encode(b"the certificate").decode()

@@ -154,13 +154,6 @@ def test_a_connection_through_a_proxy_says_so(tmp_path: Path) -> None:
     assert fault.message == expected
 
 
-def test_a_refusal_that_is_a_page_is_reported_by_its_status(tmp_path: Path) -> None:
-    page = answer(503, b"<html><title>no healthy upstream</title></html>")
-    with serving(saying(page)) as address:
-        fault = fault_of(tmp_path, f"http://{address}")
-    assert (fault.status, fault.message) == (503, "Reason")
-
-
 @pytest.mark.parametrize(
     "first",
     [
