@@ -87,7 +87,6 @@ class KubernetesCluster:
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
         """Is called, on any thread, with a sentence on a creation that is not answered."""
-        self._is_silent = False
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
@@ -158,14 +157,13 @@ class KubernetesCluster:
                 *(self.api, plan, job),
                 provide=partial(self._trainers.provide, name) if name else lambda: None,
                 seconds=self.create_s,
-                note=self._note_silence,
+                note=self.note,
                 is_over=lambda: self._is_closed,
             )
         except BaseException:
             self._drop(plan.run_id)
             raise
         followed.since = time.monotonic()
-        self._is_silent = False
         if existed:
             self._watches.list_again()
             self._has_new = True
@@ -179,11 +177,6 @@ class KubernetesCluster:
         )
         if waits:
             self._waiting.add(run_id)
-
-    def _note_silence(self, text: str) -> None:
-        if not self._is_silent:  # several are created at once
-            self._is_silent = True
-            self.note(text)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""
@@ -240,7 +233,7 @@ class KubernetesCluster:
             is_failure = reported.unrecoverable and reported.cause_id == cause_id
             reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         if followed is None or followed.ended_at is None:
-            found = (followed and followed.found) or ownership.find(self.api, run_id)
+            found = (followed and followed.found) or ownership.look_for(self.api, run_id)[0]
             try:
                 if found is not None:
                     job_changes.cancel(

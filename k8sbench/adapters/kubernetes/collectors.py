@@ -140,25 +140,14 @@ class Lease:
             "metadata": {"name": self._name},
             "spec": spec,
         }
-        try:
-            self._api.create(self._path(), body, retry_s=0.0)
-        except ApiFault as fault:
-            if fault.status == 409:  # somebody else was faster
-                return False
-            raise
-        return True
+        return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
 
     def _write(self, found: KubeObject, **spec: object) -> bool:
         """Change it, unless somebody else has changed it since."""
         version = found["metadata"]["resourceVersion"]
         body = {"metadata": {"resourceVersion": version}, "spec": spec}
-        try:
-            self._api.patch(self._path(self._name), body, retry_s=0.0)
-        except ApiFault as fault:
-            if fault.status in {404, 409}:
-                return False
-            raise
-        return True
+        path = self._path(self._name)
+        return _is_first(lambda: self._api.patch(path, body, retry_s=0.0), 404, 409)
 
     def _stamp(self) -> str:
         now = self._api.time()
@@ -168,3 +157,14 @@ class Lease:
 
 def _spec(found: KubeObject) -> Mapping[str, Any]:
     return found.get("spec") or {}
+
+
+def _is_first(request: Callable[[], object], *late: int) -> bool:
+    """Send a request; False where its HTTP status says that somebody else was faster."""
+    try:
+        request()
+    except ApiFault as fault:
+        if fault.status in late:
+            return False
+        raise
+    return True

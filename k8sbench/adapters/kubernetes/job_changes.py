@@ -80,7 +80,7 @@ def create(
     until = began + seconds
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     path = kinds.path(kind, api.place.namespace)
-    is_provided = is_unsure = False
+    is_provided = is_unsure = is_noted = False
     while True:
         attempts += 1
         try:
@@ -111,7 +111,8 @@ def create(
         if is_last:
             what = f"{kind} {name}" if is_provided else "ConfigMap with the trainers"
             raise _explained(api, error, what)
-        if time.monotonic() - began > NOTE_SECONDS:
+        if not is_noted and time.monotonic() - began > NOTE_SECONDS:
+            is_noted = True
             tried = f"creation of the job is tried for up to {times.duration(seconds)}."
             note(f"The API server does not answer ({error.message}); {tried}")
         api.pause(min(0.2 * 2.0**attempts, 5.0))

@@ -157,11 +157,6 @@ def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:
 # -- finding -------------------------------------------------------------------------------------
 
 
-def find(api: Api, run_id: str) -> tuple[str, KubeObject] | None:
-    """Return the kind and the job of a run; None: there is none that bears the run's label."""
-    return look_for(api, run_id)[0]
-
-
 def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str | None]:
     """Return the kind and the job of a run, or who has its name instead: a job without its label.
 
@@ -288,7 +283,7 @@ def change_of(
 
     Raises :class:`BenchError`; ``what`` ends its sentence.
     """
-    found = find(api, run_id)
+    found, _ = look_for(api, run_id)
     try:
         if found is not None:
             change(api, *found, decide, retry_s=REQUEST_SECONDS)
