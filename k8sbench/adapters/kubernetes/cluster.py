@@ -211,9 +211,9 @@ class KubernetesCluster:
         until = None if seconds is None else time.monotonic() + seconds
         if self._has_new:
             self._has_new = False
-            if jobs := self._followed():
+            if jobs := list(self._jobs.values()):
                 self._watches.watch({one.kind for one in jobs})
-        self._reader.renew(self._followed())
+        self._reader.renew(list(self._jobs.values()))
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -299,10 +299,6 @@ class KubernetesCluster:
 
     # -- watching -------------------------------------------------------------------------------
 
-    def _followed(self) -> list[Followed]:
-        """Return the jobs that are followed; another thread may add one in the meantime."""
-        return list(self._jobs.values())
-
     def _put_log(self, event: JobEvent) -> None:
         """Hand over an event of the log streams; waits while too many lines are not taken."""
         if event.line is not None and not self._is_closed:
@@ -370,7 +366,7 @@ class KubernetesCluster:
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)
-        for followed in self._followed():
+        for followed in list(self._jobs.values()):
             is_absent = (
                 listed.kind == followed.kind
                 and followed.plan.job_name not in listed.names
@@ -388,7 +384,7 @@ class KubernetesCluster:
         now = time.monotonic()
         is_due = now >= self._look_at
         if is_due:
-            for one in self._followed():
+            for one in list(self._jobs.values()):
                 if one.look_at is not None and one.look_at <= now:
                     self._changed.add(one.plan.run_id)
         changed, self._changed = self._changed, set()
@@ -401,7 +397,7 @@ class KubernetesCluster:
                 else:
                     self._look_at = min(self._look_at, followed.look_at or math.inf)
         if is_due:
-            times = (one.look_at for one in self._followed())
+            times = (one.look_at for one in list(self._jobs.values()))
             self._look_at = min((at for at in times if at is not None), default=math.inf)
         return events
 
