@@ -61,9 +61,8 @@ def connect(
         return _in_cluster(namespace, environ, service_account)
     if existing or kubeconfig is not None or environ.get("KUBECONFIG"):
         # Somebody meant a cluster: this is no machine that has none.
-        of_variable = kubeconfig is None and environ.get("KUBECONFIG")
         raise (KubeconfigFault if existing else NamedNotThere)(
-            f"{missing}." if of_variable else f"The kubeconfig {missing}.",
+            f"The kubeconfig {missing}.",
             "Correct its path or its content, or name another with --kubeconfig or KUBECONFIG.",
         )
     where = "pod has no service account" if is_pod else "is not a pod of a cluster"

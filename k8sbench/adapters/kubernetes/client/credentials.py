@@ -166,7 +166,6 @@ class Credential(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
-    kind: str
     status: Credential
 
 
