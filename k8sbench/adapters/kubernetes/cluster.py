@@ -90,6 +90,8 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
+        self._uids: dict[str, str] = {}
+        """By run, of the jobs that were followed: a newer job may have the name by now."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
         self._look_at = math.inf
@@ -265,7 +267,7 @@ class KubernetesCluster:
             self.api,
             run_id,
             user=self._user,
-            uid=uid,
+            uid=uid or self._uids.get(run_id),
             collected=collected,
             force=force,
         )
@@ -403,8 +405,11 @@ class KubernetesCluster:
 
     def _drop(self, run_id: str) -> None:
         """Forget a job whose end was reported, or that is released."""
-        if self._jobs.pop(run_id, None) is None:
+        followed = self._jobs.pop(run_id, None)
+        if followed is None:
             return
+        if followed.uid is not None:
+            self._uids[run_id] = followed.uid
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._reader.forget(run_id)
