@@ -208,11 +208,11 @@ def _end(store: SqlStore, run: Run, access: ClusterAccess, reporter: Reporter, s
 
 def _check_label(cluster: Cluster, run_id: str) -> None:
     """Reject a job that has lost its label: it is not seen to end, and may be someone else's."""
-    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.adapters.kubernetes import ownership
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     assert isinstance(cluster, KubernetesCluster)
-    _, unlabelled = listing.look_for(cluster.api, run_id)
+    _, unlabelled = ownership.look_for(cluster.api, run_id)
     if unlabelled is not None:
         raise UsageError(f"Run {run_id} is not ended: {unlabelled}")
 

@@ -240,7 +240,7 @@ def copied(
             try:
                 with disk.create(path, "wb") as out:
                     if entry.bytes:
-                        out.writelines(collector.file(f"runs/{run_id}/artifacts/{entry.name}"))
+                        out.writelines(collector.pieces(f"runs/{run_id}/artifacts/{entry.name}"))
             except ApiFault as fault:
                 raise Unreachable(
                     f"The collector's file {entry.name} of run {run_id} cannot be read:"

@@ -223,12 +223,12 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
     """Query the job's state; empty for a final run, or where the cluster does not answer."""
     if run.plan.backend != "kubernetes" or run.phase.final:
         return ()
-    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.adapters.kubernetes import ownership
 
     try:
         with connections.glimpse_of(run, access) as cluster:
             reported = cluster.look(run)
-            unlabelled = None if reported else listing.look_for(cluster.api, run.run_id)[1]
+            unlabelled = None if reported else ownership.look_for(cluster.api, run.run_id)[1]
     except BenchError as error:
         if access.named and isinstance(error, UsageError | NamedNotThere):
             raise

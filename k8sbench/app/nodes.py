@@ -54,7 +54,7 @@ def nodes(
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
     set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
     stores.load()
-    targets.check_ready(target, gang=request.gang, asked=True)
+    targets.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():
         reporter.note(f"left out: node {node}: {why}.")
@@ -73,13 +73,12 @@ def _chosen(
     case: PlannedCase, target: RunTarget, selector: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the nodes to be measured, by name, and why others are not."""
-    from k8sbench.adapters.kubernetes import nodes as cluster_nodes
-    from k8sbench.adapters.kubernetes import preflight
+    from k8sbench.adapters.kubernetes import listing, preflight
     from k8sbench.diagnose.preflight import capacity_checks
 
     assert target.api is not None
     pool = case.draft.pool
-    labelled = cluster_nodes.labelled(target.api, pool.selector, selector)
+    labelled = listing.nodes(target.api, pool.selector, selector)
     asked = preflight.request_of(case.draft, target.api.place.namespace)
     refusals = {name_of(node): capacity_checks.refusal(node, asked) for node in labelled}
     left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.kubernetes.lease import Lease
+    from k8sbench.adapters.kubernetes.collectors import Lease
     from k8sbench.adapters.store.sql_store import SqlStore
 
 PRUNE_SECONDS = 6 * 3600.0
@@ -197,7 +197,7 @@ class Leadership:
         self._thread.join(HELD_SECONDS)
 
     def _keep(self) -> None:
-        from k8sbench.adapters.kubernetes.lease import REQUEST_SECONDS, Lease
+        from k8sbench.adapters.kubernetes.collectors import REQUEST_SECONDS, Lease
 
         holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
         while not self._stopped.is_set():

@@ -88,9 +88,9 @@ def submit(
     target = targets.for_submit(request, offline=offline)
     check_detached(request)
     # The API server answers while the cases are planned and the store is imported.
-    asked, gang, is_ready = request.names_cluster, request.gang, None
+    asked, is_ready = request.names_cluster, None
     if not offline:
-        is_ready = in_thread(partial(targets.check_ready, target, gang=gang, asked=asked), "ready")
+        is_ready = in_thread(partial(targets.check_ready, target, asked=asked), "ready")
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)

@@ -27,14 +27,14 @@ def that_fit(
 
     Raises :class:`DoesNotFit` where nothing is left.
     """
-    from k8sbench.adapters.kubernetes import nodes, preflight
+    from k8sbench.adapters.kubernetes import listing, preflight
     from k8sbench.diagnose.preflight import capacity_checks
 
     if all(case.draft.replicas == 1 for case in planned):
         return tuple(planned)
     pool = planned[0].draft.pool
     try:
-        of_pool: Sequence[KubeObject] = nodes.labelled(api, pool.selector)
+        of_pool: Sequence[KubeObject] = listing.nodes(api, pool.selector)
     except BenchError as error:
         note(f"Whether pool {pool.name} holds every case is not known: {error.message}")
         return tuple(planned)

@@ -75,18 +75,10 @@ def check_answers(api: Api, *, asked: bool) -> None:
         raise _or_here(error) from error
 
 
-def check_ready(target: RunTarget, *, gang: bool, asked: bool) -> None:
-    """Check that a cluster answers, and starts ``gang`` jobs if any; raises :class:`BenchError`.
-
-    ``asked`` for a cluster that was named, or where this machine is no other way.
-    """
-    if target.api is None:
-        return
-    check_answers(target.api, asked=asked)
-    if gang:
-        from k8sbench.adapters.kubernetes import preflight
-
-        preflight.refuse_gang(target.api)
+def check_ready(target: RunTarget, *, asked: bool) -> None:
+    """Check that a cluster answers, where it is one; see :func:`check_answers`."""
+    if target.api is not None:
+        check_answers(target.api, asked=asked)
 
 
 def _or_here(error: Unreachable) -> Unreachable:
@@ -136,10 +128,10 @@ def local(reason: str | None) -> RunTarget:
 
 def cluster_pools(api: Api) -> PublishedPools | None:
     """Ask a cluster for the pools file that the chart publishes; raises :class:`BenchError`."""
-    from k8sbench.adapters.kubernetes import nodes
+    from k8sbench.adapters.kubernetes import listing
 
     check_answers(api, asked=True)
-    return nodes.published_pools(api)
+    return listing.published_pools(api)
 
 
 def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:

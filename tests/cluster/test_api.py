@@ -98,7 +98,7 @@ def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> 
     _, version = admin.list(maps(admin))
     watch = admin.watch(maps(admin), fields=MINE, resource_version=version, timeout_s=60)
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(watch))
+    thread = threading.Thread(target=lambda: found.extend(watch.changes()))
     thread.start()
     watch.close()
     thread.join(20)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import Unreachable
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
@@ -62,21 +59,6 @@ def refusal(path: Path, seconds: float = 5.0) -> Unreachable:
     return wrong.value
 
 
-def test_a_token_in_a_file(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(f"{token}\n")
-    assert asked(kubeconfig({"tokenFile": "token"})) == 0
-
-
-def test_a_credential_plugin(kubeconfig: Kubeconfig, token: str, tmp_path: Path) -> None:
-    version = "client.authentication.k8s.io/v1"
-    answer = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
-    program = tmp_path / "plugin"
-    program.write_text(f"#!/bin/sh\necho {shlex.quote(json.dumps(answer))}\n")
-    program.chmod(0o755)
-    plugin = {"apiVersion": version, "command": "./plugin", "interactiveMode": "Never"}
-    assert asked(kubeconfig({"exec": plugin})) == 0
-
-
 def test_a_plugin_s_certificate(own_cluster: OwnCluster, kubeconfig: Kubeconfig) -> None:
     pki = own_cluster.layout.pki
     version = "client.authentication.k8s.io/v1"
@@ -121,18 +103,3 @@ def test_a_proxy_is_used_unless_it_is_to_be_left_out(own_cluster: OwnCluster, us
     assert asked(user, environ={**environ, "NO_PROXY": f"{address}/32"}) == 0
     assert proxy.connections == 1
     proxy.close()
-
-
-def test_a_user_who_is_impersonated(namespace: Namespace, tmp_path: Path) -> None:
-    """The administrator acts for others, who may list no pods."""
-    config = json.loads(namespace.cluster.kubeconfig.read_text())
-    config["users"][0]["user"] |= {"as": "ann", "as-groups": ["a", "b"]}
-    path = tmp_path / "config"
-    path.write_text(json.dumps(config))
-    with pytest.raises(ApiFault, match='User "ann" cannot list resource "pods"'):
-        asked(path, namespace=namespace.name)
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    api = connect(kubeconfig=str(path), namespace=namespace.name)
-    with contextlib.closing(api):
-        who = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-    assert {"a", "b"} <= set(who["status"]["userInfo"]["groups"])

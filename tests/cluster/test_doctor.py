@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.files import pools
-from k8sbench.adapters.kubernetes import preflight
+from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
 from tests.harness.cluster import audit, nodes, objects, users
 from tests.harness.cluster.cluster import Cluster
@@ -120,7 +120,7 @@ def test_a_cluster_on_which_all_is_well_gets_ok_on_every_line_but_of_gpu_metrics
     restricted: Namespace, new_namespace: MAKE_NAMESPACE, doctor: Doctor
 ) -> None:
     system = new_namespace()
-    with operator_deployment(system, *QUICK, template=preflight.init_template()):
+    with operator_deployment(system, *QUICK, template=init_template()):
         report = doctor(restricted, "--prometheus=none")
     assert (report.ids("warning"), report.ids("failure")) == ({"gpu-metrics"}, set()), report.lines
     assert (report.code, report.document["ready"]) == (0, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -52,25 +51,6 @@ def test_a_job_whose_plan_was_edited_is_named_everywhere_and_can_be_deleted(
         assert "delete the job with: k8sbench delete edited" in reported.err
     assert "nothing on the cluster any more" in colleague.run("delete", "edited").err
     assert own_shell.on_cluster() == []
-
-
-def test_a_job_whose_workers_were_scaled_by_hand_is_rejected(shell: Shell) -> None:
-    logs = shell.printing("scaled")
-    wanted = {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}}}
-    patch = ("--type=merge", f"--patch={json.dumps(wanted)}")
-    shell.namespace.kubectl("patch", "pytorchjob/scaled", *patch)
-    shell.namespace.wait_for_pods(4, "--selector=k8sbench.io/run=scaled")
-    status = shell.json("status", "scaled")["on_cluster"]
-    changed = "The job was changed: 3 Worker replicas, 1 planned."
-    assert (status["phase"], status["cause_id"]) == ("Running", "job-changed")
-    assert changed in status["cause"]
-    logs.end()
-    shell.namespace.finish("scaled")
-    shell.namespace.wait("condition=Succeeded", "pytorchjob/scaled")
-    rejected = shell.run("collect", "scaled", code=5)
-    assert f"reject job-changed: All 2 replicas succeeded. {changed}" in rejected.err
-    reasons = shell.json("status", "scaled")["measurement"]["reasons"]
-    assert "job-changed" in [one["id"] for one in reasons]
 
 
 def test_a_job_without_its_label_is_left_alone_and_that_is_said(own_shell: Shell) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.lease import SECONDS, Lease
+from k8sbench.adapters.kubernetes.collectors import LEASE_SECONDS, Lease
 from tests.harness.cluster.namespace import Namespace
 
 HOLDERS = ("one", "two", "three")
@@ -60,10 +60,10 @@ def test_one_that_is_not_renewed_is_taken_over_once(leases: dict[str, Lease], cl
     one, two, three = (leases[holder] for holder in HOLDERS)
     assert one.attempt()
     assert [two.attempt(), three.attempt()] == [False, False], "it is new to them"
-    clock.now += SECONDS - 1
+    clock.now += LEASE_SECONDS - 1
     assert [one.attempt(), two.attempt()] == [True, False], "it was renewed"
     assert two.other == "one"
-    clock.now += SECONDS
+    clock.now += LEASE_SECONDS
     assert [two.attempt(), three.attempt(), one.attempt()] == [True, False, False]
     two.release()
     assert three.attempt(), "it is free at once"

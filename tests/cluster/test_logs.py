@@ -7,7 +7,6 @@ and to replace. Its streams never end by themselves, as if every container went 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import resource
 import threading
 import time
@@ -20,8 +19,6 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
@@ -77,15 +74,12 @@ class Pods:
         self.namespace, self.folder, self.api = namespace, folder, api
         self.uids: dict[str, str] = {}
 
-    def run(self, *names: str, previous: bool = False) -> None:
+    def run(self, *names: str) -> None:
         """Start pods whose logs are empty."""
         logs = []
         for name in names:
             self.file(name).touch()
             logs.append(log_object(self.namespace.name, name, self.file(name)))
-            if previous:
-                self.file(f"{name}-previous").touch()
-                logs[-1]["spec"]["logs"][0]["previousLogsFile"] = str(self.file(f"{name}-previous"))
         self.namespace.create(*logs)
         self.namespace.create(*map(_pod, names))
         pods = self.namespace.wait_for_pods(len(self.uids) + len(names))
@@ -125,59 +119,6 @@ def _pod(name: str) -> dict[str, Any]:
     }
 
 
-class Breaking:
-    """The API server over connections that break after so many bytes.
-
-    Or ``quietly``, as if the log had ended: so it is when a node's kubelet goes away.
-    """
-
-    def __init__(self, api: Api, *after: int, quietly: bool = False) -> None:
-        self.api = api
-        self.quietly = quietly
-        self._after = itertools.chain(after, itertools.repeat(None))
-        self.broken = 0
-        self.open = self.most_open = 0
-        self._lock = threading.Lock()
-
-    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> _Breaking:
-        follows = "follow" in query
-        with self._lock:
-            self.open += follows
-            self.most_open = max(self.most_open, self.open)
-            limit = next(self._after)
-        return _Breaking(self, self.api.stream(path, silence_s=silence_s, **query), limit, follows)
-
-    def closed(self, follows: bool) -> None:
-        with self._lock:
-            self.open -= follows
-
-
-class _Breaking:
-    def __init__(
-        self, owner: Breaking, stream: reading.Served, limit: int | None, follows: bool
-    ) -> None:
-        self._owner, self._stream, self._limit = owner, stream, limit
-        self._follows = follows
-
-    def chunks(self) -> Iterator[bytes]:
-        left = self._limit
-        try:
-            for chunk in self._stream.chunks():
-                if left is not None and len(chunk) >= left:
-                    yield chunk[:left]
-                    self._owner.broken += 1
-                    if self._owner.quietly:
-                        return
-                    raise ApiFault(None, "", "cut by the test")
-                left = None if left is None else left - len(chunk)
-                yield chunk
-        finally:
-            self._owner.closed(self._follows)
-
-    def close(self) -> None:
-        self._stream.close()
-
-
 @pytest.fixture
 def api(namespace: Namespace) -> Iterator[Api]:
     with contextlib.closing(connection.connect(namespace=namespace.name)) as found:
@@ -200,9 +141,9 @@ def start(
 ) -> Iterator[Callable[..., LogStreams]]:
     made: list[LogStreams] = []
 
-    def make(over: reading.Api | None = None, **more: Any) -> LogStreams:
+    def make(**more: Any) -> LogStreams:
         more = {"sink": reported.take, "when_drained": reported.take_drained, **more}
-        made.append(LogStreams(over or api, namespace.name, **more))
+        made.append(LogStreams(api, namespace.name, **more))
         return made[-1]
 
     yield make
@@ -256,12 +197,11 @@ def test_what_came_just_before_the_end_is_fetched(
 
 
 def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
-    pods: Pods, api: Api, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
     names = [f"pod-{number}" for number in range(70)]
     pods.run(*names)
-    over = Breaking(api)
-    streams = start(over, limit=64)
+    streams = start(limit=64)
     for name in names:
         pods.write(name, numbered(0, 10))
         follow(streams, pods, name, rank=1)
@@ -272,26 +212,6 @@ def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_
     finish(streams, reported, *names)
     assert reported.lines == {name: numbered(0, 10) for name in names}
     assert reported.gaps == []
-    assert over.most_open <= 64
-
-
-@pytest.mark.parametrize("quietly", [False, True])
-def test_connections_that_break_anywhere_lose_and_double_nothing(
-    pods: Pods, api: Api, reported: Reported, start: Callable[..., LogStreams], quietly: bool
-) -> None:
-    """Amid a line, amid a stamp, amid a thousand lines of one time."""
-    pods.run("a")
-    over = Breaking(api, 31, 45, 20_000, 30_000, 50_000, 100_000, quietly=quietly)
-    streams = start(over)
-    wanted = numbered(0, 3_000)
-    pods.write("a", wanted[:2_000], datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC))
-    pods.write("a", wanted[2_000:], datetime(2026, 11, 20, 8, 15, 30, 123457, tzinfo=UTC))
-    follow(streams, pods, "a")
-    reported.until_lines("a", 3_000)
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == wanted
-    assert reported.gaps == []
-    assert over.broken >= 4
 
 
 def test_another_process_goes_on_where_the_archive_ends(
@@ -321,22 +241,6 @@ def test_a_rotation_while_a_log_is_followed_loses_nothing(
         pods.rotate("a")
     finish(streams, reported, "a")  # the newest file is empty
     assert reported.lines["a"] == numbered(0, 60)
-    assert reported.gaps == []
-
-
-def test_the_container_before_a_restart_is_read_to_its_end(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    """The stream of the old container broke; its log is the previous one now."""
-    pods.run("a", previous=True)
-    at = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
-    pods.write("a-previous", numbered(0, 20), at)
-    pods.write("a", numbered(20, 40), at.replace(second=50))
-    streams = start()
-    follow(streams, pods, "a", restarts=1, mark=LogMark(at.timestamp(), 10))
-    reported.until_lines("a", 30)
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == numbered(10, 40)
     assert reported.gaps == []
 
 
@@ -399,22 +303,6 @@ def test_an_api_server_that_is_away_loses_no_line(
     pods.write("a", numbered(60, 90))
     finish(streams, reported, "a")
     assert reported.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
-    assert reported.gaps == []
-
-
-def test_an_api_server_that_stands_still_loses_no_line(
-    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    streams = start()
-    follow(streams, pods, "a")
-    pods.write("a", numbered(0, 30))
-    reported.until_lines("a", 30)
-    with own_cluster.frozen("kube-apiserver"):
-        pods.write("a", numbered(30, 60))
-    reported.until_lines("a", 60)
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == numbered(0, 60)
     assert reported.gaps == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
@@ -10,11 +9,8 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes import preflight
-from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.cli.main import main
 from k8sbench.model import identity
-from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster.deployments import operator_deployment
@@ -110,15 +106,10 @@ def test_a_gang_of_volcano_has_no_pods_until_volcano_takes_it(
         assert follower.read().cause_id != "gang-ignored"
 
 
-def test_a_gang_is_refused_where_the_operator_is_known_to_make_none(namespace: Namespace) -> None:
-    with contextlib.closing(connection.connect(namespace=namespace.name)) as api:
-        preflight.refuse_gang(api)  # nothing is known of it
-        with operator_deployment(namespace):
-            with pytest.raises(Unreachable, match="it would ignore --gang") as refused:
-                preflight.refuse_gang(api)
-            assert refused.value.cause_id == "gang-ignored"
-            assert "--gang-scheduler-name=volcano" in refused.value.action
-            assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 6
-        with operator_deployment(namespace, "--gang-scheduler-name=volcano"):
-            preflight.refuse_gang(api)
-            assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 0
+def test_doctor_refuses_a_gang_where_the_operator_is_known_to_make_none(
+    namespace: Namespace,
+) -> None:
+    with operator_deployment(namespace):
+        assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 6
+    with operator_deployment(namespace, "--gang-scheduler-name=volcano"):
+        assert main(["doctor", "--namespace", namespace.name, "--gang"]) == 0

@@ -291,7 +291,7 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
 ) -> None:
     """The master's node is lost: the API server has no word of its end."""
     shell.limits = {
-        "adapters__kubernetes__ending__CLEAR_SECONDS": 1.0,
+        "adapters__kubernetes__job_changes__CLEAR_SECONDS": 1.0,
         "adapters__kubernetes__watching__job_reader__END_SECONDS": 5.0,
     }
     training = Training(shell, "stays")

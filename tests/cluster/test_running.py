@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import watches
+from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import following, users
 from tests.harness.cluster.namespace import Namespace
@@ -21,7 +21,7 @@ def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pods may be listed before it is."""
-    monkeypatch.setattr(watches, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(reflector, "NOTE_SECONDS", 0.0)
     with following.opened(user) as port:
         plan = port.submit(following.plan("2x1"), None)
         running = port.until_phase(plan, Phase.RUNNING)

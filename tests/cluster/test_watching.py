@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import watches
+from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import etcd, fault_proxy, following, users, wire
@@ -176,7 +176,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
 def test_who_may_not_see_events_reads_of_that_alone(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(reflector, "NOTE_SECONDS", 0.0)
     (role,) = namespace.get("roles")
     rules = [rule for rule in role["rules"] if rule["resources"] != ["events"]]
     patch = f"--patch={json.dumps({'rules': rules})}"

@@ -1,8 +1,8 @@
 """The port :class:`~k8sbench.ports.Cluster` on Kubernetes.
 
-One list and watch per kind of object covers any number of jobs (:mod:`.watching.watches`), a
+One list and watch per kind of object covers any number of jobs (:mod:`.watching.reflector`), a
 bounded number of streams reads their logs (:mod:`.logs.streams`), and nodes and queues are queried
-only while a job waits for them (:mod:`.watching.extra_queries`). All results go through one queue
+only while a job waits for them (:mod:`.watching.job_reader`). All results go through one queue
 to the one thread that calls :meth:`KubernetesCluster.wait`, which keeps the objects of each job
 (:mod:`.watching.followed`) and returns the new events. Nothing is polled.
 """
@@ -19,23 +19,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from k8sbench.adapters.kubernetes import (
-    asking,
-    creating,
-    ending,
+    job_changes,
     listing,
-    looking,
     ownership,
 )
-from k8sbench.adapters.kubernetes.asking import Stamps
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited, Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
 from k8sbench.adapters.kubernetes.watching.reflector import (
@@ -43,10 +37,10 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Deleted,
     Failed,
     Listed,
+    Watches,
     WatchEvent,
     Works,
 )
-from k8sbench.adapters.kubernetes.watching.watches import Watches
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import Collected, Ownership
@@ -60,8 +54,6 @@ LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
-MOST_LAST = 10_000
-"""Jobs that were followed and are known still."""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -91,17 +83,15 @@ class KubernetesCluster:
         """Runs whose attempt before did so."""
         self._user = user
         """The store for which this process acts; None: an administrator."""
-        self.create_s = creating.RETRY_SECONDS
+        self.create_s = job_changes.CREATE_SECONDS
         """How long a creation is repeated while the API server does not answer."""
         self.note: Callable[[str], None] = lambda _: None
-        """Is called, on any thread, with a sentence on a creation that takes long."""
-        self._is_silence_noted = False
+        """Is called, on any thread, with a sentence on a creation that is not answered."""
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
-        self._last: dict[str, tuple[str, KubeObject]] = {}
-        """By run, the kind and the metadata of the jobs that were followed, as they were then. A
-        newer job may have the name by now."""
+        self._uids: dict[str, str] = {}
+        """By run, of the jobs that were followed: a newer job may have the name by now."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
         self._look_at = math.inf
@@ -121,20 +111,16 @@ class KubernetesCluster:
             self._namespace,
             self._put_log,
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
-            is_away=lambda: bool(self._watches.failures),
+            is_away=lambda: bool(self._watches.failing),
         )
-        self._extra = ExtraQueries(api, self._query, self._reread)
         self._keep = keep
         self._trainers = Trainers(api, verified)
         self._awaited = Awaited(self._trainers, self._start)
         self._workers: ThreadPoolExecutor | None = None
         self._requests: set[Future[None]] = set()
-        self._stamps = Stamps(
-            api, user, self._start, lambda ids: self._queue.put(partial(self._reread, ids))
-        )
         self._reader = JobReader(
-            *(api, self._watches, self._logs, self._extra, self._awaited, self._stamps),
-            *(self._queue.put, self._reread),
+            *(api, self._watches, self._logs, self._awaited),
+            *(self._start, self._queue.put, self._reread),
             clock=clock,
             user=user,
         )
@@ -169,36 +155,30 @@ class KubernetesCluster:
             waits = self._waits or plan.run_id in self._waiting
             job = ownership.owned(manifests[-1], self._user, self.api.time(), waits=waits)
             name = mounted_by(job)
-            created = creating.create(
+            made, existed = job_changes.create(
                 *(self.api, plan, job),
                 provide=partial(self._trainers.provide, name) if name else lambda: None,
                 seconds=self.create_s,
-                note=self._note_silence,
+                note=self.note,
                 is_over=lambda: self._is_closed,
             )
         except BaseException:
             self._drop(plan.run_id)
             raise
         followed.since = time.monotonic()
-        self._is_silence_noted = False
-        if created.existed:
+        if existed:
             self._watches.list_again()
             self._has_new = True
-        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(created.job)))
-        return str(created.job["metadata"]["uid"])
+        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(made)))
+        return str(made["metadata"]["uid"])
 
     def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
-        waits = ending.clear(
+        waits = job_changes.clear(
             *(self.api, run_id, attempt), self._user, lambda: self._is_closed, uid=uid
         )
         if waits:
             self._waiting.add(run_id)
-
-    def _note_silence(self, text: str) -> None:
-        if not self._is_silence_noted:  # several are created at once
-            self._is_silence_noted = True
-            self.note(text)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""
@@ -222,24 +202,25 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return a job's state now, then its replicas'; empty where there is no such job."""
-        return looking.look(self.api, run, self._clock, self._user)
+        return listing.look(self.api, run, self._clock, self._user)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return what a job's replicas have printed so far, rank 0's first."""
-        return looking.printed(self.api, run)
+        return listing.printed(self.api, run)
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the jobs that are followed, in order."""
         until = None if seconds is None else time.monotonic() + seconds
         if self._has_new:
             self._has_new = False
-            if jobs := self._followed():
-                self._watches.watch(jobs)
-        self._stamps.renew(self._followed())
+            if jobs := list(self._jobs.values()):
+                self._watches.watch({one.kind for one in jobs})
+        self._reader.renew(list(self._jobs.values()))
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
-            events += self._notes()
+            if (text := self._watches.report(time.monotonic())) is not None:
+                events.append(JobEvent(run_id="", note=text))
             if events or not self._runs:
                 return events
             if until is not None and time.monotonic() >= until:
@@ -254,10 +235,10 @@ class KubernetesCluster:
             is_failure = reported.unrecoverable and reported.cause_id == cause_id
             reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         if followed is None or followed.ended_at is None:
-            found = (followed and followed.found) or listing.find(self.api, run_id)
+            found = (followed and followed.found) or ownership.look_for(self.api, run_id)[0]
             try:
                 if found is not None:
-                    ending.cancel(
+                    job_changes.cancel(
                         *(self.api, found, self._user, reason, self._put_cancelled), keep=self._keep
                     )
             except ApiFault as fault:
@@ -282,12 +263,11 @@ class KubernetesCluster:
         force: bool = False,
     ) -> str | None:
         """Delete the job, and with it its pods; idempotent."""
-        return ending.remove(
+        return job_changes.remove(
             self.api,
             run_id,
             user=self._user,
-            last=self._last.get(run_id),
-            uid=uid,
+            uid=uid or self._uids.get(run_id),
             collected=collected,
             force=force,
         )
@@ -295,17 +275,17 @@ class KubernetesCluster:
     def ask(self, run_id: str, wish: Wish) -> None:
         """Write onto a job what its owner is asked to do."""
         asked = ownership.annotated(wish=ownership.encoded(wish))
-        asking.change(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
+        ownership.change_of(self.api, run_id, lambda _: asked, f"the owner of {run_id} be asked")
 
     def answer(self, run_id: str) -> None:
         """Take from a job of this store what another one has asked."""
-        self._stamps.write(run_id)
+        self._reader.stamp(run_id)
 
     def adopt(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner of a job; False where it is not as ``known`` any more."""
         assert self._user is not None
-        changed = partial(asking.adopted, user=self._user, known=known, now=self.api.time())
-        return asking.change(self.api, run_id, changed, f"{run_id} be adopted")
+        changed = partial(ownership.adopted, user=self._user, known=known, now=self.api.time())
+        return ownership.change_of(self.api, run_id, changed, f"{run_id} be adopted")
 
     def close(self) -> None:
         """Release all jobs; requests in progress, such as to cancel, are waited for."""
@@ -321,10 +301,6 @@ class KubernetesCluster:
 
     # -- watching -------------------------------------------------------------------------------
 
-    def _followed(self) -> list[Followed]:
-        """Return the jobs that are followed; another thread may add one in the meantime."""
-        return list(self._jobs.values())
-
     def _put_log(self, event: JobEvent) -> None:
         """Hand over an event of the log streams; waits while too many lines are not taken."""
         if event.line is not None and not self._is_closed:
@@ -335,9 +311,8 @@ class KubernetesCluster:
         """Seconds until a job must be read though nothing happens; None: no limit."""
         if self._changed:
             return 0.0
-        times = [self._look_at, until, self._watches.failures.report_at()]
-        known = [one for one in times if one is not None]
-        soonest = min(known)
+        times = [self._look_at, until, self._watches.report_at()]
+        soonest = min(one for one in times if one is not None)
         return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
 
     def _take(self, timeout: float | None) -> list[JobEvent]:
@@ -362,8 +337,6 @@ class KubernetesCluster:
                 if followed is not None:
                     if item.line is not None:
                         followed.take_line(item.line)
-                    elif item.gap is not None:
-                        followed.has_gaps = True
                     events.append(item)
             case Changed():
                 self._take_change(item, trimming.run_of(item.kind, item.object))
@@ -373,7 +346,7 @@ class KubernetesCluster:
             case Listed():
                 self._take_listed(item)
             case Failed() | Works():
-                self._watches.take(item)
+                self._watches.take(item, time.monotonic())
             case _:
                 item()
 
@@ -391,11 +364,11 @@ class KubernetesCluster:
             followed.take(change)
             self._changed.add(followed.plan.run_id)
             if change.kind == followed.kind:
-                self._extra.take_operator_change(followed.operator_seen_at())
+                self._reader.take_operator_change(followed.operator_seen_at())
 
     def _take_listed(self, listed: Listed) -> None:
         is_complete = self._watches.take(listed)
-        for followed in self._followed():
+        for followed in list(self._jobs.values()):
             is_absent = (
                 listed.kind == followed.kind
                 and followed.plan.job_name not in listed.names
@@ -413,7 +386,7 @@ class KubernetesCluster:
         now = time.monotonic()
         is_due = now >= self._look_at
         if is_due:
-            for one in self._followed():
+            for one in list(self._jobs.values()):
                 if one.look_at is not None and one.look_at <= now:
                     self._changed.add(one.plan.run_id)
         changed, self._changed = self._changed, set()
@@ -426,7 +399,7 @@ class KubernetesCluster:
                 else:
                     self._look_at = min(self._look_at, followed.look_at or math.inf)
         if is_due:
-            times = (one.look_at for one in self._followed())
+            times = (one.look_at for one in list(self._jobs.values()))
             self._look_at = min((at for at in times if at is not None), default=math.inf)
         return events
 
@@ -435,22 +408,12 @@ class KubernetesCluster:
         followed = self._jobs.pop(run_id, None)
         if followed is None:
             return
-        if followed.found is not None:
-            kind, job = followed.found
-            self._last[run_id] = kind, {"metadata": job["metadata"]}
-            if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
-                self._last.pop(next(iter(self._last)))
+        if followed.uid is not None:
+            self._uids[run_id] = followed.uid
         self._runs.discard(run_id)
         self._logs.forget(run_id)
-        self._extra.forget(run_id)
+        self._reader.forget(run_id)
         self._awaited.forget(run_id)
-
-    def _notes(self) -> list[JobEvent]:
-        """Report once that a watch fails, and once that all work again."""
-        text = self._watches.report()
-        if text is None:
-            return []
-        return [JobEvent(run_id="", note=text)]
 
     # -- requests on other threads --------------------------------------------------------------
 
@@ -461,7 +424,3 @@ class KubernetesCluster:
         future = self._workers.submit(request)
         self._requests.add(future)
         future.add_done_callback(self._requests.discard)
-
-    def _query(self, query: Callable[[], Any], on_answer: Callable[[Any], None]) -> None:
-        """Have a query made by another thread, and its answer taken by ``wait``."""
-        self._start(lambda: self._queue.put(partial(on_answer, query())))

@@ -1,18 +1,32 @@
-"""Finds the collector of a namespace, and reads it through the API server's service proxy."""
+"""The collector of a namespace: read through the API server's service proxy, elected by a Lease.
+
+The Lease is ``coordination.k8s.io``'s, by the usual protocol. A holder that does not renew it for
+its duration has lost it. That is judged by how long it stays unchanged here, as client-go does: the
+clocks of machines differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.kube import name_of
+from k8sbench.model.kube import KubeObject, name_of
 
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
+
+
+LEASE_SECONDS = 15
+"""For which a Lease counts that is not renewed."""
+REQUEST_SECONDS = 5.0
+"""For one request."""
 
 
 class CollectorProxy:
@@ -43,13 +57,9 @@ class CollectorProxy:
                 return None
             raise self._explained(fault) from fault
 
-    def pieces(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+    def pieces(self, path: str, query: Mapping[str, str] = {}) -> Iterator[bytes]:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
         yield from self._api.stream(self._at(path), silence_s=self._api.retry_s, **query).chunks()
-
-    def file(self, path: str) -> Iterator[bytes]:
-        """Yield a file as it arrives; raises :class:`ApiFault`."""
-        yield from self._api.file(self._at(path), silence_s=self._api.retry_s).chunks()
 
     def _at(self, path: str) -> str:
         assert self._base is not None
@@ -62,3 +72,99 @@ class CollectorProxy:
                 "See: kubectl get pods -l app.kubernetes.io/component=collector",
             )
         return self._api.explained(fault, "the collector be read")
+
+
+class Lease:
+    """One Lease in the namespace of ``api``, which ``holder`` wants; one thread uses it."""
+
+    def __init__(
+        self, api: Api, name: str, holder: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api, self._name, self._holder, self._clock = api, name, holder, clock
+        self._seen: tuple[str, float] | None = None
+        """Its version when it was read last, and when that was seen first, monotonic seconds."""
+        self.other: str = ""
+        """Who holds it, where that is somebody else."""
+
+    def attempt(self) -> bool:
+        """Take it or renew it; returns whether it is ours. Raises :class:`BenchError`."""
+        try:
+            return self._attempt()
+        except ApiFault as fault:
+            raise self._api.explained(fault, f"Lease {self._name} be renewed") from fault
+
+    def release(self) -> None:
+        """Give it up, so that the next one need not wait; raises :class:`BenchError`."""
+        try:
+            found = self._find()
+            if found is not None and _spec(found).get("holderIdentity") == self._holder:
+                self._write(found, holderIdentity="", leaseDurationSeconds=1)
+        except ApiFault as fault:
+            raise self._api.explained(fault, f"Lease {self._name} be released") from fault
+
+    def _attempt(self) -> bool:
+        found = self._find()
+        now = self._stamp()
+        mine = {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "acquireTime": now,
+            "renewTime": now,
+        }
+        if found is None:
+            return self._create(mine)
+        spec = _spec(found)
+        other = str(spec.get("holderIdentity") or "")
+        if other == self._holder:
+            return self._write(found, renewTime=now)
+        version = found["metadata"]["resourceVersion"]
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, self._clock())
+        expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+        self.other = other
+        if other and self._clock() < expires_at:
+            return False
+        transitions = int(spec.get("leaseTransitions") or 0) + 1
+        return self._write(found, **mine, leaseTransitions=transitions)
+
+    def _path(self, name: str = "") -> str:
+        return kinds.path("Lease", self._api.place.namespace, name)
+
+    def _find(self) -> KubeObject | None:
+        return self._api.find(self._path(self._name), retry_s=REQUEST_SECONDS)
+
+    def _create(self, spec: Mapping[str, object]) -> bool:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name},
+            "spec": spec,
+        }
+        return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
+
+    def _write(self, found: KubeObject, **spec: object) -> bool:
+        """Change it, unless somebody else has changed it since."""
+        version = found["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        path = self._path(self._name)
+        return _is_first(lambda: self._api.patch(path, body, retry_s=0.0), 404, 409)
+
+    def _stamp(self) -> str:
+        now = self._api.time()
+        stamp = datetime.datetime.fromtimestamp(now, datetime.UTC)
+        return stamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _spec(found: KubeObject) -> Mapping[str, Any]:
+    return found.get("spec") or {}
+
+
+def _is_first(request: Callable[[], object], *late: int) -> bool:
+    """Send a request; False where its HTTP status says that somebody else was faster."""
+    try:
+        request()
+    except ApiFault as fault:
+        if fault.status in late:
+            return False
+        raise
+    return True

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from k8sbench.model.kinds import KINDS
 
 _API_PATHS = {
     "Deployment": "/apis/apps/v1",
     "Job": "/apis/batch/v1",
+    "LocalQueue": "/apis/kueue.x-k8s.io/v1beta1",
     "Lease": "/apis/coordination.k8s.io/v1",
     "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1",
     "Workload": "/apis/kueue.x-k8s.io/v1beta1",
 }
 """Kind → path of its API group and version; of all others it is the core API."""
+_RESOURCE = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([^/]+)(?:/[^/]+(/.+)?)?$")
 
 
 def path(kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
@@ -27,10 +31,5 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
 
 def resource(requested: str) -> str:
     """Return the resource of a path as access rules name it: ``pods/log``; else the path."""
-    parts = requested.strip("/").split("/")
-    rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
-    if len(rest) > 2 and rest[0] == "namespaces":
-        rest = rest[2:]
-    if not rest:
-        return requested
-    return "/".join([rest[0], *rest[2:]])
+    found = _RESOURCE.match(requested)
+    return requested if found is None else found[1] + (found[2] or "")

@@ -1,16 +1,26 @@
-"""Finds k8sbench's jobs on the cluster, whoever submitted them."""
+"""Lists and reads without following: jobs, whoever submitted them, and nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+import itertools
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from k8sbench.adapters.files.pools import PublishedPools
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.ownership import User
+from k8sbench.adapters.kubernetes.logs import reading
+from k8sbench.adapters.kubernetes.logs.resume import Resume
+from k8sbench.adapters.kubernetes.logs.text import LogText
+from k8sbench.adapters.kubernetes.ownership import User, is_of
+from k8sbench.adapters.kubernetes.watching import reflector, trimming
+from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.reflector import Changed
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
@@ -27,46 +37,16 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import SCHEMA, RunPlan
-from k8sbench.ports import FoundJob
+from k8sbench.model.run import Run
+from k8sbench.ports import Clock, FoundJob, JobEvent, LogLine
 
+POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 MOST_RUNS = 20
 """At most so many are named in a label selector; for more, all jobs are listed."""
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _PLANS = msgspec.json.Decoder(RunPlan)
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
 """Of a job's metadata."""
-
-
-def find(api: Api, run_id: str) -> tuple[str, KubeObject] | None:
-    """Return the kind and the job of a run; None: there is none that bears the run's label."""
-    return look_for(api, run_id)[0]
-
-
-def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str | None]:
-    """Return the kind and the job of a run, or who has its name instead: a job without its label.
-
-    Both are None where no job has the name.
-    """
-    unlabelled = None
-    for kind in KINDS:
-        try:
-            job = api.find(kinds.path(kind, api.place.namespace, run_id))
-        except ApiFault as fault:
-            raise api.explained(fault, f"job {run_id} be read") from fault
-        if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
-            return (kind, job), None
-        if job is not None:
-            unlabelled = _unlabelled(kind, run_id, api.place.namespace)
-    return None, unlabelled
-
-
-def _unlabelled(kind: str, run_id: str, namespace: str) -> str:
-    label = f"{RUN_LABEL}={run_id}"
-    command = f"kubectl -n {namespace} label {KINDS[kind].singular} {run_id} {label}"
-    return (
-        f"the {kind} {run_id} in namespace {namespace} does not have the label {label}; it may "
-        f"be someone else's, and is not changed. If it is the run's, label it: '{command}'."
-    )
 
 
 def jobs(
@@ -149,3 +129,120 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
     if not plan.run_id == name_of(job) == labels_of(job).get(RUN_LABEL):
         return None, f"its annotation {PLAN_ANNOTATION} is that of run {plan.run_id}"
     return plan, ""
+
+
+# -- one job -------------------------------------------------------------------------------------
+
+
+def look(api: Api, run: Run, clock: Clock, user: User | None) -> Sequence[JobEvent]:
+    """Return the state of a job now, then its replicas'; empty where there is no such job."""
+    followed = _followed(run)
+    try:
+        job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
+        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run, user):
+            return ()
+        followed.take(Changed(followed.kind, trimming.job(job)))
+        for kind in ("Pod", "Event"):
+            _take_all(api, followed, kind)
+        snapshot = followed.snapshot()
+        if is_short_of_nodes(snapshot):
+            snapshot.nodes = all_nodes(api)
+        if followed.is_queued():
+            snapshot.workload = workload(api, followed.uid)
+    except ApiFault as fault:
+        raise api.explained(fault, f"job {run.run_id} be read") from fault
+    now = clock()
+    reading, _ = followed.read(api.time(), snapshot)
+    first = followed.move(reading, now)
+    return [first, *followed.changes(reading, now)]
+
+
+def printed(api: Api, run: Run) -> Iterator[LogLine]:
+    """Return what a job's replicas have printed so far, rank 0's first."""
+    namespace, followed = api.place.namespace, _followed(run)
+    try:
+        _take_all(api, followed, "Pod")
+        _, replicas = followed.read(api.time())
+        for one in replicas:
+            if one.pod is None or not one.started:
+                continue
+            text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
+            path = kinds.path("Pod", namespace, one.pod_name, "log")
+            query = {"container": one.container, "timestamps": "true"}
+            log = api.stream(path, silence_s=reading.SILENT_SECONDS, **query)
+            with contextlib.closing(log) as served:
+                for chunk in itertools.chain(served.chunks(), [None]):
+                    for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
+                        assert at is not None
+                        yield LogLine(replica=one.name, at=at / 1_000_000, text=line)
+    except ApiFault as fault:
+        raise api.explained(fault, f"the logs of {run.run_id} be read") from fault
+
+
+def _followed(run: Run) -> Followed:
+    return Followed(run.plan, reported=run.history[-1], since=time.monotonic())
+
+
+def _take_all(api: Api, followed: Followed, kind: str) -> None:
+    """Take in all objects of a kind that belong to a run."""
+    run_id = followed.plan.run_id
+    labels, fields = reflector.selectors(kind, f"{RUN_LABEL}={run_id}")
+    keep = trimming.keeper(kind, {run_id})
+    for item in api.list(
+        kinds.path(kind, api.place.namespace), labels=labels, fields=fields, keep=keep
+    )[0]:
+        followed.take(Changed(kind, item))
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+def nodes(api: Api, labels: Mapping[str, str], selector: str = "") -> Sequence[KubeObject]:
+    """List the nodes that have all labels, and that a selector as kubectl's ``-l`` takes.
+
+    Raises :class:`BenchError`, also where the user may not list nodes, which is a right of its own.
+    """
+    wanted = [*(f"{key}={value}" for key, value in labels.items()), *filter(None, [selector])]
+    try:
+        return api.list(kinds.path("Node"), labels=",".join(wanted))[0]
+    except ApiFault as fault:
+        if fault.status == 400 and selector:
+            raise UsageError(
+                f"-l {selector!r} is not a label selector.",
+                "Write it as for kubectl: rack=7,zone!=b.",
+            ) from fault
+        raise api.explained(fault, "the nodes be listed") from fault
+
+
+def all_nodes(api: Api) -> Sequence[KubeObject] | None:
+    """Return the cluster's nodes; None: the user may not list them."""
+    try:
+        return api.list(kinds.path("Node"), keep=trimming.node)[0]
+    except ApiFault:  # the diagnosis goes without
+        return None
+
+
+def workload(api: Api, uid: str | None) -> KubeObject | None:
+    """Return Kueue's Workload of a job; None: there is none, or the user may not list them."""
+    try:
+        path = kinds.path("Workload", api.place.namespace)
+        found, _ = api.list(path, labels=f"kueue.x-k8s.io/job-uid={uid}")
+    except ApiFault:
+        return None
+    return found[0] if found else None
+
+
+def published_pools(api: Api) -> PublishedPools | None:
+    """Return the namespace's pools file; None: there is none, or the user may not read it.
+
+    Raises :class:`BenchError`.
+    """
+    namespace = api.place.namespace
+    try:
+        found = api.get(kinds.path("ConfigMap", namespace, POOLS))
+    except ApiFault as fault:
+        if fault.status in {403, 404}:
+            return None
+        raise api.explained(fault, f"the node pools of namespace {namespace} be read") from fault
+    text = (found.get("data") or {}).get(POOLS_KEY)
+    return None if text is None else PublishedPools(text, f"ConfigMap {namespace}/{POOLS}")

@@ -1,5 +1,9 @@
 """The annotations of a job that say whose it is, and how a job is changed: by compare-and-swap.
 
+A job that has ended is stamped while the store that owns it still works on it: no other store
+adopts a job with a new stamp. One that others may adopt is stamped before its end is reported: two
+stores might measure its run.
+
 Each change carries the uid and the resourceVersion of the job that it was decided on. Where another
 change came first, the API server answers 409, and the job is read and decided on again.
 """
@@ -19,6 +23,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable
 from k8sbench.model.identity import LABEL_DOMAIN, NONCE_ANNOTATION
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
@@ -39,6 +44,8 @@ WAITS = f"{LABEL_DOMAIN}/waits"
 follows it cancels it for that."""
 USED_BY_0_2 = f"{LABEL_DOMAIN}/used-by-"
 """Begins the annotation by which version 0.2.0 names the stores that use a job."""
+REQUEST_SECONDS = 5.0
+"""For one request; who asked tries again."""
 CHANGE_SECONDS = 30.0
 """For a change that others come before again and again: the operator changes a job's status."""
 _CHANGED = frozenset({404, 409})
@@ -147,6 +154,36 @@ def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:
     return None
 
 
+# -- finding -------------------------------------------------------------------------------------
+
+
+def look_for(api: Api, run_id: str) -> tuple[tuple[str, KubeObject] | None, str | None]:
+    """Return the kind and the job of a run, or who has its name instead: a job without its label.
+
+    Both are None where no job has the name.
+    """
+    unlabelled = None
+    for kind in KINDS:
+        try:
+            job = api.find(kinds.path(kind, api.place.namespace, run_id))
+        except ApiFault as fault:
+            raise api.explained(fault, f"job {run_id} be read") from fault
+        if job is not None and labels_of(job).get(RUN_LABEL) == run_id:
+            return (kind, job), None
+        if job is not None:
+            unlabelled = _unlabelled(kind, run_id, api.place.namespace)
+    return None, unlabelled
+
+
+def _unlabelled(kind: str, run_id: str, namespace: str) -> str:
+    label = f"{RUN_LABEL}={run_id}"
+    command = f"kubectl -n {namespace} label {KINDS[kind].singular} {run_id} {label}"
+    return (
+        f"the {kind} {run_id} in namespace {namespace} does not have the label {label}; it may "
+        f"be someone else's, and is not changed. If it is the run's, label it: '{command}'."
+    )
+
+
 # -- writing --------------------------------------------------------------------------------------
 
 
@@ -237,6 +274,48 @@ def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:
 
 def _path(api: Api, kind: str, job: KubeObject) -> str:
     return kinds.path(kind, api.place.namespace, name_of(job))
+
+
+def change_of(
+    api: Api, run_id: str, decide: Callable[[KubeObject], Change | None], what: str
+) -> bool:
+    """Change the job of a run; False where there is none, or it is not as was expected.
+
+    Raises :class:`BenchError`; ``what`` ends its sentence.
+    """
+    found, _ = look_for(api, run_id)
+    try:
+        if found is not None:
+            change(api, *found, decide, retry_s=REQUEST_SECONDS)
+    except VanishedError:
+        return False
+    except ApiFault as fault:
+        raise api.explained(fault, what) from fault
+    return found is not None
+
+
+def answered(job: KubeObject, *, user: User | None, now: float) -> Change:
+    """Take off what was asked, and stamp the job; raises :class:`OwnedElsewhere`."""
+    check_ours(job, user)
+    owner = of(job, user).owner
+    if owner is None:
+        return annotated(wish=None)
+    keep = owner.keep or (user is not None and user.keep)
+    is_left = owner.is_handed_over and (user is None or user.detached)
+    stamp = msgspec.structs.replace(owner, at=now, keep=keep, is_handed_over=is_left)
+    return annotated(wish=None, owner=encoded(stamp))
+
+
+def adopted(job: KubeObject, *, user: User, known: Ownership, now: float) -> Change | None:
+    """Make a store the owner, unless another one was faster."""
+    whose = of(job, user)
+    if whose.owner is not None and whose.owner.store == user.store:
+        return None
+    if (whose.owner, whose.receipt) != (known.owner, known.receipt):
+        raise VanishedError  # it is not as it was known to be
+    keep = whose.owner is not None and whose.owner.keep
+    owner = user.owner(now, has_adopted=True, keep=keep)
+    return annotated(wish=None, owner=encoded(owner))
 
 
 def annotated(**values: str | None) -> Change:

@@ -73,7 +73,7 @@ def ask(
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
         "nodes": lambda: listed(kinds.path("Node"), labels=selector),
-        "queue": partial(_queue, api, request, served),
+        "queue": partial(_queue, api, request),
     }
     if request.pool.gpus_per_node:
         queries["exporters"] = partial(metrics.dcgm, api)
@@ -134,27 +134,6 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
         queue=plan.queue,
         gang=plan.gang,
     )
-
-
-def init_template() -> str:
-    """Return the init container's template that passes the restricted Pod Security Standard."""
-    return ROLE.with_name("init-container.yaml").read_text(encoding="utf-8")
-
-
-def refuse_gang(api: Api) -> None:
-    """Reject ``--gang`` where the operator is known to ignore it: before anything is created.
-
-    Raises :class:`Unreachable`. Where the operator's Deployment may not be read nothing is
-    raised: the first pods show it (the diagnosis ``gang-ignored``).
-    """
-    deployment = _answer(partial(_operator, api))
-    if deployment is None or isinstance(deployment, Unknown):
-        return
-    refusal = operator.gang_refusal(deployment)
-    if refusal is not None:
-        error = Unreachable(refusal, CAUSES["gang-ignored"].action)
-        error.cause_id = "gang-ignored"
-        raise error
 
 
 def refuse_claims(api: Api, request: DoctorRequest) -> None:
@@ -242,11 +221,7 @@ def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:
         return dict(zip(needed, pool.map(is_allowed, needed), strict=True))
 
 
-def _queue(
-    api: Api, request: DoctorRequest, groups: Mapping[str, Sequence[str]]
-) -> KubeObject | None:
-    versions = groups.get("kueue.x-k8s.io")
-    if request.queue is None or not versions:
+def _queue(api: Api, request: DoctorRequest) -> KubeObject | None:
+    if request.queue is None:
         return None
-    home = f"/apis/kueue.x-k8s.io/{versions[0]}/namespaces/{request.namespace}/localqueues"
-    return api.find(f"{home}/{request.queue}")
+    return api.find(kinds.path("LocalQueue", request.namespace, request.queue))

@@ -12,6 +12,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
-from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.adapters.kubernetes.client.sending import Transport
 from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.run import Location
@@ -109,7 +110,7 @@ def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
         server_name=tls.server_name,
         proxy=config.proxy_url or proxy_for(url, environ),
     )
-    signed = Credentials(lambda: ConfiguredUser(environ))
+    signed = Credentials(lambda: partial(configured, environ))
     place = Location(server=reached.server, namespace="")
     api = Api(place, "--prometheus", reached, signed, is_cluster=False)
     return Way(api, "/api/v1/query", f"Prometheus at {reached.server}")
@@ -331,19 +332,10 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None
 
 
-class ConfiguredUser:
-    """Who signs in: a source of secrets for :class:`~.credentials.Credentials`."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-
-    def secrets(self) -> Secrets:
-        """Read the file and what it names; raises :class:`ConfigFault`."""
-        config, folder = read_config(self._environ)
-        return config.secrets(folder)
-
-    def end(self) -> None:
-        """Do nothing: there is nothing to wait for."""
+def configured(environ: Mapping[str, str]) -> Secrets:
+    """Read the file and what it names; raises :class:`ConfigFault`."""
+    config, folder = read_config(environ)
+    return config.secrets(folder)
 
 
 def read_config(environ: Mapping[str, str]) -> tuple[HttpConfig, Path]:

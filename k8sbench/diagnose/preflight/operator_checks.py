@@ -143,10 +143,14 @@ def gang(facts: PreflightFacts) -> Iterator[Finding]:
             f"Whether the operator makes gangs cannot be seen from its Deployment ({why}).",
             "Nothing to do: where it makes none, submit sees that by the first pod.",
         )
-    elif (refusal := gang_refusal(operator)) is not None:
-        yield fail(refusal, CAUSES["gang-ignored"].action)
+    elif (scheduler := gang_scheduler(operator)) is None:
+        # Such an operator ignores a job's scheduling policy in silence.
+        yield fail(
+            "The training operator makes no pod groups (it runs without --gang-scheduler-name): it"
+            " would ignore --gang, and the replicas would be placed one by one.",
+            CAUSES["gang-ignored"].action,
+        )
     else:
-        scheduler = gang_scheduler(operator)
         yield ok(f"The operator makes a pod group of every job, for the scheduler {scheduler}.")
 
 
@@ -169,19 +173,6 @@ def flags(deployment: KubeObject) -> dict[str, str]:
 def gang_scheduler(deployment: KubeObject) -> str | None:
     """The scheduler that the operator makes pod groups for; None: it makes none."""
     return flags(deployment).get("gang-scheduler-name") or None
-
-
-def gang_refusal(deployment: KubeObject) -> str | None:
-    """Why ``--gang`` would have no effect, one sentence; None: it has.
-
-    Such an operator ignores a job's scheduling policy in silence.
-    """
-    if gang_scheduler(deployment) is not None:
-        return None
-    return (
-        "The training operator makes no pod groups (it runs without --gang-scheduler-name): it"
-        " would ignore --gang, and the replicas would be placed one by one."
-    )
 
 
 def image(deployment: KubeObject) -> str:

@@ -12,8 +12,8 @@ from functools import partial
 
 import pytest
 
-from k8sbench.adapters.kubernetes import creating
-from k8sbench.adapters.kubernetes.client import sending
+from k8sbench.adapters.kubernetes import job_changes
+from k8sbench.adapters.kubernetes.client import credentials, sending
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections, doctor
@@ -113,7 +113,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         self.give_up_at = time.monotonic() + 0.2
 
     monkeypatch.setattr(Api, "__init__", hurried)
-    monkeypatch.setattr(creating, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(job_changes, "CREATE_SECONDS", 0.2)
     monkeypatch.setattr(doctor, "CHECKS_SECONDS", 0.2)
     # On a busy machine the first answer may be too late; a server that was away is believed less.
     monkeypatch.setattr(sending, "JUST_BACK_SECONDS", 0.0)
@@ -157,12 +157,13 @@ def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
 
 @pytest.mark.usefixtures("impatient")
 def test_doctor_waits_for_no_sign_in_where_nobody_is_at_a_terminal(
-    tmp_path: pathlib.Path, cli: Cli
+    tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(credentials, "LIMIT_SECONDS", 0.2)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["1000"]}
     config = servers.kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {"exec": plugin})
     out = " ".join(cli("doctor", f"--kubeconfig={config}", code=6).out.split())
-    assert "credential plugin sleep of the kubeconfig was ended before it answered" in out
+    assert "credential plugin sleep of the kubeconfig has not answered within" in out
 
 
 def test_doctor_gives_all_its_requests_together_little_time() -> None:

@@ -28,7 +28,7 @@ def submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(api, "ABSENT_SECONDS", 0.0)
+    monkeypatch.setattr(api, "_SOON", dict.fromkeys(api._SOON, 0.0))
     (tmp_path / ".kube").mkdir()
 
     def run(*words: str, code: int = 0, text: str | None = None, **config: Any) -> Printed:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.kubernetes import preflight
+from k8sbench.app import doctor
 from k8sbench.diagnose.preflight import operator_checks
 from tests.unit.doctor.clusters import deployment
 
@@ -78,7 +78,7 @@ def test_a_template_is_found_by_mount_and_flag(
 
 
 def test_our_template_is_what_the_operator_reads() -> None:
-    filled = preflight.init_template()
+    filled = doctor.init_template()
     for name in ("InitContainerImage", "MaxTries", "MasterAddr"):
         assert f"{{{{.{name}}}}}" in filled
         filled = filled.replace(f"{{{{.{name}}}}}", "5")

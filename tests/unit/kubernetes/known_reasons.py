@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
-
 POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")  # k8s.io/api core/v1/types.go
 
 WAITING: Mapping[str, tuple[str, ...]] = {
@@ -118,48 +116,3 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "k8s.io/autoscaler cluster-autoscaler": ("TriggeredScaleUp", "NotTriggerScaleUp", "ScaleDown"),
     "sigs.k8s.io/karpenter pkg/events": ("Nominated",),
 }
-
-SILENT_EVENTS = frozenset(
-    {
-        # What every pod has, and the watch leaves out.
-        *FREQUENT_SILENT_EVENTS,
-        # Exit codes stand in the pods' status as well.
-        "ExitedWithCode",
-        # The scheduler's sentence is in the pod's condition PodScheduled as well.
-        "FailedScheduling",
-        # Kubelets: what they try again is in the container's state (waiting, terminated).
-        *("Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedSync"),
-        *("FailedPostStartHook", "FailedPreStopHook", "LifecycleHTTPFallback", "SandboxChanged"),
-        *("FailedToRetrieveImagePullSecret", "FailedValidation", "DeadlineExceeded"),
-        # Kubelets: the pod goes on, or ends all the same.
-        *("ExceededGracePeriod", "FailedKillPod", "ResizeDeferred", "ResizeInfeasible"),
-        *("Unhealthy", "ProbeWarning", "DNSConfigForming", "MissingClusterDNS"),
-        *("VolumeResizeFailed", "VolumeResizeSuccessful", "FileSystemResizeFailed"),
-        *("FileSystemResizeSuccessful", "VolumePermissionChangeInProgress"),
-        *("AlreadyMountedVolume", "SuccessfulAttachVolume", "SuccessfulMountVolume"),
-        *("VolumeConditionAbnormal", "HostIPsIPFamilyMismatch"),
-        # About nodes, whose objects are read where they matter; k8sbench sees none of these.
-        *("NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "Starting"),
-        *("KubeletSetupFailed", "Rebooted", "Shutdown", "ContainerGCFailed", "ImageGCFailed"),
-        *("FailedNodeAllocatableEnforcement", "NodeAllocatableEnforced", "CgroupV1"),
-        *("PossibleMemoryBackedVolumesOnDisk", "InvalidDiskCapacity", "FreeDiskSpaceFailed"),
-        *("EvictionThresholdMet", "SystemOOM", "CheckLimitsForResolvConf", "RegisteredNode"),
-        *("RemovingNode", "DeletingAllPods", "NodeControllerEviction"),
-        # About claims and volumes: quoted as they are where a claim is not bound.
-        *("FailedBinding", "VolumeMismatch", "VolumeFailedRecycle", "VolumeRecycled"),
-        *("RecyclerPod", "VolumeDelete", "VolumeFailedDelete", "ExternalProvisioning"),
-        *("ProvisioningFailed", "ProvisioningCleanupFailed", "ProvisioningSucceeded"),
-        *("WaitForFirstConsumer", "WaitForPodScheduled", "ExternalExpanding", "ClaimLost"),
-        *("ClaimMisbound", "VolumeUnknownReclaimPolicy"),
-        # The training operator: the job's conditions say the same. The kind stands before these.
-        *("JobCreated", "JobSucceeded", "JobRunning", "JobFailed", "JobRestarting"),
-        *("JobFailedValidation", "JobSuspended", "JobResumed", "JobTerminated"),
-        *("SetPodTemplateRestartPolicy", "SetPodTemplateSchedulerName"),
-        # The training operator: it tries again, and the pods and services show what became of it.
-        *("FailedDeletePod", "FailedCreateService", "FailedDeleteService"),
-        *("FailedDeletePodGroup", "SuccessfulDeletePodGroup"),
-        # Cluster Autoscaler: that it adds no node is what the scheduler's sentence means.
-        *("NotTriggerScaleUp", "ScaleDown"),
-    }
-)
-"""Reasons of events that change no verdict, and why."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -92,12 +91,6 @@ def test_files_are_relative_to_the_kubeconfig(home: Path) -> None:
     given = config("a", **{"certificate-authority": "ca.crt"})
     api = reached(home, kubeconfig=str(write(folder / "config", given)))
     assert api.sender._credentials.current().authority == b"the authority"
-
-
-def test_an_authority_may_be_inline(home: Path) -> None:
-    text = base64.b64encode(b"the authority").decode()
-    write(home / ".kube" / "config", config("a", **{"certificate-authority-data": text}))
-    assert reached(home).sender._credentials.current().authority == b"the authority"
 
 
 def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
@@ -197,11 +190,6 @@ def test_a_kubeconfig_that_cannot_be_read_is_not_taken_for_none(home: Path) -> N
     path.symlink_to(home / "gone")
     with pytest.raises(KubeconfigFault, match="cannot be read: no such file or directory"):
         reached(home)
-    path.unlink()
-    (home / ".kube").rmdir()
-    (home / ".kube").symlink_to(".kube")
-    with pytest.raises(KubeconfigFault, match="cannot be read: too many levels of symbolic links"):
-        reached(home)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +219,6 @@ def test_a_kubeconfig_that_names_no_cluster_cannot_be_used(home: Path, text: str
         ("https://a.example", {"HTTP_PROXY": "http://p:3128"}, None),
         ("https://a.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "b.example"}, "http://p"),
         ("https://a.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "x, .example"}, None),
-        ("https://a.example", {"HTTPS_PROXY": "http://p", "no_proxy": "a.example"}, None),
-        ("https://a.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, None),
         ("https://a.example:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example:6443"}, None),
         (
             "https://a.example:6443",
@@ -242,7 +228,6 @@ def test_a_kubeconfig_that_names_no_cluster_cannot_be_used(home: Path, text: str
         ("https://aa.example", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example"}, "http://p"),
         ("https://10.1.2.3", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/8"}, None),
         ("https://11.1.2.3", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/8"}, "http://p"),
-        ("https://[fd00::1]", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::/8"}, None),
         ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p"}, None),
         ("https://localhost", {"HTTPS_PROXY": "http://p"}, None),
     ],

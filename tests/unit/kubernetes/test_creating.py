@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import urllib3
 
-from k8sbench.adapters.kubernetes import creating
+from k8sbench.adapters.kubernetes import job_changes
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import UsageError
@@ -39,7 +39,7 @@ def unsent() -> ApiFault:
 def test_a_request_may_have_been_carried_out_unless_the_server_says_otherwise(
     fault: ApiFault, may_have_acted: bool
 ) -> None:
-    assert creating._may_have_acted(fault) is may_have_acted
+    assert job_changes._may_have_acted(fault) is may_have_acted
 
 
 @pytest.mark.parametrize("of_other", ["theirs", None])
@@ -48,7 +48,7 @@ def test_a_job_that_another_record_has_asked_for_is_not_joined(of_other: str | N
     (*_, manifest), (*_, there) = plans.rendered(wanted), plans.rendered(wanted)
     manifest["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
     there["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
-    creating._check_ours(wanted, manifest, there)
+    job_changes._check_ours(wanted, manifest, there)
     there["metadata"]["annotations"][NONCE_ANNOTATION] = of_other
     with pytest.raises(UsageError, match="another k8sbench has asked for it"):
-        creating._check_ours(wanted, manifest, there)
+        job_changes._check_ours(wanted, manifest, there)

@@ -573,20 +573,9 @@ def test_a_refusal_that_stands_for_many_is_read_as_they_are() -> None:
 # --- who failed first ----------------------------------------------------------------------------
 
 
-def test_the_first_to_fail_is_named() -> None:
-    reading = read(exits(master_0=(1, 61), worker_0=(1, 60)))
-    assert reading.cause == "worker-0 exited with code 1."
-
-
 def test_of_the_same_second_the_one_that_was_killed_is_named() -> None:
     reading = read(exits(master_0=(1, 60), worker_0=(139, 60)))
     assert reading.cause == "worker-0 was killed by signal 11 (SIGSEGV), exit code 139."
-
-
-@pytest.mark.parametrize("code", [1, 126, 127, 128, 255])
-def test_an_exit_code_that_is_no_signal_s_is_reported_as_one(code: int) -> None:
-    reading = read(exits(worker_0=(code, 60)))
-    assert reading.cause == f"worker-0 exited with code {code}."
 
 
 def test_memory_goes_before_peers_even_when_they_fell_a_second_earlier() -> None:

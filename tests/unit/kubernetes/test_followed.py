@@ -67,13 +67,6 @@ def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it
     assert (end.phase, end.at) == (Phase.SUCCEEDED, START + END)
 
 
-def test_a_job_that_never_ran_is_not_said_to_run_when_it_has_ended() -> None:
-    one, now = followed(Phase.PENDING), START + LATER
-    reading, _ = one.read(now)
-    (event,) = one.ending(reading, now)
-    assert transition(event).phase is Phase.PENDING
-
-
 def test_nothing_is_said_to_have_ended_that_was_never_seen() -> None:
     created = Transition(phase=Phase.CREATED, at=START, cause="")
     one = Followed(PLAN, reported=created, marks={}, since=0.0)

@@ -34,10 +34,6 @@ def test_nodes_stamp_in_their_own_zone(written: str) -> None:
     assert read(f"{written} x\n".encode()) == [Line(T0 + 123456, "x")]
 
 
-def test_a_stamp_may_have_no_fraction() -> None:
-    assert read(b"2026-11-20T08:15:30Z x\n") == [Line(T0, "x")]
-
-
 def test_an_empty_line_is_one() -> None:
     assert read(f"{stamp(T0)} \n".encode()) == [Line(T0, "")]
 

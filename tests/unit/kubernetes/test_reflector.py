@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import queue
-from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector
+from k8sbench.adapters.kubernetes.watching.reflector import NOTE_SECONDS, Failed, Watches, Works
 
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
@@ -25,43 +24,26 @@ def test_a_pause_is_as_long_as_the_server_asks_within_the_bound() -> None:
     assert reflector.pause(1, 3600.0) == 15.0
 
 
-class Emptied:
-    """An API server that has one job, then loses its kind."""
-
-    def __init__(self) -> None:
-        self.lists = 0
-
-    def list(self, *_: Any, keep: Any, **__: Any) -> tuple[list[Any], str]:
-        self.lists += 1
-        if self.lists > 1:
-            raise ApiFault(404, "", "404 page not found")
-        made = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "1"}}
-        return [keep(made)], "1"
-
-    def watch(self, *_: Any, **__: Any) -> Any:
-        raise ApiFault(404, "", "404 page not found")
+AWAY = ApiFault(None, "", "connection refused")
+KINDS = ("PyTorchJob", "Pod", "Event")
 
 
-@pytest.mark.parametrize("is_loaded_late", [True, False])
-def test_the_objects_of_a_kind_that_was_deleted_are_gone_and_of_one_not_loaded_yet_are_not(
-    monkeypatch: pytest.MonkeyPatch, is_loaded_late: bool
-) -> None:
-    monkeypatch.setattr(reflector, "LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr(reflector, "GONE_SECONDS", 1e9 if is_loaded_late else 0.1)
-    events: queue.Queue[reflector.WatchEvent] = queue.Queue()
-    one = reflector.Reflector(
-        cast(Api, Emptied()),
-        reflector.Source(kind="PyTorchJob", path="/jobs"),
-        lambda job: job,
-        events.put,
-    )
-    seen: list[reflector.WatchEvent] = []
-    while sum(isinstance(event, reflector.Failed) for event in seen) < 20:
-        seen.append(events.get(timeout=30))
-    one.close()
-    one.thread.join()
-    gone = [event for event in seen if isinstance(event, reflector.Deleted)]
-    lists = [event.names for event in seen if isinstance(event, reflector.Listed)]
-    assert [event.uid for event in gone] == ([] if is_loaded_late else ["1"])
-    assert lists[0] == {"a"}
-    assert (frozenset[str]() in lists) is not is_loaded_late
+def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
+    all_kinds = Watches(Mock(), (), Mock())
+    all_kinds._reflectors = dict.fromkeys(KINDS, Mock())
+    assert all_kinds.report(0.0) is None
+    for kind in KINDS:
+        all_kinds.take(Failed(kind, AWAY), 10.0)
+    all_kinds.take(Failed("Pod", AWAY), 12.0)  # again: it is away since the first time
+    assert all_kinds.report_at() == 10.0 + NOTE_SECONDS
+    assert all_kinds.report(14.9) is None
+    said = all_kinds.report(15.0)
+    assert said is not None
+    assert said.startswith("The API server does not answer since 5 s (connection refused)")
+    assert all_kinds.report(60.0) is None
+    all_kinds.take(Works("Pod"))
+    all_kinds.take(Works("Event"))
+    assert (list(all_kinds.failing), all_kinds.report(61.0)) == (["PyTorchJob"], None)
+    all_kinds.take(Works("PyTorchJob"))
+    assert all_kinds.report(70.0) == "The API server answers again, after 60 s."
+    assert all_kinds.report(71.0) is None

@@ -260,12 +260,6 @@ def test_after_the_master_s_success_a_sidecar_hides_neither_success_nor_failure(
     assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")
 
 
-def test_a_container_that_is_started_again_beside_a_sidecar_is_no_end() -> None:
-    of = job(condition("Running"), restart_policy="OnFailure")
-    found = seen(beside(ended(1, at=50), "master-0"), beside(ended(1, at=60)), of=of)
-    assert not read(found, after=500).phase.final
-
-
 def test_a_replica_that_the_operator_restarts_is_no_end() -> None:
     found = seen(
         pod("master-0", ended(1, at=50)),

@@ -8,7 +8,6 @@ does not read Status objects, so it is not used.
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import threading
@@ -29,16 +28,13 @@ from k8sbench.adapters.kubernetes.client.sending import (
     LineStream,
     Request,
     Sender,
-    WatchStream,
+    Transport,
 )
-from k8sbench.adapters.kubernetes.client.transport import Transport
-from k8sbench.model import times
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
-LOG = logging.getLogger(__name__)
-__all__ = ["Api", "ApiFault", "KubeObject", "LineStream", "WatchStream"]
+__all__ = ["Api", "ApiFault", "KubeObject", "LineStream"]
 
 FIELD_MANAGER = "k8sbench"
 RETRY_SECONDS = 30.0
@@ -49,10 +45,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 """Before a request is repeated; twice as long each time."""
 LAST_SECONDS = 1.0
 """For an answer when it is time to give up."""
-NOTE_SECONDS = 2.0
-"""After which a wait that the server has asked for is said."""
-ABSENT_SECONDS = 1.0
-"""How long to look for a server where there is none, or no such name."""
+_SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
+"""How long to look for a server where there is none, or no such name; and to ask a plugin again."""
 
 
 class Api:
@@ -90,13 +84,15 @@ class Api:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
         return self._object(Request("get", path, query), retry_s)
 
-    def find(self, path: str, *, brief: bool = False) -> KubeObject | None:
+    def find(
+        self, path: str, *, brief: bool = False, retry_s: float = RETRY_SECONDS
+    ) -> KubeObject | None:
         """Return an object, or with ``brief`` its metadata; None where there is none.
 
         Raises :class:`ApiFault`.
         """
         try:
-            return _with_metadata(self._ask(Request("get", path, brief=brief), RETRY_SECONDS))
+            return _with_metadata(self._ask(Request("get", path, brief=brief), retry_s))
         except ApiFault as fault:
             if fault.status == 404:
                 return None
@@ -142,7 +138,7 @@ class Api:
         resource_version: str,
         timeout_s: int,
         silence_s: float = 10.0,
-    ) -> WatchStream:
+    ) -> LineStream:
         """Return changes since a resourceVersion; the server ends the watch after ``timeout_s``.
 
         A connection without data for ``silence_s`` longer is closed.
@@ -156,7 +152,7 @@ class Api:
             timeoutSeconds=str(timeout_s),
         )
         request = Request("watch", path, query)
-        return WatchStream(LineStream(self.sender.send(request, read_s=timeout_s + silence_s)))
+        return LineStream(self.sender.send(request, read_s=timeout_s + silence_s))
 
     def create(
         self,
@@ -219,22 +215,12 @@ class Api:
 
         A server that starts or is busy is asked again for ``retry_s``.
         """
-        connect_s, soon = min(CONNECT_SECONDS, seconds), {faults.CREDENTIALS: 0.0}
-        request = Request("get", path, query)
-        return self._ask(
-            *(request, retry_s), read_s=seconds, connect_s=connect_s, whole_s=seconds, soon=soon
-        )
+        return self._ask(Request("get", path, query), retry_s, within_s=seconds)
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return an answer as it arrives, such as a log that is followed."""
-        return self._streamed(Request("get", path, query), silence_s)
-
-    def file(self, path: str, *, silence_s: float | None = None) -> LineStream:
-        """Return what a file holds, as it arrives."""
-        return self._streamed(Request("get", path), silence_s)
-
-    def _streamed(self, request: Request, silence_s: float | None) -> LineStream:
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
+        request = Request("get", path, query)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
 
     def no_answer(
@@ -245,13 +231,8 @@ class Api:
         A server that runs accepts the connection at once, but its answer may be slow. Where there
         is none, or there are no credentials, soon after is as good as later.
         """
-        version = Request("get", "/version")
-        connect_s = min(seconds, QUICK_CONNECT_SECONDS)
-        soon = {faults.ABSENT: min(retry_s, ABSENT_SECONDS), faults.CREDENTIALS: 0.0}
         try:
-            answer = self._ask(
-                *(version, retry_s), read_s=seconds, connect_s=connect_s, whole_s=seconds, soon=soon
-            )
+            answer = self._ask(Request("get", "/version"), retry_s, within_s=seconds)
             if not isinstance(_decoded(answer).get("gitVersion"), str):
                 raise _not_kubernetes(answer)
         except ApiFault as fault:
@@ -286,28 +267,29 @@ class Api:
         request: Request,
         retry_s: float,
         *,
-        read_s: float = READ_SECONDS,
-        connect_s: float = CONNECT_SECONDS,
-        whole_s: float = WHOLE_SECONDS,
-        soon: Mapping[str, float] = {},
+        within_s: float | None = None,
     ) -> bytes:
         """Send a request, repeat it where that helps and does no harm; return the whole answer.
 
-        ``soon``: reason of a fault → seconds after which it is not repeated any more. What the
-        server asks to be waited for is waited for up to the limit, and then asked once more.
+        With ``within_s``, each answer is waited for that long, and it is asked again only for a
+        moment where no server is at the address, and not at all where there are no credentials.
+        What the server asks to be waited for is waited for up to the limit, and then asked once
+        more.
         """
         began = time.monotonic()
         left = self.give_up_at - began
         longest = min(retry_s, self.retry_s, left)
-        read_s = min(read_s, self.retry_s, max(left, LAST_SECONDS))
+        read_s = min(within_s or READ_SECONDS, self.retry_s, max(left, LAST_SECONDS))
+        connect_s = min(within_s, QUICK_CONNECT_SECONDS) if within_s else CONNECT_SECONDS
         pause = _FIRST_PAUSE
         while True:
             try:
                 response = self.sender.send(request, read_s=read_s, connect_s=connect_s)
-                within_s = min(whole_s, self.give_up_at - time.monotonic())
-                return self.sender.read(response, max(LAST_SECONDS, within_s))
+                whole_s = min(within_s or WHOLE_SECONDS, self.give_up_at - time.monotonic())
+                return self.sender.read(response, max(LAST_SECONDS, whole_s))
             except ApiFault as fault:
-                left = began + soon.get(fault.reason, longest) - time.monotonic()
+                limit = min(longest, _SOON.get(fault.reason, longest)) if within_s else longest
+                left = began + limit - time.monotonic()
                 # A creation is repeated only where the server says that it did not begin it.
                 again = fault.passes and (request.verb != "create" or fault.retry_after is not None)
                 if not again or left <= 0:
@@ -315,12 +297,6 @@ class Api:
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
                 if wait > left:
                     wait, read_s = left, LAST_SECONDS
-                if wait > NOTE_SECONDS:
-                    LOG.warning(
-                        "The API server asks to be left alone for %s (%s); waiting for %s.",
-                        *(times.duration(fault.retry_after or wait), fault.status),
-                        times.duration(wait),
-                    )
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench closed the connection")
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from k8sbench.adapters.kubernetes.client import credentials
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.credentials import (
+    Credentials,
     KubeconfigUser,
-    SecretSource,
-    ServiceAccount,
+    pod_secrets,
 )
 from k8sbench.adapters.kubernetes.client.kubeconfig import Kubeconfig, KubeconfigFault
-from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS
-from k8sbench.adapters.kubernetes.client.transport import Transport
+from k8sbench.adapters.kubernetes.client.sending import QUICK_CONNECT_SECONDS, Transport
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
 
@@ -47,7 +46,8 @@ def connect(
     context that was named and does not exist, :class:`KubeconfigFault` where it cannot be used.
     """
     paths, source = _files(kubeconfig, environ)
-    existing = [path for path in paths if _is_there(path)]
+    # Also a link to a file that has gone: it was meant.
+    existing = [path for path in paths if os.path.lexists(path)]
     config = Kubeconfig(existing)
     if not config.is_empty:
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
@@ -61,9 +61,8 @@ def connect(
         return _in_cluster(namespace, environ, service_account)
     if existing or kubeconfig is not None or environ.get("KUBECONFIG"):
         # Somebody meant a cluster: this is no machine that has none.
-        of_variable = kubeconfig is None and environ.get("KUBECONFIG")
         raise (KubeconfigFault if existing else NamedNotThere)(
-            f"{missing}." if of_variable else f"The kubeconfig {missing}.",
+            f"The kubeconfig {missing}.",
             "Correct its path or its content, or name another with --kubeconfig or KUBECONFIG.",
         )
     where = "pod has no service account" if is_pod else "is not a pod of a cluster"
@@ -94,17 +93,6 @@ def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Pat
     return [folder / ".kube" / "config"], "~/.kube/config"
 
 
-def _is_there(path: Path) -> bool:
-    """Whether there is a kubeconfig, even a link to a file that has gone, or one not to be read."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def _from_kubeconfig(
     config: Kubeconfig,
     source: str,
@@ -119,54 +107,33 @@ def _from_kubeconfig(
     # A name and a password there are not used, and must not be shown or recorded.
     host, slash, path = rest.partition("/")
     server = f"{scheme or 'https'}://{host.rpartition('@')[2]}{slash}{path}"
-    return _api(
-        server,
-        lambda: KubeconfigUser(Kubeconfig(paths).chosen(chosen.context)),
-        f"{'' if context else 'current '}context {chosen.context} of {source}",
-        namespace=namespace or chosen.namespace,
+    place = Location(
+        server=server,
+        namespace=namespace or chosen.namespace or DEFAULT_NAMESPACE,
         context=chosen.context,
         kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).expanduser().resolve()),
+    )
+    reached = Transport(
+        server=server,
         verify=not cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
         proxy=cluster.proxy_url or proxy_for(server, environ),
     )
+    why = f"{'' if context else 'current '}context {chosen.context} of {source}"
+    user = Credentials(lambda: KubeconfigUser(Kubeconfig(paths).chosen(chosen.context)).secrets)
+    return Api(place, why, reached, user)
 
 
-def _in_cluster(namespace: str | None, environ: Mapping[str, str], service_account: Path) -> Api:
+def _in_cluster(namespace: str | None, environ: Mapping[str, str], folder: Path) -> Api:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    own = service_account / "namespace"
+    own = folder / "namespace"
     if namespace is None and own.is_file():
         namespace = own.read_text().strip()
-    return _api(
-        server,
-        lambda: ServiceAccount(service_account),
-        "in-cluster configuration",
-        namespace=namespace,
-        proxy=proxy_for(server, environ),
-    )
-
-
-def _api(
-    server: str,
-    load: Callable[[], SecretSource],
-    why: str,
-    *,
-    namespace: str | None,
-    context: str | None = None,
-    kubeconfig: str | None = None,
-    verify: bool = True,
-    server_name: str | None = None,
-    proxy: str | None = None,
-) -> Api:
-    location = Location(
-        server=server,
-        namespace=namespace or DEFAULT_NAMESPACE,
-        context=context,
-        kubeconfig=kubeconfig,
-    )
-    transport = Transport(server=server, verify=verify, server_name=server_name, proxy=proxy)
-    return Api(location, why, transport, credentials.Credentials(load))
+    place = Location(server=server, namespace=namespace or DEFAULT_NAMESPACE)
+    reached = Transport(server=server, proxy=proxy_for(server, environ))
+    user = Credentials(lambda: partial(pod_secrets, folder))
+    return Api(place, "in-cluster configuration", reached, user)
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:

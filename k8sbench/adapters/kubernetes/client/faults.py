@@ -29,11 +29,9 @@ CREDENTIALS = "Credentials"
 """Reason of an ApiFault: there are no credentials. ``__cause__`` is the BenchError."""
 CERTIFICATE = "api-not-trusted"
 """Reason of an ApiFault: the server's certificate is not trusted."""
-CERTIFICATE_DATES = "api-certificate-dates"
-"""Reason of an ApiFault: the server's certificate has expired or is not valid yet."""
 CLIENT_CERTIFICATE = "client-certificate"
 """Reason of an ApiFault: our certificate cannot be used, or the server rejects it."""
-CERTIFICATES = {CERTIFICATE, CERTIFICATE_DATES, CLIENT_CERTIFICATE}
+CERTIFICATES = {CERTIFICATE, CLIENT_CERTIFICATE}
 """Reasons that no retry helps against, but other credentials may."""
 ABSENT = "Absent"
 """Reason of an ApiFault: no server is at the address, or it is not an address."""
@@ -93,8 +91,6 @@ _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (urllib3.exceptions.LocationValueError, ABSENT, "its address is not the URL of a server"),
 )
 """Error of urllib3, http.client or the socket → reason and message. The first that fits counts."""
-_DATE_ERRORS = {9, 10}
-"""OpenSSL's codes: a certificate is not valid yet, or has expired."""
 _NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
 
@@ -125,11 +121,9 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
 
     if (rejected := first(ssl.SSLCertVerificationError)) is not None:
         message = f"its certificate: {rejected.verify_message.rstrip('.')}"
-        if rejected.verify_code not in _DATE_ERRORS:
-            return CERTIFICATE, message
         now = datetime.datetime.now(datetime.UTC)
         clock = f"this machine's clock shows {now:%Y-%m-%d %H:%M} UTC"
-        return CERTIFICATE_DATES, f"{message}, and {clock}"
+        return CERTIFICATE, f"{message}, and {clock}"
     if first(TimeoutError) is not None or "Timeout" in type(chain[0]).__name__:
         return "", "it did not answer in time"
     for kind, reason, message in _TRANSPORT:
@@ -171,19 +165,14 @@ _RBAC = re.compile(
 )
 _REFUSED = "The API server does not let {doing} in namespace {namespace}: {message}."
 _SEE_MANIFEST = "Look at the manifest: `k8sbench render`."
-_NOT_TRUSTED = "The API server {server}{context} is not trusted; {message}."
 _ERRORS: Mapping[str, tuple[str, str]] = {
     "unauthorized": (
         "The API server {server} does not accept these credentials: expired, or another cluster's.",
         "Sign in again (`kubectl get pods` asks the same), or choose another --context.",
     ),
     "api-not-trusted": (
-        _NOT_TRUSTED,
-        "Check certificate-authority (the cluster may be a new one), server and tls-server-name.",
-    ),
-    "api-certificate-dates": (
-        _NOT_TRUSTED,
-        "Correct this machine's clock if it is wrong; else have the certificate renewed.",
+        "The API server {server}{context} is not trusted; {message}.",
+        "Check certificate-authority, server, tls-server-name, the dates and this machine's clock.",
     ),
     "client-certificate": (
         "The API server {server}{context} cannot be queried: our client certificate {message}.",

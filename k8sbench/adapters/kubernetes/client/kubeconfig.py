@@ -36,13 +36,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class Extension(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program of others keeps in an entry."""
-
-    name: str
-    extension: Any = None
-
-
 class ClusterEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """An API server and how it is reached."""
 
@@ -52,7 +45,6 @@ class ClusterEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     insecure_skip_tls_verify: bool | None = None
     tls_server_name: str | None = None
     proxy_url: str | None = None
-    extensions: list[Extension] | None = None
 
 
 class PluginVariable(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +71,6 @@ class UserEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     token: str | None = None
     token_file: str | None = msgspec.field(name="tokenFile", default=None)
-    username: str | None = None
-    password: str | None = None
     client_certificate: str | None = None
     client_certificate_data: str | None = None
     client_key: str | None = None
@@ -88,9 +78,6 @@ class UserEntry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     exec: Exec | None = None
     auth_provider: dict[str, Any] | None = None
     as_user: str | None = msgspec.field(name="as", default=None)
-    as_uid: str | None = None
-    as_groups: list[str] | None = None
-    as_user_extra: dict[str, list[str]] | None = None
 
 
 class ChosenContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,22 +93,12 @@ class ChosenContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def authority(self) -> bytes | None:
         """Return the authority of the server's certificate, PEM."""
-        return material(
-            self.cluster.certificate_authority_data,
-            self.cluster.certificate_authority,
-            self.cluster_file,
-            "certificate-authority",
-        )
+        return _material(self.cluster, "certificate-authority", self.cluster_file)
 
     def certificate(self) -> bytes | None:
         """Return the client's certificate and key, PEM."""
-        user, file = self.user, self.user_file
-        parts = (
-            material(
-                user.client_certificate_data, user.client_certificate, file, "client-certificate"
-            ),
-            material(user.client_key_data, user.client_key, file, "client-key"),
-        )
+        keys = ("client-certificate", "client-key")
+        parts = (_material(self.user, key, self.user_file) for key in keys)
         return b"\n".join(filter(None, parts)) or None
 
 
@@ -132,11 +109,8 @@ class Kubeconfig:
         self.paths = tuple(paths)
         self.path = os.pathsep.join(map(str, paths))
         self.current: str | None = None
-        self._entries: dict[str, dict[str, tuple[Any, Path]]] = {
-            "context": {},
-            "cluster": {},
-            "user": {},
-        }
+        kinds = ("context", "cluster", "user")
+        self._entries: dict[str, dict[str, tuple[Any, Path]]] = {kind: {} for kind in kinds}
         for path in paths:
             config = _read(path) or {}
             try:
@@ -209,8 +183,10 @@ class Kubeconfig:
             ) from error
 
 
-def material(data: str | None, file: str | None, kubeconfig: Path, key: str) -> bytes | None:
+def _material(entry: ClusterEntry | UserEntry, key: str, kubeconfig: Path) -> bytes | None:
     """Return what stands in a kubeconfig in base64, or in a file that it names; None: nothing."""
+    name = key.replace("-", "_")
+    data, file = getattr(entry, f"{name}_data"), getattr(entry, name)
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import socket
+import ssl
 import threading
 import time
 from collections import Counter
@@ -21,12 +24,20 @@ import urllib3
 
 from k8sbench.adapters import clock
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client import faults, transport
+from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.credentials import Credentials, Secrets
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.client.transport import Transport
 from k8sbench.model.errors import BenchError
 
+CONNECTIONS = 80
+"""Kept in the pool: 64 log streams, the watches and other requests."""
+_KEEPALIVE = {
+    socket.TCP_KEEPIDLE: 20,
+    socket.TCP_KEEPINTVL: 10,
+    socket.TCP_KEEPCNT: 4,
+    socket.TCP_USER_TIMEOUT: 60_000,
+}
+"""A connection is closed after 60 s without an acknowledgement."""
 CONNECT_SECONDS = 5.0
 """For a connection to a server that is expected to be there."""
 LARGEST = 64 * 1024 * 1024
@@ -47,6 +58,16 @@ SAME_TIME_SECONDS = 5.0
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """Verb of the access rules → HTTP method; of all others it is GET."""
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+class Transport(msgspec.Struct, frozen=True, kw_only=True):
+    """Address of the API server and the way to it."""
+
+    server: str
+    verify: bool = True
+    server_name: str | None = None
+    """Name in the server's certificate, if that is not the host's."""
+    proxy: str | None = None
 
 
 class Request(NamedTuple):
@@ -124,7 +145,6 @@ class Sender:
         with self._lock:
             if self._pool is not None:
                 self._pool.clear()
-        self._credentials.close()
 
     def _count_error(self, code: str) -> None:
         with self._lock:
@@ -148,9 +168,7 @@ class Sender:
     ) -> urllib3.BaseHTTPResponse:
         verb, path, query, body, brief = request
         what = f"{verb} {kinds.resource(path)}"
-        headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
-        for name, value in secrets.impersonation:
-            headers.add(name, value)
+        headers = {"User-Agent": "k8sbench"}
         if not path.endswith("/log"):
             headers["Accept"] = _METADATA if brief else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
@@ -239,7 +257,7 @@ class Sender:
         certificates = (secrets.certificate, secrets.authority)
         if self._pool is None or self._certificates != certificates:
             try:
-                self._pool = transport.pool(self._transport, secrets)
+                self._pool = _pool(self._transport, secrets)
             except ApiFault:
                 if self._pool is None:
                     raise
@@ -247,6 +265,66 @@ class Sender:
             else:
                 self._certificates = certificates
         return self._pool
+
+
+def _pool(transport: Transport, secrets: Secrets) -> urllib3.PoolManager:
+    """Make a connection pool; raises :class:`ApiFault` for a certificate that cannot be read."""
+    context = _tls(transport, secrets)
+    alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    alive += [(socket.IPPROTO_TCP, option, value) for option, value in _KEEPALIVE.items()]
+    options: dict[str, Any] = {
+        "num_pools": 2,
+        "maxsize": CONNECTIONS,
+        "socket_options": [*urllib3.connection.HTTPConnection.default_socket_options, *alive],
+    }
+    if context is not None:
+        options["ssl_context"] = context
+        if transport.server_name:
+            options["server_hostname"] = transport.server_name
+        if not transport.verify:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            options["cert_reqs"] = "CERT_NONE"
+            options["assert_hostname"] = False
+    if transport.proxy is None:
+        return urllib3.PoolManager(**options)
+    try:
+        return urllib3.ProxyManager(transport.proxy, **options)
+    except urllib3.exceptions.HTTPError as error:
+        raise faults.from_transport(error, transport.proxy) from error
+
+
+def _tls(transport: Transport, secrets: Secrets) -> ssl.SSLContext | None:
+    if not transport.server.startswith("https"):
+        return None
+    authority = secrets.authority
+    try:
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    except (ssl.SSLError, ValueError) as error:
+        why = "the certificate authority that is given holds no certificate in PEM"
+        raise ApiFault(None, faults.CERTIFICATE, why) from error
+    if not transport.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if secrets.certificate is not None:
+        _load(context, secrets.certificate)
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: bytes) -> None:
+    """Load a client certificate, which OpenSSL reads from a file only.
+
+    The file is in memory, since secrets do not belong on a disk, which may be full besides.
+    """
+    with os.fdopen(os.memfd_create("secret"), "r+b", buffering=0) as file:
+        file.write(certificate)
+        try:
+            # With a password OpenSSL does not prompt for one on the terminal.
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password="")
+        except (ssl.SSLError, ValueError) as error:
+            is_other = isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH"
+            not_pem = "it is not a certificate with a key in PEM"
+            why = "the key is another certificate's" if is_other else not_pem
+            raise ApiFault(None, faults.CLIENT_CERTIFICATE, f"cannot be used: {why}") from error
 
 
 class LineStream:
@@ -279,6 +357,21 @@ class LineStream:
         if rest and not self._is_closed:
             yield rest
 
+    def changes(self) -> Iterator[dict[str, Any]]:
+        """Yield the changes of a watch: ``{"type": "ADDED", "object": {...}}``.
+
+        An ``ERROR`` event is raised as :class:`ApiFault` (410 Expired where the resourceVersion is
+        too old).
+        """
+        for line in self:
+            try:
+                event: dict[str, Any] = msgspec.json.decode(line)
+            except msgspec.DecodeError as error:
+                raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
+            if event["type"] == "ERROR":
+                raise faults.from_status(event["object"])
+            yield event
+
     def close(self) -> None:
         """Close the answer; a thread that waits for the next line stops waiting."""
         self._is_closed = True
@@ -294,28 +387,3 @@ class LineStream:
             if self._is_closed:
                 return b""
             raise faults.from_transport(error) from error
-
-
-class WatchStream:
-    """Changes of objects as they arrive: ``{"type": "ADDED", "object": {...}}``.
-
-    Iteration ends when the server ends the watch, or after :meth:`close`; an ``ERROR`` event is
-    raised as :class:`ApiFault` (410 Expired where the resourceVersion is too old).
-    """
-
-    def __init__(self, lines: LineStream) -> None:
-        self._lines = lines
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for line in self._lines:
-            try:
-                event: dict[str, Any] = msgspec.json.decode(line)
-            except msgspec.DecodeError as error:
-                raise ApiFault(None, "", f"its answer is not JSON: {error}") from error
-            if event["type"] == "ERROR":
-                raise faults.from_status(event["object"])
-            yield event
-
-    def close(self) -> None:
-        """Close the watch; a thread that waits for the next change stops waiting."""
-        self._lines.close()

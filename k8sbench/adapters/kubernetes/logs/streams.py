@@ -2,9 +2,10 @@
 
 Logs are followed from their start: the operator deletes pods, and their logs with them, when
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
-API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first
-(:func:`urgency`); all others are fetched when they end. A stream that broke is resumed where it
-ended (:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
+API serves its newest file alone. At most ``limit`` are followed at once, the most urgent first: of
+rank 0, which the measurement needs, then of replicas that fail, which may say why. All others are
+fetched when they end. A stream that broke is resumed where it ended
+(:mod:`~k8sbench.adapters.kubernetes.logs.resume`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
 ended, but also when the node's kubelet goes away. Nothing else says how many lines there are, so
@@ -24,7 +25,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from k8sbench.adapters.kubernetes.logs.reading import ROTATED, Api, End, Log, LogReader
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.logs.reading import End, Log, LogReader
 from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
@@ -47,15 +49,6 @@ UNSETTLED_SECONDS = 10.0
 """For the log of a container that ended to be served alike twice, once it was read to its end."""
 EMPTY_FETCHES = 3
 """Requests for a log that has neither our mark nor anything after it."""
-
-
-def urgency(rank: int, *, failing: bool) -> int:
-    """Return the class of a log; the lowest is read first.
-
-    0: of rank 0, which the measurement needs; 1: of a replica that fails, which may say why; 2: all
-    others.
-    """
-    return 0 if rank == 0 else 1 if failing else 2
 
 
 class Failing(NamedTuple):
@@ -131,7 +124,7 @@ class LogStreams:
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
-            urgent = urgency(rank, failing=failing)
+            urgent = 0 if rank == 0 else 1 if failing else 2
             if not log.is_over and (fresh or log in self._waiting[log.urgency]):
                 self._waiting[log.urgency].pop(log, None)
                 if log not in self._following:
@@ -184,7 +177,6 @@ class LogStreams:
 
     def forget(self, run_id: str) -> None:
         """Stop following a run's logs; idempotent."""
-        self._reader.forget(run_id)
         with self._lock:
             logs = list(self._runs.pop(run_id, {}).values())
             for log in logs:
@@ -306,12 +298,10 @@ class LogStreams:
 
         Returns after how many seconds to try again, or None: everything that exists was read.
         """
-        end = End.COMPLETE
         if log.mark is None and log.restarts and not log.looked_back:
-            end = self._reader.look_back(log)
+            self._reader.look_back(log)
         before = log.mark
-        if end is not End.BROKEN:
-            end = self._reader.read(log)
+        end = self._reader.read(log)
         if log.is_done or self._is_closed:
             return None
         if end is End.BROKEN:
@@ -342,10 +332,7 @@ class LogStreams:
             # Nothing is rotated away after the end. It is not read once more.
             log.gap = _UNSETTLED
         elif end is End.LOST or (end is End.EMPTY and not log.is_intact):
-            if self._reader.look_back(log) is End.BROKEN:
-                if not log.is_given_up:
-                    return self._pause(log)
-                log.is_new, log.gap = True, ROTATED
+            self._reader.look_back(log)
             if end is End.LOST:
                 return 0.0
         elif end in {End.UNAVAILABLE, End.BROKEN, End.GONE}:

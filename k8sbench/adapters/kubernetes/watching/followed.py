@@ -82,8 +82,6 @@ class Followed:
         """Whether its end was reported, or that it stays because its logs cannot be read."""
         self.is_unwanted = False
         """Whether the user has asked to end it, so that its pods need not stay for their logs."""
-        self.has_gaps = False
-        """Whether lines of its logs are missing."""
         self.uid: str | None = None
         self._is_of = is_of
         """Whether a job of the name is the run's."""
@@ -102,7 +100,8 @@ class Followed:
         """How often the log streams were given anything."""
         self.logs_taken = -1
         """How often they had been when the last line that they had read was taken."""
-        self._reported = reported
+        self.reported = reported
+        """The transition that was reported last."""
         self._replicas: dict[str, ReplicaState] = {}
         self._packed_job: bytes | None = None
         self._is_deleted = False
@@ -199,11 +198,6 @@ class Followed:
         """The kind and the job as it was last seen; None: it was not seen yet."""
         return None if self._job is None else (self.kind, self._job)
 
-    @property
-    def reported(self) -> Transition:
-        """The transition that was reported last."""
-        return self._reported
-
     def snapshot(self) -> JobSnapshot:
         """Return the job, its pods and their events as they were last seen."""
         pods = {name: msgspec.json.decode(pod) for name, pod in self._pods.items()}
@@ -260,21 +254,17 @@ class Followed:
     def changes(self, reading: JobState, now: float) -> Iterator[JobEvent]:
         """Yield what is new in a state, except the job's end."""
         while self._attempt < attempt_of(self._job or {}):
-            self._reported = attempts.elsewhere(
-                self.plan, self._attempt, max(now, self.reported.at)
-            )
+            self.reported = attempts.elsewhere(self.plan, self._attempt, max(now, self.reported.at))
             self._attempt += 1
-            yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
+            yield JobEvent(run_id=self.plan.run_id, transition=self.reported)
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica
                 yield JobEvent(run_id=self.plan.run_id, replica=replica)
-        reported = self._reported
-        if not reading.phase.final and (reading.phase, reading.cause_id, reading.unrecoverable) != (
-            reported.phase,
-            reported.cause_id,
-            reported.unrecoverable,
-        ):
+        known = self.reported
+        before = known.phase, known.cause_id, known.unrecoverable
+        is_new = (reading.phase, reading.cause_id, reading.unrecoverable) != before
+        if is_new and not reading.phase.final:
             yield self.move(reading, now)
 
     def ending(self, reading: JobState, now: float) -> Iterator[JobEvent]:
@@ -282,16 +272,16 @@ class Followed:
 
         Nothing of a job that was not seen: it may never have existed.
         """
-        is_known = self._reported.cause_id == LOGS_BEING_READ or self._reported.phase.final
+        is_known = self.reported.cause_id == LOGS_BEING_READ or self.reported.phase.final
         if is_known or self._job is None:
             return
-        self._reported = Transition(
-            phase=self._reported.phase,
+        self.reported = Transition(
+            phase=self.reported.phase,
             at=self._at(reading.phase, now),
             cause=f"The job {_ENDED[reading.phase]}; its logs are being read to their ends.",
             cause_id=LOGS_BEING_READ,
         )
-        yield JobEvent(run_id=self.plan.run_id, transition=self._reported)
+        yield JobEvent(run_id=self.plan.run_id, transition=self.reported)
 
     def end(self, reading: JobState, now: float) -> JobEvent:
         """Return the transition to the final state."""
@@ -330,8 +320,8 @@ class Followed:
         first, *others = why
         more = f" and {len(others)} more" if others else ""
         run_id = self.plan.run_id
-        self._reported = Transition(
-            phase=self._reported.phase,
+        self.reported = Transition(
+            phase=self.reported.phase,
             at=self._at(reading.phase, now),
             cause=f"The job {_ENDED[reading.phase]}, and it stays with its pods: the log of {first}"
             f"{more} cannot be read now ({why[first]}).",
@@ -339,11 +329,11 @@ class Followed:
             action=f"When logs can be read again: k8sbench collect {run_id}; to end the run without"
             f" these lines: k8sbench cancel {run_id}",
         )
-        return JobEvent(run_id=run_id, transition=self._reported)
+        return JobEvent(run_id=run_id, transition=self.reported)
 
     def move(self, reading: JobState, now: float) -> JobEvent:
         """Return the transition to a state."""
-        self._reported = Transition(
+        self.reported = Transition(
             phase=reading.phase,
             at=self._at(reading.phase, now),
             cause=reading.cause,
@@ -351,7 +341,7 @@ class Followed:
             action=reading.action,
             unrecoverable=reading.unrecoverable,
         )
-        return JobEvent(run_id=self.plan.run_id, transition=self._reported)
+        return JobEvent(run_id=self.plan.run_id, transition=self.reported)
 
     def _at(self, phase: Phase, now: float) -> float:
         """Return when the operator changed it, unless that is before the last change or after now.
@@ -362,7 +352,7 @@ class Followed:
         condition = kind_of(self.plan).condition(status, phase) or {}
         stamp = moment(condition.get("lastTransitionTime"))
         at = now if stamp is None else stamp
-        return at if self._reported.at <= at <= now else max(now, self._reported.at)
+        return at if self.reported.at <= at <= now else max(now, self.reported.at)
 
 
 def is_short_of_nodes(seen: JobSnapshot) -> bool:

@@ -7,22 +7,31 @@ that other stores may adopt is taken back before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import Any
 
-from k8sbench.adapters.kubernetes.asking import Stamps
+from k8sbench.adapters.kubernetes import listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited
-from k8sbench.adapters.kubernetes.watching.extra_queries import ExtraQueries
-from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.watches import Watches
-from k8sbench.diagnose.job import facts
+from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
+from k8sbench.adapters.kubernetes.watching.reflector import Watches
+from k8sbench.diagnose.job import facts, state
+from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
+from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused
+from k8sbench.model.kube import KubeObject
+from k8sbench.model.ownership import STAMP_SECONDS
 from k8sbench.model.phase import Phase
 from k8sbench.ports import Clock, JobEvent
 
+NODES_SECONDS, QUEUE_SECONDS = 60.0, 15.0
+"""Longest age of the list of nodes, and of a job's place in a queue."""
+CLAIM_SECONDS = 1.0
+"""Before another try to stamp a job."""
 END_SECONDS = 60.0
 """Longest wait for replicas that run on when their job has ended: they have done the same steps,
 and only clean up, or are being ended."""
@@ -47,32 +56,40 @@ class JobReader:
         api: Api,
         watches: Watches,
         logs: LogStreams,
-        extra: ExtraQueries,
         awaited: Awaited,
-        stamps: Stamps,
+        start: Callable[[Callable[[], None]], None],
         queue: Callable[[Callable[[], None]], None],
         reread: Callable[[Collection[str]], None],
         *,
         clock: Clock,
         user: User | None,
     ) -> None:
-        """``queue`` takes a call that is made when what is before it in the queue was taken.
+        """``start`` executes a request on another thread.
+
+        ``queue`` takes a call that is made when what is before it in the queue was taken.
 
         ``reread`` gets the runs whose state is to be read again.
         """
         self._api, self._watches, self._logs = api, watches, logs
-        self._extra, self._awaited, self._stamps = extra, awaited, stamps
-        self._queue, self._reread = queue, reread
+        self._awaited = awaited
+        self._start, self._queue, self._reread = start, queue, reread
         self._clock, self._user = clock, user
+        self._stamp_at = time.monotonic() + STAMP_SECONDS
+        self._short_of_nodes: set[str] = set()
+        self._operator_seen_at: float | None = None
+        self._queried_at: dict[str, float] = defaultdict(lambda: -NODES_SECONDS)
+        """Monotonic seconds: of a run's Workload by run id, of the nodes by the empty string."""
+        self._nodes: Sequence[KubeObject] | None = None
+        self._workloads: dict[str, KubeObject | None] = {}
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return what is new of a job; sets when it is to be read again, or that it is over."""
         run_id, now, cluster_now = followed.plan.run_id, self._clock(), self._api.time()
         events = list(followed.whose(self._user, cluster_now))
-        self._stamps.claim(followed)
+        self._claim(followed)
         snapshot = followed.snapshot()
-        self._extra.start(followed, snapshot)
-        self._extra.complete(snapshot, run_id)
+        self._query(followed, snapshot)
+        self._complete(snapshot, run_id)
         reading, replicas = followed.read(cluster_now, snapshot)
         reading = self._awaited.see(run_id, reading)
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
@@ -138,11 +155,11 @@ class JobReader:
             # The last lines may still be in the queue; then what follows is behind them.
             self._queue(partial(self._take_drained, followed, followed.logs_given))
             return []
-        if self._stamps.must_claim(followed):
+        if self._must_claim(followed):
             followed.look_at = None
             return []
         followed.is_over = True
-        self._stamps.keep(followed)
+        self._keep(followed)
         return [followed.end(reading, now)]
 
     def _take_drained(self, followed: Followed, logs_given: int) -> None:
@@ -178,6 +195,105 @@ class JobReader:
                 )
             if all_over or replica.ended or replica.gone or replica.on_lost_node:
                 self._logs.ended(run_id, replica.name, gone=replica.gone)
+
+    # -- queries that are made only while a job waits -------------------------------------------
+
+    def _query(self, followed: Followed, seen: JobSnapshot) -> None:
+        """Start the queries that a waiting job needs."""
+        run_id, uid = followed.plan.run_id, followed.uid
+        if not is_short_of_nodes(seen):
+            self._short_of_nodes.discard(run_id)
+        else:
+            self._short_of_nodes.add(run_id)
+            if self._is_due("", NODES_SECONDS):
+                self._ask(partial(listing.all_nodes, self._api), self._take_nodes)
+        if followed.is_queued() and self._is_due(run_id, QUEUE_SECONDS):
+            self._ask(
+                partial(listing.workload, self._api, uid), partial(self._take_workload, run_id)
+            )
+
+    def take_operator_change(self, at: float | None) -> None:
+        """Take in when the operator last changed a job, Unix seconds; None: not known."""
+        if at is not None and at > (self._operator_seen_at or 0.0):
+            self._operator_seen_at = at
+
+    def _complete(self, snapshot: JobSnapshot, run_id: str) -> None:
+        """Add to the snapshot of a job what is known beyond the job."""
+        snapshot.nodes = self._nodes
+        snapshot.operator_seen_at = self._operator_seen_at
+        snapshot.workload = self._workloads.get(run_id)
+
+    def forget(self, run_id: str) -> None:
+        """Forget a job."""
+        self._short_of_nodes.discard(run_id)
+        self._queried_at.pop(run_id, None)
+        self._workloads.pop(run_id, None)
+
+    def _ask(self, query: Callable[[], Any], take: Callable[[Any], None]) -> None:
+        """Have a query made by another thread, and its answer taken by the one that waits."""
+        self._start(lambda: self._queue(partial(take, query())))
+
+    def _is_due(self, key: str, seconds: float) -> bool:
+        moment = time.monotonic()
+        if moment - self._queried_at[key] < seconds:
+            return False
+        self._queried_at[key] = moment
+        return True
+
+    def _take_nodes(self, found: Sequence[KubeObject] | None) -> None:
+        self._nodes = found
+        self._reread(self._short_of_nodes)
+
+    def _take_workload(self, run_id: str, found: KubeObject | None) -> None:
+        if run_id in self._queried_at:
+            self._workloads[run_id] = found
+            self._reread({run_id})
+
+    # -- stamps and claims ----------------------------------------------------------------------
+
+    def stamp(self, run_id: str) -> None:
+        """Stamp a job of this store, and take off it what another store has asked."""
+        changed = partial(ownership.answered, user=self._user, now=self._api.time())
+        ownership.change_of(self._api, run_id, changed, f"the wish on {run_id} be answered")
+
+    def renew(self, followed: Iterable[Followed]) -> None:
+        """Stamp the jobs that have ended, where that is due."""
+        if time.monotonic() >= self._stamp_at:
+            self._stamp_at = time.monotonic() + STAMP_SECONDS
+            for job in followed:
+                if job.ended_at is not None and job.is_ours:
+                    self._start(partial(self._try_stamp, job))
+
+    def _claim(self, followed: Followed) -> None:
+        """Begin to take back a job that others may adopt; the watch tells what came of it."""
+        if not self._must_claim(followed):
+            followed.claim = "" if followed.claim == "asked" else followed.claim
+        elif followed.claim == "":
+            followed.claim = "asked"
+            self._start(partial(self._try_stamp, followed))
+
+    def _must_claim(self, followed: Followed) -> bool:
+        """Whether a job is to be taken back before its end is reported."""
+        follows = self._user is not None and not self._user.detached
+        return follows and followed.is_adoptable and followed.claim != "refused"
+
+    def _keep(self, followed: Followed) -> None:
+        """Write onto a job that its user keeps it: no collector adopts it."""
+        if self._user is not None and self._user.keep and followed.is_ours:
+            self._start(partial(self._try_stamp, followed))
+
+    def _try_stamp(self, followed: Followed) -> None:
+        run_id = followed.plan.run_id
+        try:
+            self.stamp(run_id)
+        except OwnedElsewhere:
+            pass  # the watch says whose it is
+        except BenchError as error:
+            refused = is_refused(error)
+            if not refused:
+                self._api.pause(CLAIM_SECONDS)
+            followed.claim = "refused" if refused else ""
+            self._queue(partial(self._reread, {run_id}))
 
 
 def logs_to_wait_for(

@@ -5,23 +5,22 @@ server no longer has that (410 Expired) everything is listed again, and objects 
 from the list are reported as deleted, by uid. The server ends every watch after a while; a
 connection that stays silent for longer is closed. Faults are reported, and retried without limit
 with pauses that grow to a bound; the caller decides when to stop. After a watch that passed no
-change everything is listed: something between the API server and here may withhold them. Where the
-server has no such kind any more, its objects are gone with it.
+change everything is listed: something between the API server and here may withhold them.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, WatchStream
+from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
 from k8sbench.model.kube import MANAGED, KubeObject
 
@@ -31,28 +30,17 @@ SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Before a watch that failed is opened again; twice as long each time."""
-GONE_SECONDS = 15.0
-"""After which a kind that the server says it does not have counts as deleted, and its objects with
-it; a server that starts may not have loaded it yet."""
+NOTE_SECONDS = 5.0
+"""A watch that fails for so long is reported to the user."""
+_PLURALS = {"Pod": "pods", "Event": "events"}
+_REFUSALS = frozenset({401, 403, 404})
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
 _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects the objects of one kind."""
-
-    kind: str
-    path: str
-    labels: str = ""
-    fields: str = ""
-
-
-def source(kind: str, namespace: str, labels: str = MANAGED) -> Source:
-    """Return the path and the selectors of the objects of a kind, in general of all runs."""
-    path = kinds.path(kind, namespace)
-    if kind == "Event":
-        return Source(kind=kind, path=path, fields=_EVENT_FIELDS)
-    return Source(kind=kind, path=path, labels=labels)
+def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
+    """Return the labels and the fields of the objects of a kind, in general of all runs."""
+    return ("", _EVENT_FIELDS) if kind == "Event" else (labels, "")
 
 
 class Changed(NamedTuple):
@@ -99,16 +87,18 @@ WatchEvent = Changed | Deleted | Listed | Failed | Works
 
 
 class Reflector:
-    """One thread that watches the objects of one source and reports every change of them."""
+    """One thread that watches the objects of one kind and reports every change of them."""
 
     def __init__(
         self,
         api: Api,
-        source: Source,
+        kind: str,
         keep: Callable[[KubeObject], KubeObject | None],
         on_event: Callable[[WatchEvent], None],
     ) -> None:
-        self.source = source
+        self._kind = kind
+        self._labels, self._fields = selectors(kind)
+        self._path = kinds.path(kind, api.place.namespace)
         self._api = api
         self._keep = keep
         self._on_event = on_event
@@ -121,11 +111,11 @@ class Reflector:
         self._reported = 0
         """The round in which everything was reported last."""
         self._lock = threading.Lock()
-        self._watch: WatchStream | None = None
+        self._watch: LineStream | None = None
         self._wake = threading.Event()
         self._is_closed = False
         self._fails = self._has_change = False
-        name = f"watch {source.kind}"
+        name = f"watch {kind}"
         self.thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self.thread.start()
 
@@ -153,7 +143,6 @@ class Reflector:
 
     def _follow(self) -> None:
         failures, was_expired = 0, False
-        missing_since: float | None = None
         while not self._is_closed:
             self._wake.clear()
             begun = time.monotonic()
@@ -174,27 +163,22 @@ class Reflector:
                 # A connection that worked for long and broke counts as the first failure.
                 failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
                 self._fails = True
-                self._on_event(Failed(self.source.kind, fault))
-                missing_since = (missing_since or begun) if fault.status == 404 else None
-                if missing_since is not None and begun >= missing_since + GONE_SECONDS:
-                    self._reached(None, self._round)
-                    self._take_all([], begun)
+                self._on_event(Failed(self._kind, fault))
                 self._wake.wait(pause(failures, fault.retry_after))
             else:
-                failures, was_expired, missing_since = 0, False, None
+                failures, was_expired = 0, False
 
     def _list_and_watch(self) -> None:
         """List if there is no resourceVersion to watch from, then watch until the watch ends."""
         with self._lock:
             start, listing = self._from, self._round
-        source = self.source
         if start is None:
             start = self._list(listing)
         seconds = max(1, round(WATCH_SECONDS * random.uniform(0.9, 1.0)))  # noqa: S311
         watch = self._api.watch(
-            source.path,
-            labels=source.labels,
-            fields=source.fields,
+            self._path,
+            labels=self._labels,
+            fields=self._fields,
             resource_version=start,
             timeout_s=seconds,
             silence_s=min(SILENCE_SECONDS, WATCH_SECONDS),
@@ -206,10 +190,10 @@ class Reflector:
             self._watch = watch
         if self._fails:
             self._fails = False
-            self._on_event(Works(source.kind))
+            self._on_event(Works(self._kind))
         self._has_change = False
         try:
-            for event in watch:
+            for event in watch.changes():
                 self._take(event["type"], event["object"])
                 self._reached(event["object"]["metadata"]["resourceVersion"], listing)
         finally:
@@ -220,9 +204,9 @@ class Reflector:
                 self._from = None
 
     def _list(self, listing: int) -> str:
-        started_at, source = time.monotonic(), self.source
+        started_at = time.monotonic()
         items, version = self._api.list(
-            source.path, labels=source.labels, fields=source.fields, keep=self._keep, retry_s=0.0
+            self._path, labels=self._labels, fields=self._fields, keep=self._keep, retry_s=0.0
         )
         if self._reported != listing:
             # A job that was left and is followed again has not changed in between.
@@ -234,7 +218,7 @@ class Reflector:
 
     def _take_all(self, items: Sequence[KubeObject], started_at: float) -> None:
         """Report what is new in a list of everything, and what is missing from it."""
-        kind = self.source.kind
+        kind = self._kind
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
         for name, (uid, _) in list(self._known.items()):
             if uids.get(name) != uid:
@@ -253,21 +237,114 @@ class Reflector:
             kept = self._keep(found)
             if type_ == "DELETED":
                 if self._known.pop(name, None) is not None:
-                    self._on_event(Deleted(self.source.kind, name, uid, kept))
+                    self._on_event(Deleted(self._kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
             elif self._known.get(name) != (uid, version):
                 before = self._known.get(name)
                 if before is not None and before[0] != uid:
-                    self._on_event(Deleted(self.source.kind, name, before[0], None))
+                    self._on_event(Deleted(self._kind, name, before[0], None))
                 self._known[name] = (uid, version)
-                self._on_event(Changed(self.source.kind, kept))
+                self._on_event(Changed(self._kind, kept))
 
-    def _reached(self, version: str | None, listing: int) -> None:
+    def _reached(self, version: str, listing: int) -> None:
         """Store the resourceVersion to go on from, unless everything is to be listed again."""
         with self._lock:
             if self._round == listing:
                 self._from = version
+
+
+class Watches:
+    """Starts the reflectors; knows which are complete and which fail."""
+
+    def __init__(
+        self, api: Api, runs: Container[str], on_event: Callable[[WatchEvent], None]
+    ) -> None:
+        """Keep objects of the ``runs``, which are read whenever an object arrives."""
+        self.failing: dict[str, tuple[float, ApiFault]] = {}
+        """Kind → since when it cannot be watched, monotonic seconds, and the last fault."""
+        self._reported: float | None = None
+        """Start of the failure that was reported to the user."""
+        self._api, self._runs, self._on_event = api, runs, on_event
+        self._reflectors: dict[str, Reflector] = {}
+        self._is_stale = False
+        """Whether earlier changes of a job that is followed now may have been left out."""
+        self._refreshed_at = 0.0
+        """When everything was last listed again, monotonic seconds."""
+        self._listed: set[str] = set()
+        """Kinds whose list was received completely since then."""
+
+    def list_again(self) -> None:
+        """Have everything listed again: a job existed before it was followed."""
+        self._is_stale = True
+
+    def watch(self, jobs: Collection[str]) -> None:
+        """Watch the jobs of these kinds, pods and events."""
+        if self._is_stale and self._reflectors:
+            self._refreshed_at = time.monotonic()
+            self._listed.clear()
+            for watch in self._reflectors.values():
+                watch.refresh()
+        self._is_stale = False
+        for kind in (*sorted(jobs), "Pod", "Event"):
+            if kind not in self._reflectors:
+                self._reflectors[kind] = Reflector(
+                    self._api,
+                    kind,
+                    trimming.keeper(kind, self._runs),
+                    self._on_event,
+                )
+
+    def take(self, event: Listed | Failed | Works, now: float = 0.0) -> bool:
+        """Take in the state of a watch; return whether more is known to be complete now."""
+        match event:
+            case Listed():
+                if event.started_at >= self._refreshed_at:
+                    self._listed.add(event.kind)
+                    return True
+            case Failed():
+                since, _ = self.failing.get(event.kind, (now, None))
+                self.failing[event.kind] = (since, event.fault)
+            case Works():
+                self.failing.pop(event.kind, None)
+                for kind in self.failing:
+                    self._reflectors[kind].try_now()
+        return False
+
+    def has_all(self, kind: str) -> bool:
+        """Whether all objects of a kind were received since they were last listed again."""
+        return kind in self._listed
+
+    def report_at(self) -> float:
+        """When a failure is to be reported, monotonic seconds."""
+        if not self.failing or self._reported is not None:
+            return math.inf
+        return min(since for since, _ in self.failing.values()) + NOTE_SECONDS
+
+    def report(self, now: float) -> str | None:
+        """Return a sentence once when a watch fails for a while, and once when all work again."""
+        if self._reported is not None and not self.failing:
+            text = f"The API server answers again, after {now - self._reported:.0f} s."
+            self._reported = None
+            return text
+        if now < self.report_at():
+            return None
+        since, fault = min(self.failing.values(), key=lambda one: one[0])
+        self._reported = since
+        what = " and ".join(sorted({_PLURALS.get(kind, "jobs") for kind in self.failing}))
+        if fault.status in _REFUSALS:
+            error = self._api.explained(fault, f"the {what} be watched")
+            return f"The {what} cannot be watched: {error} Retrying."
+        silent = f"report {what}" if len(self.failing) < len(self._reflectors) else "answer"
+        return (
+            f"The API server does not {silent} since {now - since:.0f} s ({fault.message});"
+            " retrying. Running jobs continue."
+        )
+
+    def close(self) -> None:
+        """Stop all reflectors."""
+        for watch in self._reflectors.values():
+            watch.close()
 
 
 def pause(failures: int, wanted: float | None) -> float:

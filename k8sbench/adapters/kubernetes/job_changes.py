@@ -1,6 +1,8 @@
-"""Ends a run's job: cancels it, deletes it at its end, clears it away before the next attempt.
+"""Changes a run's job: creates it exactly once, cancels it, deletes it at its end, clears it away.
 
-A job is cancelled by an annotation with why it ends, and its deletion, or suspension instead.
+It is created once also if other processes try or connections break: it has the run's name, so the
+API server guarantees that there is only one. The trainers come first, so that no pod waits for
+them. It is cancelled by an annotation with why it ends, and its deletion, or suspension instead.
 Before the next attempt it is deleted in the foreground: two attempts that run at once would write
 the same checkpoints, so it stays until its pods are gone, and its name is free no earlier.
 """
@@ -10,17 +12,26 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
+import urllib3
 
-from k8sbench.adapters.kubernetes import kinds, listing, ownership
+from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import RETRY_SECONDS, Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
+from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
-from k8sbench.model import times
-from k8sbench.model.errors import BenchError, EarlierAttempt, OwnedElsewhere
+from k8sbench.model import creation, times
+from k8sbench.model.errors import (
+    BenchError,
+    EarlierAttempt,
+    NoRoom,
+    OwnedElsewhere,
+    UsageError,
+)
+from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
@@ -30,15 +41,139 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
+from k8sbench.model.plan import RunPlan
 
-REQUEST_SECONDS = 5.0
-"""For one request of a cancellation; who asked tries again."""
+CREATE_SECONDS = 60.0
+"""How long a creation is repeated while the API server does not answer."""
+NOTE_SECONDS = 5.0
+"""After which a creation that is tried again is noted."""
+FIND_SECONDS = 5.0
+"""For the request that looks for an object."""
 CLEAR_SECONDS = 15.0
 """For the objects of an attempt to go until what is left of them is reported."""
-FOREGROUND = "foregroundDeletion"
-"""The finalizer of a job that stays until its pods are gone."""
 LOOK_SECONDS = 1.0
 """Between two looks at them."""
+
+
+# -- creating ------------------------------------------------------------------------------------
+
+
+def create(
+    api: Api,
+    plan: RunPlan,
+    manifest: Mapping[str, Any],
+    *,
+    provide: Callable[[], None] = lambda: None,
+    seconds: float = CREATE_SECONDS,
+    note: Callable[[str], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> tuple[KubeObject, bool]:
+    """Create the job, or find it; it is tried for ``seconds`` while the API server does not answer.
+
+    Returns the job, and whether it existed before. ``provide`` has what it mounts exist, or raises.
+    ``note`` is called with a sentence where it is tried again, ``is_over`` says that nobody waits
+    for it any more.
+    Raises :class:`NoRoom`, :class:`CreationUnknown`, or another :class:`BenchError` where there is
+    certainly no job of ours.
+    """
+    began, attempts = time.monotonic(), 0
+    until = began + seconds
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    path = kinds.path(kind, api.place.namespace)
+    is_provided = is_unsure = is_noted = False
+    while True:
+        attempts += 1
+        try:
+            if not is_provided:
+                provide()
+                is_provided = True
+            return api.create(path, manifest), False
+        except ApiFault as fault:
+            error = fault
+        exists = is_provided and error.reason == "AlreadyExists"
+        is_unsure = is_unsure or (is_provided and _may_have_acted(error))
+        is_last = is_over() or time.monotonic() > until or not (exists or error.passes)
+        if exists or (is_unsure and is_last):
+            # It may be ours, created by a request whose answer was lost. That one may also be why a
+            # quota refuses the next.
+            try:
+                job = api.get(f"{path}/{name}", retry_s=FIND_SECONDS)
+                _check_ours(plan, manifest, job)
+                return job, not is_unsure
+            except ApiFault as fault:
+                if fault.status != 404:
+                    error, is_unsure = fault, is_unsure or fault.passes
+                    is_last = is_last or not fault.passes
+        if is_last and is_unsure:
+            waited = times.duration(time.monotonic() - began)
+            why = f"the API server gave no clear answer within {waited} ({error.message})."
+            raise creation.unknown_error(plan.run_id, why) from error
+        if is_last:
+            what = f"{kind} {name}" if is_provided else "ConfigMap with the trainers"
+            raise _explained(api, error, what)
+        if not is_noted and time.monotonic() - began > NOTE_SECONDS:
+            is_noted = True
+            tried = f"creation of the job is tried for up to {times.duration(seconds)}."
+            note(f"The API server does not answer ({error.message}); {tried}")
+        api.pause(min(0.2 * 2.0**attempts, 5.0))
+
+
+def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
+    error = api.explained(fault, f"{name} be created")
+    if error.cause_id != "quota-exceeded":
+        return error
+    where = {"namespace": api.place.namespace}
+    quota = admission.cause(fault.message, f"{name} is not created", where)
+    kind = UsageError if quota.severity == "fail" else NoRoom
+    error = kind(quota.sentence, quota.action or "")
+    error.cause_id, error.__cause__ = quota.id, fault
+    return error
+
+
+def _may_have_acted(fault: ApiFault) -> bool:
+    """Whether the API server may have done what it was asked without saying so."""
+    if fault.status is not None:
+        # With Retry-After it says that it did not begin.
+        return fault.status >= 500 and fault.passes and fault.retry_after is None
+    unsent = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+    return fault.reason == "" and not isinstance(fault.__cause__, unsent)
+
+
+def _check_ours(plan: RunPlan, manifest: Mapping[str, Any], found: KubeObject) -> None:
+    """Reject an object of someone else's, one that is being deleted, and one of another record.
+
+    Raises :class:`EarlierAttempt` for one of the attempt before.
+    """
+    metadata, kind = found["metadata"], manifest["kind"]
+    name = metadata["name"]
+    if labels_of(found).get(RUN_LABEL) != plan.run_id:
+        raise UsageError(
+            f"There is a {kind} named {name} in namespace {metadata['namespace']} already, and it"
+            " is not k8sbench's.",
+            "Choose another --run-id, or another namespace with -n.",
+        )
+    if attempt_of(manifest) > 1 and (
+        "deletionTimestamp" in metadata or attempt_of(found) < attempt_of(manifest)
+    ):
+        raise EarlierAttempt(f"the {kind} of the attempt before is not gone.")
+    if "deletionTimestamp" in metadata:
+        raise UsageError(
+            f"The {kind} {name} of an earlier run of this name is being deleted.",
+            "Wait for its end, or choose another --run-id.",
+        )
+    if _nonce(manifest) != _nonce(found):
+        raise UsageError(
+            f"The job {name} exists already, and another k8sbench has asked for it.",
+            f"Follow it with: k8sbench watch {name}; or choose another --run-id.",
+        )
+
+
+def _nonce(job: Mapping[str, Any]) -> str | None:
+    """Return what the record of a run and its attempt has in common with the job alone."""
+    return annotations_of(job).get(NONCE_ANNOTATION)
+
+
+# -- ending --------------------------------------------------------------------------------------
 
 
 def cancel(
@@ -63,7 +198,7 @@ def cancel(
             ownership.check_ours(now, user)
             return {"metadata": {"annotations": {CANCEL_ANNOTATION: text}}, **more}
 
-        job = ownership.change(api, kind, job, ours, retry_s=REQUEST_SECONDS)
+        job = ownership.change(api, kind, job, ours, retry_s=ownership.REQUEST_SECONDS)
         # The watch may see the deletion before the annotation.
         put(kind, job)
         return job
@@ -88,7 +223,6 @@ def remove(
     run_id: str,
     *,
     user: User | None = None,
-    last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
     collected: Callable[[], Collected] | None = None,
     force: bool = False,
@@ -96,13 +230,12 @@ def remove(
     """Delete a run's job, and with it its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
-    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the
+    that of ``uid``, where another store owns it, and where it does not bear the
     run's label; unless ``force``, also where its owner keeps it, and for its submitter, who is to
     find a receipt of what another store has ``collected``.
     """
     try:
-        is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
-        found, unlabelled = (last, None) if is_seen else listing.look_for(api, run_id)
+        found, unlabelled = ownership.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found
@@ -117,8 +250,7 @@ def remove(
     except OwnedElsewhere as error:
         return f"{error.message} {error.action}"
     except ownership.VanishedError:
-        found, unlabelled = listing.look_for(api, run_id)
-        return unlabelled if found is None else "another job of that name was created since."
+        return ownership.look_for(api, run_id)[1]
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
     return None if left is None else kept_by(left)
@@ -132,7 +264,8 @@ def _collected(
     keeps = user.keep or (owner is not None and owner.keep)
     has_adopted = owner is not None and owner.has_adopted
     if collected is not None and (keeps or has_adopted):
-        receipt = _receipt(user, collected(), api.time())
+        known = msgspec.structs.asdict(collected())
+        receipt = Receipt(store=user.store, host=user.host, at=api.time(), **known)
 
         def signed(now: KubeObject) -> Change | None:
             ownership.check_ours(now, user)
@@ -146,11 +279,6 @@ def _collected(
         days = times.duration(RECEIPT_SECONDS)
         return job, f"it stays for {days}, for the k8sbench that submitted it to see the result."
     return job, None
-
-
-def _receipt(user: User, collected: Collected, at: float) -> Receipt:
-    known = msgspec.structs.asdict(collected)
-    return Receipt(store=user.store, host=user.host, at=at, **known)
 
 
 def clear(
@@ -172,7 +300,7 @@ def clear(
     until, waits = time.monotonic() + CLEAR_SECONDS, False
     try:
         while True:
-            found, unlabelled = listing.look_for(api, run_id)
+            found, unlabelled = ownership.look_for(api, run_id)
             if unlabelled is not None:
                 raise BenchError(f"{unlabelled[0].upper()}{unlabelled[1:]}")
             if found is not None:
@@ -183,11 +311,13 @@ def clear(
                     raise _other_job(kind, job)
                 waits = waits or ownership.waits(job)
                 _delete_earlier(api, kind, job, user)
-            pods = _pods(api, run_id)
+            pods, _ = api.list(
+                kinds.path("Pod", api.place.namespace), labels=f"{RUN_LABEL}={run_id}"
+            )
             if found is None and not pods:
                 return waits
             if time.monotonic() >= until or is_over():
-                _raise_left(found and found[1], pods, api.place.namespace, run_id)
+                raise _left(pods, api.place.namespace, run_id)
             api.pause(LOOK_SECONDS)
     except ApiFault as fault:
         raise api.explained(fault, f"the attempt before of {run_id} be deleted") from fault
@@ -211,21 +341,10 @@ def _delete_earlier(api: Api, kind: str, job: KubeObject, user: User | None) -> 
         ownership.delete(api, kind, job, user, foreground=True)
 
 
-def _pods(api: Api, run_id: str) -> list[KubeObject]:
-    path = kinds.path("Pod", api.place.namespace)
-    return api.list(path, labels=f"{RUN_LABEL}={run_id}")[0]
-
-
-def _raise_left(
-    job: KubeObject | None, pods: list[KubeObject], namespace: str, run_id: str
-) -> NoReturn:
+def _left(pods: list[KubeObject], namespace: str, run_id: str) -> EarlierAttempt:
     if not pods:
-        finalizers = [] if job is None else job["metadata"].get("finalizers") or []
-        others = [one for one in finalizers if one != FOREGROUND]
-        why = f": it has the finalizer {', '.join(others)}" if others else ""
-        raise EarlierAttempt(
-            f"the job of the attempt before is not gone{why}.", "The run continues when it is gone."
-        )
+        message = "the job of the attempt before is not gone."
+        return EarlierAttempt(message, "The run continues when it is gone.")
     first, *more = sorted(pods, key=name_of)
     node = (first.get("spec") or {}).get("nodeName")
     what = f"pod {name_of(first)}" + (f" on node {node}" if node else "")
@@ -233,7 +352,7 @@ def _raise_left(
     ways = f"'kubectl -n {namespace} delete pods -l {RUN_LABEL}={run_id} --force'"
     if node:
         ways = f"'kubectl delete node {node}', if it is lost for good, or {ways}"
-    raise EarlierAttempt(
+    return EarlierAttempt(
         f"{what} of the attempt before is not gone.",
         f"The run continues when it is gone. {ways} removes it from the cluster; do that only "
         f"if it certainly does not run any more: two attempts would write the same checkpoints.",
