@@ -338,23 +338,17 @@ def _listed(api: Api, namespace: str | None) -> tuple[KubeObject, ...]:
 
 def _kept(pod: KubeObject) -> KubeObject:
     about, spec = pod["metadata"], pod["spec"]
-    keys = ("name", "env", "args", "command", "ports")
+    containers = [{"ports": container.get("ports") or ()} for container in spec["containers"]]
     return {
         "metadata": {key: about[key] for key in ("namespace", "name")},
-        "spec": {
-            "nodeName": spec.get("nodeName"),
-            "containers": [
-                {key: container[key] for key in keys if key in container}
-                for container in spec["containers"]
-            ],
-        },
+        "spec": {"nodeName": spec.get("nodeName"), "containers": containers},
     }
 
 
 def _port(pod: KubeObject) -> tuple[str, int]:
     """Return the scheme that the proxy is to use, and the port by its number."""
     for container in pod["spec"]["containers"]:
-        for port in container.get("ports") or ():
+        for port in container["ports"]:
             if (name := port.get("name")) in _PORT_NAMES:
                 return "https:" if name.startswith("https") else "", port["containerPort"]
     return "", PORT

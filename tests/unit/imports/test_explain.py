@@ -415,19 +415,6 @@ def test_an_expression_that_matches_nothing_says_so(place: Path, capsys: Capture
     assert "summary of pytorch/base matches 1 line" in out
 
 
-def test_a_careless_expression_is_stopped(place: Path, capsys: Captured) -> None:
-    name = place / "mine.yaml"
-    name.write_text(
-        re.sub(
-            r"record: .*", r"record: '^(\\S+\\s*)+(?P<iteration>x)(?P<rate>y)'",
-            re.sub(r"\n +(first_iteration|stamp_format).*", "", foreign.BENCHMARK.read_text()),
-        )
-    )  # fmt: skip
-    (place / "a.log").write_text("a" * 40 + "!\n")
-    assert main(["explain", str(name), "a.log"]) == 2
-    assert "keeps a pattern of the declared format busy" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
