@@ -106,9 +106,8 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
         "group": sorted({group.key.id for group in known.groups}),
         "run": list(known.runs),
     }
-    prefix, colon, rest = text.partition(":")
-    kinds = (prefix,) if colon and prefix in KINDS else KINDS
-    name = rest if colon and prefix in KINDS else text
+    prefix, _, rest = text.partition(":")
+    kinds, name = ((prefix,), rest) if prefix in KINDS and rest else (KINDS, text)
     exact = [kind for kind in kinds if name in names[kind]]
     if len(exact) > 1:
         raise UsageError(

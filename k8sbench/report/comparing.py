@@ -26,8 +26,6 @@ MOST_NAMED = 3
 """Cases that a line below the table names."""
 MOST_LISTED = 5
 """Cases of one verdict that the last line names."""
-MOST_LINES = 10
-"""Lines below the table."""
 
 
 # Words
@@ -184,9 +182,6 @@ def _below(compared: Comparison, names: Sequence[str]) -> list[str]:
         cause if len(its) == len(names) else f"{_listed(its, MOST_NAMED)}: {cause}"
         for cause, its in causes.items()
     ]
-    if len(lines) > MOST_LINES:
-        left_out = len(lines) - MOST_LINES + 1
-        lines[-left_out:] = [f"{left_out} more reasons and differences; -o json has all."]
     return lines
 
 

@@ -3,9 +3,8 @@ filter.closest('p').hidden = false;
 filter.oninput = () => document.querySelectorAll('tbody').forEach(row => {
   row.hidden = !row.rows[0].textContent.toLowerCase().includes(filter.value.toLowerCase());
 });
-document.querySelectorAll('tbody > tr:first-child > td').forEach(cell => {
-  cell.dataset.title = cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent;
-});
+document.querySelectorAll('tbody > tr:first-child > td').forEach(cell =>
+  cell.dataset.title = cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent);
 const text = (row, place) => row.rows[0].cells[place].textContent;
 const compare = (a, b) => (parseFloat(b) - parseFloat(a)) || a.localeCompare(b);
 document.querySelectorAll('th').forEach(head => {

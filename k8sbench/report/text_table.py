@@ -57,7 +57,7 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
     A longer word stays whole, or is broken too where ``breaking`` is set.
     """
     lines = [""]
-    for word in text.split(" "):
+    for word in _words(text):
         if lines[-1] and width_of(f"{lines[-1]} {word}") > width:
             lines.append("")
         elif lines[-1]:
@@ -67,6 +67,19 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
                 lines.append("")
             lines[-1] += part
     return lines
+
+
+def _words(text: str) -> list[str]:
+    """Split text where a line may end: not between a number and its unit, nor before a mark."""
+    words: list[str] = []
+    for word in text.split(" "):
+        if words and (words[-1][-1:].isdigit() or word.startswith("[")):
+            joined = f"{words[-1]} {word}"
+            if width_of(joined) <= LONGEST_WORD:
+                words[-1] = joined
+                continue
+        words.append(word)
+    return words
 
 
 def _padded(text: str, width: int, column: Column) -> str:
@@ -180,7 +193,7 @@ def _least_cut(cell: str, shortest: int, column: Column) -> int:
 
 
 def _longest_word(cell: str) -> int:
-    return min(max(map(width_of, cell.split(" "))), LONGEST_WORD)
+    return min(max(map(width_of, _words(cell))), LONGEST_WORD)
 
 
 def plain_table(

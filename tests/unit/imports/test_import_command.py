@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +13,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.model import identity
 from k8sbench.ports import RunFilter
-from k8sbench.report import page
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
@@ -257,34 +254,3 @@ def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(
     assert len(texts) >= 6
     kept = json.dumps([text.replace(str(place / "store"), "") for text in texts])
     assert "alice" not in kept + out
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["logs/gpu8_True_1.txt", *foreign.OF],
-        ["logs/gpu1_False_2.txt", *foreign.OF, "--warmup", "30", "--precision", "fp32"],
-        [
-            *(str(FIXTURES / "mmseg_evaluation.log"), "--format", "mmseg", "--gpus", "2"),
-            *("--precision", "bf16", "--warmup", "10"),
-        ],
-        [
-            *(str(FIXTURES / "dle_resnet50_2020.log"), "--benchmark", "resnet50", "--amp"),
-            *("--case", "1x4", "--batch-size", "8", "--gpu-model", "Tesla V100-SXM2-16GB"),
-        ],
-    ],
-)
-def test_the_command_on_the_page_imports_the_same_case(
-    logs: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, words: list[str]
-) -> None:
-    words = [word.replace("--amp", "--precision=amp") for word in words]
-    cli("import", *words, "--set", "s", "-o", "name", code=None)
-    with open_store() as store:
-        (plan,) = (run.plan for run in store.runs(RunFilter()))
-    again = shlex.split(page.repeating(plan))
-    assert again[:3] == ["k8sbench", "import", "LOG..."]
-    monkeypatch.setenv("K8SBENCH_STORE", "other")
-    cli("import", words[0], *again[3:], "--set", "s", code=None)
-    with open_store() as store:
-        (same,) = (run.plan for run in store.runs(RunFilter()))
-    assert identity.case_key(same) == identity.case_key(plan)
