@@ -74,12 +74,15 @@ class Pods:
         self.namespace, self.folder, self.api = namespace, folder, api
         self.uids: dict[str, str] = {}
 
-    def run(self, *names: str) -> None:
+    def run(self, *names: str, previous: bool = False) -> None:
         """Start pods whose logs are empty."""
         logs = []
         for name in names:
             self.file(name).touch()
             logs.append(log_object(self.namespace.name, name, self.file(name)))
+            if previous:
+                self.file(f"{name}-previous").touch()
+                logs[-1]["spec"]["logs"][0]["previousLogsFile"] = str(self.file(f"{name}-previous"))
         self.namespace.create(*logs)
         self.namespace.create(*map(_pod, names))
         pods = self.namespace.wait_for_pods(len(self.uids) + len(names))
@@ -241,6 +244,22 @@ def test_a_rotation_while_a_log_is_followed_loses_nothing(
         pods.rotate("a")
     finish(streams, reported, "a")  # the newest file is empty
     assert reported.lines["a"] == numbered(0, 60)
+    assert reported.gaps == []
+
+
+def test_the_container_before_a_restart_is_read_to_its_end(
+    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+) -> None:
+    """The stream of the old container broke; its log is the previous one now."""
+    pods.run("a", previous=True)
+    at = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
+    pods.write("a-previous", numbered(0, 20), at)
+    pods.write("a", numbered(20, 40), at.replace(second=50))
+    streams = start()
+    follow(streams, pods, "a", restarts=1, mark=LogMark(at.timestamp(), 10))
+    reported.until_lines("a", 30)
+    finish(streams, reported, "a")
+    assert reported.lines["a"] == numbered(10, 40)
     assert reported.gaps == []
 
 

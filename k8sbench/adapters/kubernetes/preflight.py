@@ -19,7 +19,6 @@ from k8sbench.adapters.kubernetes import kinds, trainer_sources
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
-from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight import capacity_checks, checks
 from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.facts import (

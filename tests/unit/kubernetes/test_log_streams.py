@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -20,6 +20,7 @@ from k8sbench.ports import JobEvent
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECONDS = 20.0
+MISSING = 'previous terminated container "pytorch" in pod "p" not found'
 WAITING = 'container "pytorch" in pod "p" is waiting to start: PodInitializing'
 UNKNOWN = 'container "pytorch" in pod "p" is not available'
 KUBELET = 'Get "https://10.0.0.9:10250/containerLogs/ns/p/pytorch?timestamps=true"'
@@ -54,6 +55,7 @@ class Node:
     """Serves one pod's log; a stream ends when the container has, or is cut."""
 
     def __init__(self) -> None:
+        self.before: Lines | None = None
         self.runs = True
         self.breaks = False
         """Whether the open stream's connection breaks."""
@@ -82,6 +84,10 @@ class Node:
             if isinstance(answer, ApiFault):
                 raise answer
             lines = self.now
+            if "previous" in query:
+                if self.before is None:
+                    raise ApiFault(400, "BadRequest", MISSING)
+                lines = self.before
             near = int(query.get("tailLines", 0)) or len(lines)
             if isinstance(answer, int):
                 return Stream(self, [], 0, False, served(lines[-near:])[:answer])
@@ -94,7 +100,7 @@ class Node:
 
     def restart(self) -> None:
         """Begin the next container, with the node held."""
-        self.now = []
+        self.before, self.now = self.now, []
 
     def do(self, change: Callable[[Node], object]) -> None:
         with self.changed:
@@ -152,7 +158,7 @@ class Pod:
         self.events: list[JobEvent] = []
         self.reported = threading.Condition()
         self.streams = LogStreams(
-            cast(Any, self.node),
+            self.node,
             "ns",
             self.take,
             when_drained=self.drained,
@@ -335,14 +341,14 @@ def test_what_passes_within_seconds_is_not_noted_and_a_missing_permission_is_at_
     assert "pods/log is forbidden" in pod.notes[0]
 
 
-def test_what_a_container_printed_before_it_was_started_again_is_a_gap(pod: Pod) -> None:
-    pod.node.now, pod.restarts = lines(8, 9), 1
+def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
+    pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
     pod.want()
-    pod.until_lines(1)
+    pod.until_lines(3)
     pod.end()
-    assert pod.lines == texts((8, 9))
+    assert pod.lines == texts((4, 6), (8, 9))
     (gap,) = pod.gaps
-    assert (gap.after, gap.before) == (None, T0 / 1_000_000 + 8)
+    assert (gap.after, gap.before) == (None, T0 / 1_000_000 + 4)
     assert "restarted" in gap.why
 
 
@@ -367,6 +373,17 @@ def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
     pod.node.do(lambda node: setattr(node, "answers", [f"{stamp(T0)} the last".encode()] * 1000))
     pod.end()
     assert pod.lines == ["the last"]
+
+
+def test_what_a_kubelet_cuts_short_of_the_container_before_is_requested_again(pod: Pod) -> None:
+    line = len(served(lines(0, 1)))
+    pod.node.before, pod.node.now, pod.restarts = lines(0, 9), lines(9, 12), 1
+    pod.node.answers = [3 * line + 35]
+    pod.want()
+    pod.until_lines(12)
+    pod.end()
+    assert pod.lines == texts((0, 12))
+    assert pod.gaps == []
 
 
 def test_a_long_log_is_requested_from_its_last_lines_on(

@@ -8,6 +8,7 @@ does not read Status objects, so it is not used.
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
@@ -30,10 +31,12 @@ from k8sbench.adapters.kubernetes.client.sending import (
     Sender,
     Transport,
 )
+from k8sbench.model import times
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
+LOG = logging.getLogger(__name__)
 __all__ = ["Api", "ApiFault", "KubeObject", "LineStream"]
 
 FIELD_MANAGER = "k8sbench"
@@ -45,6 +48,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 """Before a request is repeated; twice as long each time."""
 LAST_SECONDS = 1.0
 """For an answer when it is time to give up."""
+NOTE_SECONDS = 2.0
+"""After which a wait that the server has asked for is said."""
 _SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
 """How long to look for a server where there is none, or no such name; and to ask a plugin again."""
 
@@ -297,6 +302,12 @@ class Api:
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
                 if wait > left:
                     wait, read_s = left, LAST_SECONDS
+                if wait > NOTE_SECONDS:
+                    LOG.warning(
+                        "The API server asks to be left alone for %s (%s); waiting for %s.",
+                        *(times.duration(fault.retry_after or wait), fault.status),
+                        times.duration(wait),
+                    )
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench closed the connection")
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -11,12 +11,12 @@ import enum
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.resume import Place, Resume
 from k8sbench.adapters.kubernetes.logs.text import Line, LogText
@@ -40,6 +40,16 @@ _REQUEST = re.compile(r'Get "https?://([^/"]+)[^"]*"')
 _NOT_FOUND = re.compile(r'pods "([^"]+)" not found')
 """The API server's answer for a pod that does not exist. For one whose node has no object it names
 the node, and calls that a pod all the same."""
+
+
+class Served(Protocol):
+    """A log that is read while it arrives; any thread may close it."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield its bytes; raises :class:`ApiFault` where the connection breaks."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 class Log(msgspec.Struct, eq=False):
@@ -69,7 +79,7 @@ class Log(msgspec.Struct, eq=False):
     """Set when something has changed, so that another request may help."""
     held: threading.Lock = msgspec.field(default_factory=threading.Lock)
     """Held while lines are handed over; guards what follows. ``want`` never takes it."""
-    stream: LineStream | None = None
+    stream: Served | None = None
     turn: int = 0
     """Incremented when another thread reads it from now on."""
     last: tuple[str, int] = "", 0
@@ -102,11 +112,18 @@ class Log(msgspec.Struct, eq=False):
     """The mark when a fetch last found less than the stream has read."""
 
 
+class Api(Protocol):
+    """What this module needs of :class:`k8sbench.adapters.kubernetes.client.api.Api`."""
+
+    def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> Served:
+        """Begin to read; raises :class:`ApiFault` for a refusal."""
+
+
 class End(enum.Enum):
     """How one request for a log ended."""
 
     COMPLETE = "read to its end, from the mark on"
-    EMPTY = "it has no lines"
+    EMPTY = "it has no lines, or a previous container's that do not come after the mark"
     LOST = "it has lines, but not the mark's: nothing was taken"
     BROKEN = "broken, or rejected: it may succeed later"
     UNAVAILABLE = "the node has no such log"
@@ -136,35 +153,59 @@ class LogReader:
         self._noted: set[tuple[str, int | None]] = set()
         """Runs, and the status codes by which their logs are known to be rejected."""
 
-    def look_back(self, log: Log) -> None:
-        """Say that lines are missing, and why; what is served from now on comes after them.
+    def forget(self, run_id: str) -> None:
+        """Forget what was noted of a run."""
+        with self._lock:
+            self._noted = {one for one in self._noted if one[0] != run_id}
 
-        A container that was started again is somebody's change of the job: its policy is Never.
+    def look_back(self, log: Log) -> End:
+        """Read what the previous container printed after our mark.
+
+        Where there was none, the node has rotated a part of the log away. What is served from then
+        on is new in either case. COMPLETE: go on with the current container.
         """
-        log.looked_back, log.is_new = True, log.mark is not None
-        if log.last[0] not in {"", log.uid}:
-            why = _REPLACED
-        elif log.mark is None or (log.last[0] == log.uid and log.last[1] != log.restarts):
-            why = _RESTARTED
-        else:
-            why = ROTATED
-        log.gap = None if log.is_intact else why
+        first = log.mark is None
+        if first and log.restarts > 1:
+            log.gap = _RESTARTED
+        end = self._read_previous(log)
+        if end is End.LOST:
+            log.gap, log.is_new = _RESTARTED, True
+            end = self._read_previous(log)
+        if end is End.BROKEN:
+            return end
+        log.looked_back = True
+        if end is End.EMPTY:
+            log.gap = None if log.is_intact else ROTATED
+        elif end is not End.COMPLETE and log.last[0] not in {"", log.uid}:
+            log.gap = None if log.is_intact else _REPLACED
+        elif end is not End.COMPLETE:
+            log.gap = log.gap or (_RESTARTED if first else ROTATED)
+        log.is_new = log.mark is not None
+        return End.COMPLETE
 
-    def read(self, log: Log) -> End:
+    def _read_previous(self, log: Log) -> End:
+        """Read what the previous container printed, until an answer has nothing new."""
+        end, is_first, before = End.COMPLETE, True, log.mark
+        while end is End.COMPLETE and (is_first or log.mark != before or log.rest):
+            is_first, before = False, log.mark
+            end = self.read(log, previous=True)
+        return end
+
+    def read(self, log: Log, *, previous: bool = False) -> End:
         """Request a log as it is now, and hand over what is new in it; the caller holds it.
 
         LOST counts when the whole log was served twice without the mark: a kubelet that stops cuts
         an answer short without a word.
         """
-        if not (log.mark is None or log.is_new):
+        if not (previous or log.mark is None or log.is_new):
             end = self._request(log, self._resume(log, near=True), near=True)
             if end is not End.LOST:
                 return end
         first = self._resume(log)
-        end = self._request(log, first)
+        end = self._request(log, first, previous=previous)
         if end is not End.LOST:
             return end
-        return self._request(log, self._resume(log, first.places))
+        return self._request(log, self._resume(log, first.places), previous=previous)
 
     def follow(self, log: Log) -> End:
         """Read a log to its end, and what is printed from then on as it comes.
@@ -175,14 +216,13 @@ class LogReader:
             end = End.COMPLETE
             if log.mark is None:
                 if log.restarts and not log.looked_back:
-                    self.look_back(log)
+                    end = self.look_back(log)
             elif not log.is_new:
                 before, end = log.mark, self.read(log)
                 if end is End.COMPLETE and log.mark != before:
                     end = self.read(log)  # the answer may have been cut short
                 if end is End.LOST:
-                    self.look_back(log)
-                    end = End.COMPLETE
+                    end = self.look_back(log)
             if end is not End.COMPLETE:
                 log.is_intact = log.is_intact and end is not End.BROKEN
                 return end
@@ -199,14 +239,15 @@ class LogReader:
         resume: Resume,
         *,
         near: bool = False,
+        previous: bool = False,
         followed_in: int | None = None,
     ) -> End:
         """Request a log once: the last lines of it, if ``near``, and without end, if followed."""
         turn, text = followed_in, LogText()
-        container = log.uid, log.restarts
+        container = log.uid, log.restarts - previous
         follow = turn is not None
         try:
-            served = self._ask(log, near=near, follow=follow)
+            served = self._ask(log, near=near, follow=follow, previous=previous)
         except ApiFault as fault:
             return self._refused(log, fault)
         if follow:
@@ -234,12 +275,12 @@ class LogReader:
         if text.error is not None:
             log.is_intact = log.is_intact and not follow
             log.why = text.error.strip().rstrip(".")
-            if "unable to retrieve" in text.error and not log.exists:
+            if "unable to retrieve" in text.error and (previous or not log.exists):
                 return End.UNAVAILABLE
             return self._failed(log, log.why, None, is_node_s_word=True)
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
-        elif log.is_over:
+        elif previous or log.is_over:
             # The container has ended, and so has its last line; this, too, only after two answers.
             is_new = resume.found
             if not is_new or rest == log.rest:
@@ -247,18 +288,22 @@ class LogReader:
             log.rest = rest if is_new else []
         if resume.found:
             return End.COMPLETE
-        return End.LOST if resume.served else End.EMPTY
+        # What the previous container has printed may be archived: before the last line's container.
+        is_after = log.last != (log.uid, log.restarts) and resume.is_later
+        return End.LOST if resume.served and (is_after or not previous) else End.EMPTY
 
     def _is_released(self, log: Log, turn: int | None) -> bool:
         """Whether a stream was closed here, or another thread reads its log; None: no stream."""
         return turn is not None and (log.turn != turn or log.is_displaced or self.is_closed)
 
-    def _ask(self, log: Log, *, near: bool, follow: bool) -> LineStream:
+    def _ask(self, log: Log, *, near: bool, follow: bool, previous: bool) -> Served:
         if log.is_gone:
             raise ApiFault(404, "NotFound", "its pod is gone")
         query = {"container": log.container, "timestamps": "true"}
         if follow:
             query["follow"] = "true"
+        if previous:
+            query["previous"] = "true"
         if near:
             query["tailLines"] = str(NEAR_LINES)
         path = kinds.path("Pod", self._namespace, log.pod, "log")
@@ -270,6 +315,8 @@ class LogReader:
         missing = _NOT_FOUND.search(fault.message) if fault.status == 404 else None
         if log.is_gone or (missing is not None and missing[1] == log.pod):
             return End.GONE
+        if fault.status == 400 and "previous terminated container" in fault.message:
+            return End.UNAVAILABLE
         if fault.status == 400 and not log.exists:
             # Not available: a node that rejected or evicted the pod never had the container.
             never = "is not available" in fault.message and log.mark is None

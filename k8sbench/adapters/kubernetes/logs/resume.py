@@ -53,6 +53,8 @@ class Resume:
         """Lines that were served."""
         self.is_unclear = False
         """Whether the mark was found by texts that several places have."""
+        self.is_later = False
+        """Whether the first line that was served is later than the mark, by its stamp."""
         self.places: list[Place] = []
         """Where the texts of the mark end, whatever the stamps."""
         self._mark, self._places, self._now, self._near = mark, places, now, near
@@ -91,6 +93,8 @@ class Resume:
     def _look(self, mark: LogMark, at: int) -> None:
         """Look whether the archive ends with the line that was served last."""
         marked_at = round(mark.at * 1_000_000)
+        if self.served == 1:
+            self.is_later = at > marked_at
         # Fewer were served where the log begins amid them, or archived.
         if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
             return

@@ -25,8 +25,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.logs.reading import End, Log, LogReader
+from k8sbench.adapters.kubernetes.logs.reading import ROTATED, Api, End, Log, LogReader
 from k8sbench.ports import JobEvent, LogMark
 
 LIMIT = 56
@@ -177,6 +176,7 @@ class LogStreams:
 
     def forget(self, run_id: str) -> None:
         """Stop following a run's logs; idempotent."""
+        self._reader.forget(run_id)
         with self._lock:
             logs = list(self._runs.pop(run_id, {}).values())
             for log in logs:
@@ -298,10 +298,12 @@ class LogStreams:
 
         Returns after how many seconds to try again, or None: everything that exists was read.
         """
+        end = End.COMPLETE
         if log.mark is None and log.restarts and not log.looked_back:
-            self._reader.look_back(log)
+            end = self._reader.look_back(log)
         before = log.mark
-        end = self._reader.read(log)
+        if end is not End.BROKEN:
+            end = self._reader.read(log)
         if log.is_done or self._is_closed:
             return None
         if end is End.BROKEN:
@@ -332,7 +334,10 @@ class LogStreams:
             # Nothing is rotated away after the end. It is not read once more.
             log.gap = _UNSETTLED
         elif end is End.LOST or (end is End.EMPTY and not log.is_intact):
-            self._reader.look_back(log)
+            if self._reader.look_back(log) is End.BROKEN:
+                if not log.is_given_up:
+                    return self._pause(log)
+                log.is_new, log.gap = True, ROTATED
             if end is End.LOST:
                 return 0.0
         elif end in {End.UNAVAILABLE, End.BROKEN, End.GONE}:

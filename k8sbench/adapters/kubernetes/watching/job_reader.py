@@ -19,7 +19,7 @@ from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.trainer_sources import Awaited
 from k8sbench.adapters.kubernetes.watching.followed import Followed, is_short_of_nodes
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
-from k8sbench.diagnose.job import facts, state
+from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.facts import JobSnapshot
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.errors import BenchError, OwnedElsewhere, is_refused

@@ -5,7 +5,8 @@ server no longer has that (410 Expired) everything is listed again, and objects 
 from the list are reported as deleted, by uid. The server ends every watch after a while; a
 connection that stays silent for longer is closed. Faults are reported, and retried without limit
 with pauses that grow to a bound; the caller decides when to stop. After a watch that passed no
-change everything is listed: something between the API server and here may withhold them.
+change everything is listed: something between the API server and here may withhold them. Where the
+server has no such kind any more, its objects are gone with it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Before a watch that failed is opened again; twice as long each time."""
+GONE_SECONDS = 15.0
+"""After which a kind that the server says it does not have counts as deleted, and its objects with
+it; a server that starts may not have loaded it yet."""
 NOTE_SECONDS = 5.0
 """A watch that fails for so long is reported to the user."""
 _PLURALS = {"Pod": "pods", "Event": "events"}
@@ -143,6 +147,7 @@ class Reflector:
 
     def _follow(self) -> None:
         failures, was_expired = 0, False
+        missing_since: float | None = None
         while not self._is_closed:
             self._wake.clear()
             begun = time.monotonic()
@@ -164,9 +169,14 @@ class Reflector:
                 failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
                 self._fails = True
                 self._on_event(Failed(self._kind, fault))
+                missing_since = (missing_since or begun) if fault.status == 404 else None
+                if missing_since is not None and begun >= missing_since + GONE_SECONDS:
+                    with self._lock:
+                        self._from = None
+                    self._take_all([], begun)
                 self._wake.wait(pause(failures, fault.retry_after))
             else:
-                failures, was_expired = 0, False
+                failures, was_expired, missing_since = 0, False, None
 
     def _list_and_watch(self) -> None:
         """List if there is no resourceVersion to watch from, then watch until the watch ends."""
