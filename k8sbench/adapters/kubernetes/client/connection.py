@@ -47,7 +47,7 @@ def connect(
     """
     paths, source = _files(kubeconfig, environ)
     # Also a link to a file that has gone: it was meant.
-    existing = [path for path in paths if os.path.lexists(path)]
+    existing = [path for path in paths if _exists(path)]
     config = Kubeconfig(existing)
     if not config.is_empty:
         return _from_kubeconfig(config, source, kubeconfig, context, namespace, environ)
@@ -70,6 +70,17 @@ def connect(
         f"No cluster is configured: {missing}, and this {where}.",
         "Name a kubeconfig with --kubeconfig or KUBECONFIG.",
     )
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file, or something that hides whether there is: a folder without access."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def check_answers(
