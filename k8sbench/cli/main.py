@@ -37,7 +37,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "list": "List the recorded runs, or all runs of a namespace.",
         "status": "Show the state, plan and result of a run.",
         "watch": "Follow a run to its end and print its row.",
-        "top": "Show the GPU metrics and the throughput of a run, live.",
         "logs": "Print the logs of a run.",
         "cancel": "Cancel runs that have not ended.",
         "delete": "Delete the objects of runs on the cluster.",

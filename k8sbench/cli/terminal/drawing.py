@@ -7,6 +7,7 @@ and clusters is shown without control characters and markup.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -17,10 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from k8sbench.cli.terminal.progress import rate, state_words, step_count, sweep_words
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
 from k8sbench.lifecycle.sweep import Sweep, SweptCase
+from k8sbench.measure.run.gpu_metrics import GpuNow
 from k8sbench.model import times
 from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 
@@ -138,6 +142,65 @@ def sweep(
     if going:
         parts.append(_table(_run_fields(now), _cells(_run_fields(now), going), width))
     return Group(*parts)
+
+
+def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
+    """Draw a run's state, a line for each of its GPUs, and why columns are empty."""
+    live, (found, missing) = metrics.live, metrics.gpus()
+    parts: list[RenderableType] = [*_head(live, metrics.clock(), width)]
+    if found:
+        parts.append(_table(GPU_FIELDS, _cells(GPU_FIELDS, found), width))
+    if live.phase is Phase.RUNNING and "*" in missing:
+        why = f"No GPU metrics: {missing['*']} k8sbench doctor says what a cluster lacks."
+        parts.append(Text(clean(why)))
+    elif live.phase is Phase.RUNNING:
+        parts += [
+            Text(clean(f"{metric.title}: {missing[metric.id]}"))
+            for metric in METRICS
+            if metric.live and metric.id in missing
+        ]
+    return Group(*parts)
+
+
+def _value(metric: GpuMetric, one: GpuNow) -> str | None:
+    if (sample := one.metrics.get(metric.id)) is None:
+        return None
+    # Sizes as kubectl writes them: 13.8Gi.
+    return metric.text(sample.value).replace(" ", "").replace("GiB", "Gi")
+
+
+def _gpu_replica(one: GpuNow) -> str | None:
+    """Write the pod's name without the run's."""
+    return None if one.gpu.pod is None else "-".join(one.gpu.pod.rsplit("-", 2)[-2:])
+
+
+def _gpu_node(one: GpuNow) -> str | None:
+    """Write a node's name without its domain; an address stays whole."""
+    node = one.gpu.node
+    return node if node is None or node.replace(".", "").isdecimal() else node.partition(".")[0]
+
+
+def _gpu_number(one: GpuNow) -> str | None:
+    """Write the GPU's number on its node, and which part of it (MIG)."""
+    return one.gpu.index if one.gpu.mig is None else f"{one.gpu.index or '?'}/{one.gpu.mig}"
+
+
+def _age(one: GpuNow) -> str | None:
+    ages = [sample.age for sample in one.metrics.values()]
+    return times.duration(round(min(ages))) if ages else None
+
+
+GPU_FIELDS = (
+    _Field("REPLICA", 0, _gpu_replica),
+    _Field("GPU", 0, _gpu_number, right=True),
+    _Field("NODE", 4, _gpu_node),
+    *(
+        _Field(metric.live[0], metric.live[1], functools.partial(_value, metric), right=True)
+        for metric in METRICS
+        if metric.live
+    ),
+    _Field("AGE", 1, _age, right=True),
+)
 
 
 def _run_fields(now: float) -> tuple[_Field, ...]:
