@@ -17,13 +17,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from k8sbench.cli.terminal.progress import rate, state_words, step_count, sweep_words
+from k8sbench.cli.terminal.progress import rate, state_words, step_count
 from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
-from k8sbench.lifecycle.sweep import Sweep, SweptCase
 from k8sbench.measure.run.gpu_metrics import GpuNow
 from k8sbench.model import times
-from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
@@ -93,10 +92,12 @@ def several_runs(
     now: float,
     width: int,
     room: int,
+    words: str = "",
 ) -> RenderableType:
     """Draw a line for each run that goes on, on at most ``room`` lines; count the others.
 
-    ``left`` is the number of those that were left alone and are to be collected.
+    ``left`` is the number of those that were left alone and are to be collected, and ``words`` say
+    how far their sweep is.
     """
     ended = ended + Counter(live.phase for live in runs if live.phase.final)
     active = [live for live in runs if not live.phase.final]
@@ -105,43 +106,10 @@ def several_runs(
         parts.append(f"{ended.total()} ended: {_counted(list(ended.elements()))}")
     if left:
         parts.append(f"{left} to be collected")
-    lines = _packed(parts, width)
+    lines = _packed([*filter(None, words.split(", ")), *parts], width)
     shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
     fields = _run_fields(now)
     return _drawn(lines, fields, shown, [live.phase for live in more], width, room)
-
-
-def sweep(
-    found: Sweep, runs: Sequence[LiveRun], now: float, width: int, room: int
-) -> RenderableType:
-    """Draw a line for each case of a sweep, and below them one for each run that goes on.
-
-    On at most ``room`` lines: where not all fit, cases that have ended are left out first.
-    """
-    lines = _packed(sweep_words(found, now).split(", "), width)
-    going = _fitting([live for live in runs if not live.phase.final], max(2, room // 3))[0]
-    left = room - len(lines) - (len(going) + 1 if going else 0)
-    order = sorted(found.cases, key=lambda one: (not one.going_on, len(one.ended) >= one.wanted))
-    shown, more = _fitting(order, left)
-    items = [one for one in found.cases if one in shown]
-    fields = (
-        _Field("BENCHMARK", 6, lambda one: one.plan.benchmark),
-        _Field("FRAMEWORK", 2, lambda one: one.plan.framework),
-        _Field("PRECISION", 1, lambda one: one.plan.precision),
-        _Field("CASE", 0, lambda one: one.plan.case),
-        _Field("NODE", 7, lambda one: one.plan.node),
-        _Field("RUNS", 5, lambda one: f"{len(one.ended)}/{one.wanted}", right=True),
-        _Field("THROUGHPUT", 4, _case_rate, right=True),
-        _Field("STATE", 3, lambda one: one.state, sentence=True),
-    )
-    parts: list[RenderableType] = [*lines[:room]]
-    if items:
-        parts.append(_table(fields, _cells(fields, items), width))
-    if more and left > 0:
-        parts.append(_line(f"{'and ' if items else ''}{counted(len(more), 'more case')}", "dim"))
-    if going:
-        parts.append(_table(_run_fields(now), _cells(_run_fields(now), going), width))
-    return Group(*parts)
 
 
 def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
@@ -218,10 +186,6 @@ def _run_fields(now: float) -> tuple[_Field, ...]:
             sentence=True,
         ),
     )
-
-
-def _case_rate(one: SweptCase) -> str | None:
-    return None if one.rate is None else f"{rate(one.rate)} {rate_unit(one.plan)}"
 
 
 def _head(live: LiveRun, now: float, width: int) -> list[Text]:
