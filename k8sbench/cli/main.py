@@ -66,6 +66,16 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 """Heading in the help → name, also of the module in ``commands/`` that holds ``command`` → help."""
+MODULES = {
+    "delete": "cancel",
+    "render": "submit",
+    "baseline": "compare",
+    "history": "compare",
+    "import": "measure",
+    "pools": "images",
+    "completion": "config",
+}
+"""Name → the module in ``commands/`` that holds ``NAME_command``, where that is another's."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 PATHS = frozenset(
     {
@@ -87,7 +97,8 @@ class Commands(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
+        module = importlib.import_module(f"k8sbench.cli.commands.{MODULES.get(cmd_name, cmd_name)}")
+        command = getattr(module, f"{cmd_name}_command" if cmd_name in MODULES else "command")
         assert isinstance(command, click.Command)
         _mark_paths(command)
         return command

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 
 from k8sbench.app import results
-from k8sbench.cli import plot_file, rows
+from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -45,7 +45,7 @@ MOST_PLOTS = 6
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
 )
 @accept_option
-@plot_file.plot_option
+@rows.plot_option
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
@@ -120,4 +120,4 @@ def _draw(
     over_time, _ = results.histories(
         report, members[:MOST_PLOTS], where, output.note, access=access
     )
-    plot_file.write(plot, lambda form: draw(report.results, form, over_time))
+    rows.write_plot(plot, lambda form: draw(report.results, form, over_time))
