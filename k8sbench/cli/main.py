@@ -216,6 +216,10 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
     _open_what_is_closed()
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return _tell("The working folder was deleted.", "Change to one that exists.", 2)
     if instruction := os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
 
