@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.app import context, lookup, metric_sources, results, stores
+from k8sbench.adapters.clock import steady
+from k8sbench.app import connections, context, lookup, metric_sources, results, stores
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.gathering import Gathering, is_owed
-from k8sbench.model.errors import Interrupted, StoreError
+from k8sbench.lifecycle.live_metrics import LiveMetrics
+from k8sbench.model.errors import Interrupted, StoreError, UsageError
+from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent
+from k8sbench.ports import JobEvent, LogLine, Store
 
 if TYPE_CHECKING:
+    from k8sbench.adapters.store.run_logs import LogTail
     from k8sbench.adapters.store.sql_store import SqlStore
 
 LOOK_SECONDS = 0.5
@@ -40,6 +47,43 @@ def watch(
             *(store, run, access, reporter, stop), keep=keep, wait=wait, prometheus=prometheus
         )
         return results.rows(store, [run], reporter.note)
+
+
+def look(
+    text: str,
+    where: str | None,
+    access: ClusterAccess,
+    note: stores.Note,
+    stop: Stop,
+    show: Callable[[LiveMetrics], None],
+    *,
+    prometheus: str = metric_sources.AUTO,
+) -> None:
+    """Show a run's GPUs until it has ended; nobody else who follows it notices.
+
+    A run on a cluster is read from there, one of this machine from its record and archived logs.
+    """
+    with stores.to_read(where, note) as store, contextlib.ExitStack() as stack:
+        run, _ = lookup.look_up(store, text, access)
+        if run.plan.device == "cpu":
+            raise UsageError(f"Run {run.run_id} is on CPUs; it has no GPUs.", "Leave --gpu out.")
+        if run.phase.final:
+            return
+        api, clock = None, steady
+        wait: Callable[[float], Sequence[JobEvent]]
+        if run.plan.backend == "kubernetes":
+            cluster = stack.enter_context(connections.cluster_of(run, access, note))
+            api, clock, wait = cluster.api, cluster.api.time, cluster.wait
+            cluster.resume(run, {})
+        else:
+            wait = stack.enter_context(contextlib.closing(_Recorded(store, run.run_id))).wait
+        sources = stack.enter_context(metric_sources.opened(prometheus, api, store))
+        metrics = LiveMetrics(run, sources, clock)
+        stack.callback(metrics.release)
+        with stop:
+            metrics.follow(wait, stop, note, show)
+        if stop.cause is not None:
+            raise _interrupted(stop, run.run_id, metrics.live.phase)
 
 
 def follow(
@@ -93,10 +137,7 @@ def follow(
             f" See them later with: k8sbench results {run.run_id}"
         )
     if stop.cause is not None and not run.is_closed:
-        raise Interrupted(
-            f"{stop.cause}: {run.run_id} goes on; it is {run.phase}.",
-            f"Come back with: k8sbench watch {run.run_id}",
-        )
+        raise _interrupted(stop, run.run_id, run.phase)
     if stop.cause is not None:
         reporter.note(f"{stop.cause}")
     return run
@@ -122,3 +163,37 @@ def _watch_record(store: SqlStore, run: Run, reporter: Reporter, stop: Stop) -> 
         time.sleep(LOOK_SECONDS)
         # Of a local run that also shows when its process is gone.
         run = context.find(store, run.run_id)
+
+
+def _interrupted(stop: Stop, run_id: str, phase: Phase) -> Interrupted:
+    return Interrupted(
+        f"{stop.cause}: {run_id} goes on; it is {phase}.",
+        f"Come back with: k8sbench watch {run_id}",
+    )
+
+
+class _Recorded:
+    """Reads a run of this machine from its record and its archived logs."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store, self._run_id = store, run_id
+        self._tails: dict[Path, LogTail] = {}
+
+    def wait(self, seconds: float) -> list[JobEvent]:
+        """Return what is new of it after some seconds."""
+        from k8sbench.adapters.store.run_logs import LogTail
+
+        time.sleep(seconds)
+        run = context.find(self._store, self._run_id)
+        events = [JobEvent(run_id=run.run_id, transition=run.history[-1])]
+        for path in self._store.log_files(run.run_id):
+            tail = self._tails.setdefault(path, LogTail(path))
+            for at, text in tail.lines():
+                line = LogLine(replica=tail.replica, at=at, text=text.decode("utf-8", "replace"))
+                events.append(JobEvent(run_id=run.run_id, line=line))
+        return events
+
+    def close(self) -> None:
+        """Close the files."""
+        for tail in self._tails.values():
+            tail.close()

@@ -37,7 +37,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "list": "List the recorded runs, or all runs of a namespace.",
         "status": "Show the state, plan and result of a run.",
         "watch": "Follow a run to its end and print its row.",
-        "top": "Show the GPU metrics and the throughput of a run, live.",
         "logs": "Print the logs of a run.",
         "cancel": "Cancel runs that have not ended.",
         "delete": "Delete the objects of runs on the cluster.",
@@ -67,6 +66,16 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 """Heading in the help → name, also of the module in ``commands/`` that holds ``command`` → help."""
+MODULES = {
+    "delete": "cancel",
+    "render": "submit",
+    "baseline": "compare",
+    "history": "compare",
+    "import": "measure",
+    "pools": "images",
+    "completion": "config",
+}
+"""Name → the module in ``commands/`` that holds ``NAME_command``, where that is another's."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 PATHS = frozenset(
     {
@@ -88,7 +97,8 @@ class Commands(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"k8sbench.cli.commands.{cmd_name}").command
+        module = importlib.import_module(f"k8sbench.cli.commands.{MODULES.get(cmd_name, cmd_name)}")
+        command = getattr(module, f"{cmd_name}_command" if cmd_name in MODULES else "command")
         assert isinstance(command, click.Command)
         _mark_paths(command)
         return command
@@ -206,6 +216,10 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
     _open_what_is_closed()
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return _tell("The working folder was deleted.", "Change to one that exists.", 2)
     if instruction := os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
 

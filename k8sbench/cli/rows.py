@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import click
+
 from k8sbench.cli.terminal import output
+from k8sbench.model.errors import UsageError
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
@@ -76,3 +80,38 @@ def text_of(shown: Sequence[Table]) -> str:
 def terminal_width() -> int | None:
     """Columns of the terminal; None where stdout is none: a pipe gets everything."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+PLOT_FORMATS = ("svg", "png", "pdf")
+
+
+def _plot_checked(_: click.Context, __: click.Parameter, plot: str | None) -> str | None:
+    if plot is not None and _plot_format(plot) not in PLOT_FORMATS:
+        raise UsageError(
+            f"--plot {plot!r} has no known ending.", f"End it in .{', .'.join(PLOT_FORMATS)}."
+        )
+    return plot
+
+
+def _plot_format(plot: str) -> str:
+    return Path(plot).suffix.removeprefix(".").lower()
+
+
+plot_option = click.option(
+    "--plot",
+    metavar="FILE",
+    callback=_plot_checked,
+    help="Also draw it: .svg, .png or .pdf; needs [report].",
+)
+
+
+def write_plot(plot: str, draw: Callable[[str], bytes]) -> None:
+    """Write what ``draw`` draws in the format that the file's name asks for, and say so."""
+    data = draw(_plot_format(plot))
+    try:
+        Path(plot).write_bytes(data)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {plot}: {error.strerror}.", "Give a file in a folder that exists."
+        ) from error
+    output.note(f"plot: {plot}")

@@ -17,60 +17,31 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
 
-class SweptCase:
+class _Case:
     """One case of a sweep."""
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
         self.wanted = 0
         """Runs of it, those that the set had before among them."""
-        self.ended: list[Run] = []
+        self.ended = 0
         self.going_on: dict[str, float] = {}
         """By run id: when it was created or taken up, Unix seconds."""
 
-    @property
-    def rate(self) -> float | None:
-        """Median throughput of the valid runs so far; None without any."""
-        rates = [rate for run in self.ended if run.measurement and (rate := run.measurement.rate)]
-        return statistics.median(rates) if rates else None
-
-    @property
-    def state(self) -> str:
-        """``to come``, ``going on``, ``ended``; of what went wrong how often."""
-        verdicts = [run.measurement and run.measurement.verdict for run in self.ended]
-        failed = sum(run.phase is not Phase.SUCCEEDED for run in self.ended)
-        bad = [
-            f"{count} {what}"
-            for count, what in ((failed, "failed"), (verdicts.count("rejected"), "rejected"))
-            if count
-        ]
-        if self.going_on:
-            bad.insert(0, "going on")
-        elif len(self.ended) >= self.wanted:
-            bad.insert(0, "ended")
-        elif not self.ended:
-            bad.insert(0, "to come")
-        return ", ".join(bad) or "to come"
-
 
 class Sweep:
-    """The cases of one command, in their order, and their runs so far."""
+    """The cases of one command and how many of their runs have ended."""
 
     def __init__(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
         self._parallel = parallel
-        self._cases: dict[str, SweptCase] = {}
+        self._cases: dict[str, _Case] = {}
         self._took: dict[str, list[float]] = {}
         """By case key: seconds of each run that has succeeded in this sweep."""
         for run in finished:
             self._of(run.plan).wanted += 1
-            self._of(run.plan).ended.append(run)
+            self._of(run.plan).ended += 1
         for plan in plans:
             self._of(plan).wanted += 1
-
-    @property
-    def cases(self) -> Sequence[SweptCase]:
-        """Those of finished runs first."""
-        return tuple(self._cases.values())
 
     @property
     def wanted(self) -> int:
@@ -80,7 +51,7 @@ class Sweep:
     @property
     def ended(self) -> int:
         """Number of runs that have ended."""
-        return sum(len(one.ended) for one in self._cases.values())
+        return sum(one.ended for one in self._cases.values())
 
     def began(self, run: Run, now: float) -> None:
         """Note that a run was recorded or taken up."""
@@ -90,7 +61,7 @@ class Sweep:
         """Note that a run has ended; once for each."""
         one = self._of(run.plan)
         since = one.going_on.pop(run.run_id, None)
-        one.ended.append(run)
+        one.ended += 1
         if since is not None and run.phase is Phase.SUCCEEDED:
             self._took.setdefault(case_key(run.plan), []).append(now - since)
 
@@ -106,7 +77,7 @@ class Sweep:
             expected = self._expectation(key, one.plan)
             for since in one.going_on.values():
                 yield max(0.0, expected - (now - since))
-            for _ in range(one.wanted - len(one.ended) - len(one.going_on)):
+            for _ in range(one.wanted - one.ended - len(one.going_on)):
                 yield expected
 
     def _expectation(self, key: str, plan: RunPlan) -> float:
@@ -120,5 +91,5 @@ class Sweep:
         taken = self._took.get(key) or of_benchmark or every
         return statistics.fmean(taken) if taken else 0.0
 
-    def _of(self, plan: RunPlan) -> SweptCase:
-        return self._cases.setdefault(case_key(plan), SweptCase(plan))
+    def _of(self, plan: RunPlan) -> _Case:
+        return self._cases.setdefault(case_key(plan), _Case(plan))

@@ -170,9 +170,9 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")
         # There are none here: what it may not read is part of the reason.
-        with shell.started("top", "whole") as top:
-            top.until("No GPU metrics: ")
-            top.interrupt().ends(130)
+        with shell.started("watch", "whole", "--gpu") as looking:
+            looking.until("No GPU metrics: ")
+            looking.interrupt().ends(130)
         logs.end()
         shell.finish("whole")
         submit.ends()

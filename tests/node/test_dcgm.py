@@ -123,11 +123,11 @@ def test_what_an_exporter_tells_is_in_the_row_and_seen_by_whoever_looks(
     with shell.started(*programs.words(RUN, "--accept=gpu-throttled")) as submit:
         submit.until("step 2")
         with shell.started("watch", RUN) as watch:
-            with shell.started("top", RUN) as top:
+            with shell.started("watch", RUN, "--gpu") as looking:
                 # The tensor cores by the exporter, the temperature by the program.
                 both = re.compile(r"master-0 .* 41% .* 61°C")
-                until(lambda: both.search(top.out), "top has both sources")
-                top.interrupt().ends(130)
+                until(lambda: both.search(looking.out), "it has both sources")
+                looking.interrupt().ends(130)
             before = scrapes()
             until(lambda: scrapes() >= before + READ, "the exporter to be read")
             programs.open_gate(RUN)

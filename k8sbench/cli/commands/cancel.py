@@ -23,3 +23,17 @@ def command(runs: tuple[str, ...], access: ClusterAccess, where: str | None) -> 
     """
     with reporter.reporting() as progress:
         cancel.cancel(runs, where, access, progress, SignalStop())
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@access_options
+@store_option
+def delete_command(runs: tuple[str, ...], access: ClusterAccess, where: str | None) -> None:
+    """Delete the objects of runs on the cluster.
+
+    A run that has not ended is cancelled first. Only what k8sbench created is deleted. The records
+    and logs in the store stay.
+    """
+    with reporter.reporting() as progress:
+        cancel.delete(runs, where, access, progress, SignalStop())

@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
-from k8sbench.app import comparing
+from k8sbench.app import baselines, comparing
 from k8sbench.app.sides import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -17,6 +18,7 @@ from k8sbench.cli.options import (
     duration_option,
     filter_options,
     format_option,
+    since_option,
     store_option,
 )
 from k8sbench.cli.signals import SignalStop
@@ -27,6 +29,7 @@ from k8sbench.model.errors import REGRESSION_EXIT_CODE, REJECTED_EXIT_CODE, Usag
 from k8sbench.model.filters import GroupFilter
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import formats
+from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison
@@ -137,3 +140,99 @@ def _exit_code(compared: Comparison) -> int:
             " out with --case, --benchmark, --framework or --precision.",
         )
     return 0
+
+
+@click.command()
+@click.argument("benchmark", metavar="BENCHMARK")
+@format_option(*formats.offered("table", "markdown", "document", "flat"))
+@filter_options("framework", "precision", "case")
+@since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
+@accept_option
+@access_options
+@store_option
+def history_command(
+    benchmark: str,
+    output_format: str,
+    accept: tuple[str, ...],
+    access: ClusterAccess,
+    where: str | None,
+    since: float | None,
+    chosen: GroupFilter,
+) -> None:
+    """Show a benchmark over its sets, and mark its changes.
+
+    One table for each case: its sets, oldest first, each with its median and interval. A change is
+    marked if three to six sets from there on differ from those before by more than 1.5 % and an
+    exact test has p ≤ 0.8 %. A single unusual set is not marked.
+    """
+    scope = StoresRead(where=where, access=access, accept=accept)
+    chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
+    series = comparing.history(chosen, scope, output.note, since=since)
+    from k8sbench.report import history
+
+    rows.write_by(history, series, output_format)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def baseline_command() -> None:
+    """Save, list and remove runs that later ones are compared with."""
+
+
+@baseline_command.command()
+@click.argument("name", metavar="NAME")
+@click.argument("what", metavar="SET|GROUP|RUN...", nargs=-1, required=True)
+@click.option("--replace", is_flag=True, help="Replace a baseline of that name.")
+@store_option
+def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> None:
+    """Keep runs under a name.
+
+    It keeps a copy of the runs that count, with plan and measurement: the baseline does not change
+    when the runs are removed or measured again.
+    """
+    made = baselines.save(name, what, where, output.note, replace=replace, at=time.time())
+    cases = len({run.plan.case for run in made.runs})
+    output.note(
+        f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
+        f" Compare with: k8sbench compare baseline:{name} SET"
+    )
+
+
+@baseline_command.command("list")
+@format_option("table", "json", "name")
+@access_options
+@store_option
+def list_(output_format: str, access: ClusterAccess, where: str | None) -> None:
+    """List the baselines; those of a collector in the namespace, too."""
+    baselines_shown = baselines.listed(StoresRead(where=where, access=access), output.note)
+    if output_format == "json":
+        output.write_json(baselines_shown)
+    elif output_format == "name":
+        output.write_names(baseline.name for baseline in baselines_shown)
+    elif not baselines_shown:
+        output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
+    else:
+        columns = [Column("NAME", whole=True), Column("SAVED", whole=True), Column("BENCHMARKS")]
+        columns += [Column("SETS"), Column("RUNS", right=True), Column("SOURCE")]
+        output.write_table(
+            columns,
+            [
+                (
+                    baseline.name,
+                    output.stamp(baseline.saved_at),
+                    ", ".join(baseline.benchmarks),
+                    ", ".join(baseline.sets),
+                    str(baseline.runs),
+                    baseline.source,
+                )
+                for baseline in baselines_shown
+            ],
+        )
+
+
+@baseline_command.command()
+@click.argument("name", metavar="NAME")
+@store_option
+def remove(name: str, where: str | None) -> None:
+    """Remove a baseline; the runs that it was made of stay."""
+    baselines.remove(name, where)
+    output.note(f"baseline {name}: removed.")

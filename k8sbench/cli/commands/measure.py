@@ -7,26 +7,82 @@ be measured are printed all the same.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import MeasureOptions
-from k8sbench.cli.given_logs import log_options
-from k8sbench.cli.options import format_option
+from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions
+from k8sbench.cli import exit_codes, rows
+from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
 from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import trained_words
-from k8sbench.model.counts import ABSENT
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
 from k8sbench.model.plain_text import clean
+from k8sbench.parse.families import NAMES
 from k8sbench.report import formats
 from k8sbench.report.text_table import wrapped
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOGS = (
+    click.argument("logs", metavar="LOG...", nargs=-1, required=True),
+    click.option("--benchmark", metavar="NAME|FILE", help="Benchmark to which the logs belong."),
+    click.option(
+        "--format",
+        "family",
+        type=click.Choice([AUTO, *NAMES]),
+        metavar="FAMILY",
+        help="Log family, without a benchmark and so without a plan to compare with: "
+        f"{', '.join(NAMES)}, or {AUTO}: recognised in each log.",
+    ),
+    click.option(
+        "--gpus",
+        metavar="N",
+        type=click.IntRange(1, 999_999),
+        help="GPUs of the whole job, for logs that do not state them.",
+    ),
+    click.option(
+        "--case",
+        metavar="RxG",
+        help="Nodes and GPUs per node, as 4x8, if nothing else states them.",
+    ),
+    click.option(
+        "--batch-size",
+        metavar="B",
+        type=click.IntRange(1, 1_000_000),
+        help="Samples per GPU and step.",
+    ),
+    click.option(
+        "--precision", type=click.Choice([*PRECISIONS]), help="Precision that was requested."
+    ),
+    click.option("--gpu-model", metavar="NAME", help="GPU model, for logs that do not state it."),
+    click.option("--framework", type=click.Choice(["pytorch", "paddle"]), help="Framework."),
+    click.option("--variant", metavar="NAME", help="Variant of the benchmark."),
+    click.option(
+        "--warmup",
+        metavar="ITERATIONS",
+        type=click.IntRange(min=0),
+        help="Iterations left out; default: the log's for our own trainers, else the benchmark's, "
+        "else the format's.",
+    ),
+    click.option(
+        "--one-run", is_flag=True, help="All logs belong to one run: its ranks or its parts."
+    ),
+    accept_option,
+)
+
+
+def log_options(function: F) -> F:
+    """Add logs and what is said of them; the command receives the latter as ``options``."""
+    names = MeasureOptions.__struct_fields__
+    return grouped(_LOGS, "options", lambda values: MeasureOptions(**values), names, function)
 
 
 @click.command()
@@ -133,3 +189,52 @@ def _processors(found: Measurement, count: int) -> str:
 
 def _rate(value: float | None) -> str:
     return ABSENT if value is None else formats.rate(value)
+
+
+@click.command()
+@log_options
+@click.option("--set", "set_name", metavar="NAME", help="Set of the runs; default: a new one.")
+@click.option(
+    "--skip-unreadable", is_flag=True, help="Leave out, and name, logs that cannot be measured."
+)
+@rows_option
+@store_option
+def import_command(
+    logs: tuple[str, ...], options: MeasureOptions, output_format: str, **recording: Any
+) -> int:
+    """Record existing logs as runs, and print their rows.
+
+    LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input. Each log
+    becomes a repeat of its case: GPUs, batch and precision are read from the log, by the
+    expressions of the benchmark's file too, or given by options. All logs are recorded, or none; a
+    copy of another log, or of one that is in the store already, is named. The command can be
+    repeated: with --set the runs of the same logs are not changed.
+
+    \b
+    k8sbench import logs/ --benchmark mine.yaml --set march --gpu-model "Tesla V100-SXM2-16GB"
+    k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32 --set march
+    """
+    done = measuring.import_logs(logs, options, output.note, **recording)
+    if done.rows is not None:
+        rows.write(done.rows, output_format)
+    return _told(done)
+
+
+def _told(done: ImportedLogs) -> int:
+    """Note what was recorded and what was not; returns the exit code."""
+    kind = "error" if done.rows is None else "left out"
+    following = [*(error.action for error in done.failures[1:]), None]
+    for error, then in zip(done.failures, following, strict=False):
+        output.note(f"{kind}: {error.message}")
+        # What is to be done about several logs in a row is said once.
+        if error.action and error.action != then:
+            output.note(f"  {error.action}")
+    if done.rows is None:
+        output.note(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
+        return InputError.exit_code
+    here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
+    output.note(
+        f"{counted(len(done.added), 'run')} imported into set {done.set_name}"
+        f"{here if done.there else ''}."
+    )
+    return exit_codes.of_rows(done.rows)

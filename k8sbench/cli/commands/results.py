@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from k8sbench.app import results
-from k8sbench.cli import plot_file, rows
+from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -40,7 +40,7 @@ FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
 )
 @accept_option
-@plot_file.plot_option
+@rows.plot_option
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
@@ -94,4 +94,4 @@ def command(
 
         if not report.results:
             raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-        plot_file.write(plot, lambda form: draw(report.results, form))
+        rows.write_plot(plot, lambda form: draw(report.results, form))

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import click
 
-from k8sbench.app import submit
+from k8sbench.app import cases, submit
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
-from k8sbench.cli.commands import render
-from k8sbench.cli.options import request_options, rows_option
+from k8sbench.cli.options import format_option, request_options, rows_option
 from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output, reporter
 from k8sbench.lifecycle import records
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.request import FLAGS, SubmitRequest
+from k8sbench.model.request import CASE_FLAGS, FLAGS, SHAPE_FLAGS, TRAINING_FLAGS, SubmitRequest
 from k8sbench.model.run import Run
+from k8sbench.ports import Manifest
 
 
 @click.command()
@@ -68,7 +68,7 @@ def _print_dry_run(done: DryRun, output_format: str) -> int:
     failed = any(finding.severity == "fail" for finding in findings)
     if done.checks is not None and not failed:
         output.note("  The cluster takes the job; nothing was created.")
-    render.write(done.manifests, output_format)
+    _write_manifests(done.manifests, output_format)
     return Unreachable.exit_code if failed else 0
 
 
@@ -88,3 +88,31 @@ def _print_detached(runs: Sequence[Run], output_format: str) -> int:
         way = runs[0].run_id if len(runs) == 1 else "--all"
         output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
     return exit_codes.of_runs(over)
+
+
+@click.command()
+@request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
+@click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
+@click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
+@format_option("yaml", "json")
+def render_command(
+    request: SubmitRequest, run_id: str | None, set_name: str, output_format: str
+) -> None:
+    """Print the manifest that submit would create.
+
+    The text goes to stdout and can be piped into kubectl; the plan goes to stderr. The run id is
+    drawn by submit; here it is an example unless --run-id names one.
+    """
+    with reporter.reporting(drawn=False) as progress:
+        objects = cases.render(request, progress, run_id=run_id, set_name=set_name)
+    _write_manifests(objects, output_format)
+
+
+def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
+    """Print manifests as one JSON list, or else as YAML documents."""
+    if output_format == "json":
+        output.write_json({"apiVersion": "v1", "kind": "List", "items": objects})
+    else:
+        from k8sbench.render import to_yaml
+
+        output.write(to_yaml(objects))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+
 import click
 
 from k8sbench.app import follow
@@ -15,12 +20,17 @@ from k8sbench.cli.options import (
     wait_option,
 )
 from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import reporter
+from k8sbench.cli.terminal import output, reporter
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.model.request import ClusterAccess
+
+WIDE = 10_000
+"""Columns in a pipe, which gets everything."""
 
 
 @click.command()
 @click.argument("run", metavar="RUN")
+@click.option("--gpu", is_flag=True, help="Show the latest GPU metrics until the run has ended.")
 @keep_option
 @wait_option
 @rows_option
@@ -29,6 +39,7 @@ from k8sbench.model.request import ClusterAccess
 @prometheus_option
 def command(
     run: str,
+    gpu: bool,
     keep: bool,
     wait: bool,
     output_format: str,
@@ -39,14 +50,42 @@ def command(
     """Follow a run to its end and print its row.
 
     RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
-    watched. Ctrl-C does not change the run. Exit codes are those of submit.
+    watched. With --gpu its logs are fetched when it has ended. Ctrl-C does not change the run. Exit
+    codes are those of submit.
     """
+    stop = SignalStop()
+    if gpu:
+        with _shown() as show:
+            follow.look(run, where, access, output.note, stop, show, prometheus=prometheus)
     with reporter.reporting() as progress:
         followed = follow.watch(
-            *(run, where, access, progress, SignalStop()),
+            *(run, where, access, progress, stop),
             keep=keep,
             wait=wait,
             prometheus=prometheus,
         )
     rows.write(followed, output_format)
     return exit_codes.of_rows(followed)
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[Callable[[LiveMetrics], None]]:
+    """Give what shows the GPUs: renewed in place on a terminal, one after the other in a pipe."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from k8sbench.cli.terminal import drawing
+
+    if not sys.stdout.isatty() or os.environ.get("TERM", "") in output.PLAIN_TERMS:
+
+        def show(metrics: LiveMetrics) -> None:
+            wide = Console(width=WIDE, no_color=True, color_system=None)
+            with wide.capture() as drawn:
+                wide.print(drawing.gpus(metrics, WIDE))
+            output.write("\n".join(line.rstrip() for line in drawn.get().split("\n")) + "\n")
+
+        yield show
+    else:
+        console = Console(force_terminal=True, no_color=not output.wanted())
+        with Live(console=console, auto_refresh=False) as live:
+            yield lambda metrics: live.update(drawing.gpus(metrics, console.width), refresh=True)

@@ -15,9 +15,8 @@ from rich.live import Live
 from rich.text import Text
 
 from k8sbench.cli.terminal import drawing, output
-from k8sbench.cli.terminal.progress import Progress
+from k8sbench.cli.terminal.progress import Progress, sweep_words
 from k8sbench.lifecycle.live_state import LiveRun
-from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
@@ -28,8 +27,6 @@ PAUSE = 0.25
 
 class Display(Progress):
     """Reports on runs on a terminal."""
-
-    _draws = True
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -108,9 +105,6 @@ class Display(Progress):
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""
 
-    def _swept(self, run: Run, sweep: Sweep) -> None:
-        """Do nothing: the sweep's table is drawn."""
-
     def _draw(self) -> None:
         live = self._live
         assert live is not None
@@ -127,11 +121,12 @@ class Display(Progress):
     def _frame(self, width: int, height: int) -> RenderableType:
         """Draw one line less than the terminal has: nothing of it may scroll away."""
         now, room = self._clock(), max(1, height - 1)
-        if self._sweep is not None:
-            return drawing.sweep(self._sweep, list(self._runs.values()), now, width, room)
-        if self._several:
+        if self._several or self._sweep is not None:
             left = len(self._left)
-            return drawing.several_runs(self._runs.values(), self._ended, left, now, width, room)
+            words = sweep_words(self._sweep, now) if self._sweep is not None else ""
+            return drawing.several_runs(
+                self._runs.values(), self._ended, left, now, width, room, words
+            )
         for live in self._runs.values():
             return drawing.one_run(live, now, width, room)
         return ""

@@ -7,6 +7,7 @@ and clusters is shown without control characters and markup.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -16,11 +17,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from k8sbench.cli.terminal.progress import rate, state_words, step_count, sweep_words
+from k8sbench.cli.terminal.progress import rate, state_words, step_count
+from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
-from k8sbench.lifecycle.sweep import Sweep, SweptCase
+from k8sbench.measure.run.gpu_metrics import GpuNow
 from k8sbench.model import times
-from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.counts import ABSENT
+from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 
@@ -89,10 +92,12 @@ def several_runs(
     now: float,
     width: int,
     room: int,
+    words: str = "",
 ) -> RenderableType:
     """Draw a line for each run that goes on, on at most ``room`` lines; count the others.
 
-    ``left`` is the number of those that were left alone and are to be collected.
+    ``left`` is the number of those that were left alone and are to be collected, and ``words`` say
+    how far their sweep is.
     """
     ended = ended + Counter(live.phase for live in runs if live.phase.final)
     active = [live for live in runs if not live.phase.final]
@@ -101,43 +106,69 @@ def several_runs(
         parts.append(f"{ended.total()} ended: {_counted(list(ended.elements()))}")
     if left:
         parts.append(f"{left} to be collected")
-    lines = _packed(parts, width)
+    lines = _packed([*filter(None, words.split(", ")), *parts], width)
     shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
     fields = _run_fields(now)
     return _drawn(lines, fields, shown, [live.phase for live in more], width, room)
 
 
-def sweep(
-    found: Sweep, runs: Sequence[LiveRun], now: float, width: int, room: int
-) -> RenderableType:
-    """Draw a line for each case of a sweep, and below them one for each run that goes on.
-
-    On at most ``room`` lines: where not all fit, cases that have ended are left out first.
-    """
-    lines = _packed(sweep_words(found, now).split(", "), width)
-    going = _fitting([live for live in runs if not live.phase.final], max(2, room // 3))[0]
-    left = room - len(lines) - (len(going) + 1 if going else 0)
-    order = sorted(found.cases, key=lambda one: (not one.going_on, len(one.ended) >= one.wanted))
-    shown, more = _fitting(order, left)
-    items = [one for one in found.cases if one in shown]
-    fields = (
-        _Field("BENCHMARK", 6, lambda one: one.plan.benchmark),
-        _Field("FRAMEWORK", 2, lambda one: one.plan.framework),
-        _Field("PRECISION", 1, lambda one: one.plan.precision),
-        _Field("CASE", 0, lambda one: one.plan.case),
-        _Field("NODE", 7, lambda one: one.plan.node),
-        _Field("RUNS", 5, lambda one: f"{len(one.ended)}/{one.wanted}", right=True),
-        _Field("THROUGHPUT", 4, _case_rate, right=True),
-        _Field("STATE", 3, lambda one: one.state, sentence=True),
-    )
-    parts: list[RenderableType] = [*lines[:room]]
-    if items:
-        parts.append(_table(fields, _cells(fields, items), width))
-    if more and left > 0:
-        parts.append(_line(f"{'and ' if items else ''}{counted(len(more), 'more case')}", "dim"))
-    if going:
-        parts.append(_table(_run_fields(now), _cells(_run_fields(now), going), width))
+def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
+    """Draw a run's state, a line for each of its GPUs, and why columns are empty."""
+    live, (found, missing) = metrics.live, metrics.gpus()
+    parts: list[RenderableType] = [*_head(live, metrics.clock(), width)]
+    if found:
+        parts.append(_table(GPU_FIELDS, _cells(GPU_FIELDS, found), width))
+    if live.phase is Phase.RUNNING and "*" in missing:
+        why = f"No GPU metrics: {missing['*']} k8sbench doctor says what a cluster lacks."
+        parts.append(Text(clean(why)))
+    elif live.phase is Phase.RUNNING:
+        parts += [
+            Text(clean(f"{metric.title}: {missing[metric.id]}"))
+            for metric in METRICS
+            if metric.live and metric.id in missing
+        ]
     return Group(*parts)
+
+
+def _value(metric: GpuMetric, one: GpuNow) -> str | None:
+    if (sample := one.metrics.get(metric.id)) is None:
+        return None
+    # Sizes as kubectl writes them: 13.8Gi.
+    return metric.text(sample.value).replace(" ", "").replace("GiB", "Gi")
+
+
+def _gpu_replica(one: GpuNow) -> str | None:
+    """Write the pod's name without the run's."""
+    return None if one.gpu.pod is None else "-".join(one.gpu.pod.rsplit("-", 2)[-2:])
+
+
+def _gpu_node(one: GpuNow) -> str | None:
+    """Write a node's name without its domain; an address stays whole."""
+    node = one.gpu.node
+    return node if node is None or node.replace(".", "").isdecimal() else node.partition(".")[0]
+
+
+def _gpu_number(one: GpuNow) -> str | None:
+    """Write the GPU's number on its node, and which part of it (MIG)."""
+    return one.gpu.index if one.gpu.mig is None else f"{one.gpu.index or '?'}/{one.gpu.mig}"
+
+
+def _age(one: GpuNow) -> str | None:
+    ages = [sample.age for sample in one.metrics.values()]
+    return times.duration(round(min(ages))) if ages else None
+
+
+GPU_FIELDS = (
+    _Field("REPLICA", 0, _gpu_replica),
+    _Field("GPU", 0, _gpu_number, right=True),
+    _Field("NODE", 4, _gpu_node),
+    *(
+        _Field(metric.live[0], metric.live[1], functools.partial(_value, metric), right=True)
+        for metric in METRICS
+        if metric.live
+    ),
+    _Field("AGE", 1, _age, right=True),
+)
 
 
 def _run_fields(now: float) -> tuple[_Field, ...]:
@@ -155,10 +186,6 @@ def _run_fields(now: float) -> tuple[_Field, ...]:
             sentence=True,
         ),
     )
-
-
-def _case_rate(one: SweptCase) -> str | None:
-    return None if one.rate is None else f"{rate(one.rate)} {rate_unit(one.plan)}"
 
 
 def _head(live: LiveRun, now: float, width: int) -> list[Text]:

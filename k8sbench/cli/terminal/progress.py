@@ -37,9 +37,6 @@ MOST_TAILS = 3
 class Progress:
     """Reports on any number of runs in plain lines; a ``k8sbench.lifecycle.context.Reporter``."""
 
-    _draws = False
-    """Whether how far a sweep is is drawn; otherwise a line says so, with the figure of its run."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._runs: dict[str, LiveRun] = {}
@@ -103,7 +100,7 @@ class Progress:
     def ended(self, run: Run) -> None:
         """Print the figure and the verdict; forget the run."""
         live = self._followed(run)
-        if run.measurement is not None and (self._sweep is None or self._draws):
+        if run.measurement is not None and self._sweep is None:
             self._print(live, figure_words(run.measurement, run.plan))
         for reason in run.measurement.reasons if run.measurement is not None else ():
             mark = " (accepted)" if reason.accepted else ""

@@ -12,12 +12,10 @@ from rich.console import Console, RenderableType
 from k8sbench.cli.terminal import drawing
 from k8sbench.cli.terminal.progress import state_words
 from k8sbench.lifecycle.live_state import LiveRun
-from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
-from tests.unit.store.examples import measurement
 
 NODE = "ip-10-0-12-34.eu-central-1.compute.internal"
 
@@ -167,9 +165,9 @@ def runs(count: int) -> list[LiveRun]:
 def test_several_runs_have_a_line_each() -> None:
     ended = Counter({Phase.SUCCEEDED: 2, Phase.FAILED: 1})
     over = alive("seg-9", moved(Phase.SUCCEEDED))  # still to be measured
-    drawn = drawing.several_runs([*runs(3), over], ended, 0, NOW + 15, 100, 30)
+    drawn = drawing.several_runs([*runs(3), over], ended, 0, NOW + 15, 100, 30, "4 of 7 ended, 1m")
     assert lines(drawn, 100) == [
-        "1 Running, 2 Queued · 4 ended: 3 Succeeded, 1 Failed",
+        "4 of 7 ended · 1m · 1 Running, 2 Queued · 4 ended: 3 Succeeded, 1 Failed",
         "RUN    STATE    TIME    STEP         RATE    ETA  WAITS FOR",
         "seg-1  Running   15s  20/100  2 samples/s  1m15s  –",
         "seg-0  Queued    15s  20/100  2 samples/s  1m15s  No quota is left.",
@@ -225,43 +223,6 @@ def test_states_have_colours_where_those_are_wanted() -> None:
     drawn = drawing.one_run(alive("seg-1", *RUNNING), NOW, 80, 10)
     assert "\x1b[32mRunning" in text(drawn, 80, no_color=False)
     assert "\x1b[3" not in text(drawn, 80, no_color=True)
-
-
-def swept() -> tuple[Sweep, list[LiveRun]]:
-    """Three of six runs have ended, and one goes on."""
-    small, large = live_runs.run("a").plan, live_runs.run("b", replicas=2).plan
-    sweep = Sweep([small] * 3 + [large] * 3, [], 2)
-    for number in range(3):
-        run = live_runs.run(f"a-{number}")
-        sweep.began(run, NOW)
-        sweep.closed(live_runs.ended(run, measurement=measurement()), NOW + 60)
-    live = LiveRun(live_runs.run("seg-1", replicas=2))
-    live.take(moved(Phase.RUNNING))
-    sweep.began(live_runs.run("seg-1", replicas=2), NOW + 60)
-    return sweep, [live]
-
-
-def test_a_sweep_is_one_table_of_its_cases_that_fills() -> None:
-    drawn = [
-        " ".join(line.split()) for line in lines(drawing.sweep(*swept(), NOW + 60, 99, 20), 99)
-    ]
-    assert drawn[:5] == [
-        "3 of 6 ended · about 1m30s left (estimated from their times)",
-        "BENCHMARK FRAMEWORK PRECISION CASE RUNS THROUGHPUT STATE",
-        "seg pytorch fp32 1x1-cpu 3/3 12.5 samples/s ended",
-        "seg pytorch fp32 2x1-cpu 0/3 – going on",
-        "RUN STATE TIME",
-    ]
-    assert drawn[5].startswith("seg-1 Running")
-
-
-@pytest.mark.parametrize("room", range(1, 12))
-@pytest.mark.parametrize("width", [20, 40, 80])
-def test_a_sweep_never_takes_more_lines_than_there_are(room: int, width: int) -> None:
-    plans = [live_runs.run("a", replicas=number).plan for number in range(1, 30)]
-    _, going = swept()
-    drawn = drawing.sweep(Sweep(plans, [], 4), going * 4, NOW, width, room)
-    assert len(lines(drawn, width)) <= room
 
 
 def test_a_run_that_restarts_shows_how_often_and_no_replica_of_the_attempt_before() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from k8sbench.app.results import Rows
 from k8sbench.cli import exit_codes
+from k8sbench.cli.main import main
 from k8sbench.lifecycle import reporting
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
@@ -94,3 +96,12 @@ def test_a_slow_node_counts_more_than_a_failed_run_and_less_than_an_unready_clus
     assert exit_codes.worst([0, 7]) == 7
     assert exit_codes.worst([3, 7, 5]) == 7
     assert exit_codes.worst([6, 7]) == 6
+
+
+def test_a_working_folder_that_was_deleted_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err.startswith("error: The working folder was deleted.\n")

@@ -10,7 +10,7 @@ from k8sbench.lifecycle.sweep import Sweep
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.cli import live_runs
-from tests.unit.store.examples import REJECTION, measurement, plan
+from tests.unit.store.examples import measurement, plan
 
 SMALL, LARGE = plan("a"), plan("b", replicas=2)
 
@@ -67,21 +67,3 @@ def test_a_resumed_sweep_counts_what_its_set_has_and_does_not_estimate_from_it()
     sweep = Sweep([SMALL, LARGE], [before], 1)
     assert (sweep.ended, sweep.wanted) == (1, 3)
     assert sweep.remaining(0.0) is None
-
-
-def test_each_case_says_what_became_of_its_runs_and_its_median_so_far() -> None:
-    sweep = Sweep([SMALL] * 3 + [LARGE], [], 1)
-    small, large = sweep.cases
-    assert (small.state, small.rate) == ("to come", None)
-    run = started(sweep, "x", 0.0)
-    assert small.state == "going on"
-    sweep.closed(live_runs.ended(run, measurement=measurement()), 9.0)
-    assert small.rate == measurement().rate
-    run = started(sweep, "y", 9.0)
-    rejected = measurement(verdict="rejected", throughput=None, reasons=(REJECTION,))
-    sweep.closed(live_runs.ended(run, measurement=rejected), 18.0)
-    assert small.state == "1 rejected"
-    sweep.closed(live_runs.ended(started(sweep, "z", 18.0), Phase.FAILED), 20.0)
-    assert small.state == "ended, 1 failed, 1 rejected"
-    assert small.rate == measurement().rate
-    assert large.state == "to come"

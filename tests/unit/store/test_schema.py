@@ -20,8 +20,7 @@ from k8sbench.adapters.store.sql_store import StoreInfo, StoreReport, open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
 from k8sbench.app.reading import Artifact
-from k8sbench.cli.commands.images import ImageList
-from k8sbench.cli.commands.pools import PoolList
+from k8sbench.cli.commands.images import ImageList, PoolList
 from k8sbench.cli.main import main
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.measure.group.node_check import NodesDocument

@@ -73,7 +73,7 @@ def connect(
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is a file, or something that hides whether there is: a folder without access."""
+    """Whether there is a file, or a folder without access that may hold it."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

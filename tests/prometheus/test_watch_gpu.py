@@ -1,4 +1,4 @@
-"""What ``top`` reads of a real Prometheus that scrapes while the run goes on."""
+"""What ``watch --gpu`` reads of a real Prometheus that scrapes while the run goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``k8sbench top``: what users see of a run's GPUs, in a pipe and on terminals of any width."""
+"""``k8sbench watch --gpu``: a run's GPUs, in a pipe and on terminals of any width."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ import pytest
 from rich.cells import cell_len
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import metric_sources
-from k8sbench.cli.commands import top
+from k8sbench.app import follow, metric_sources
+from k8sbench.cli.commands import watch
 from k8sbench.cli.main import main
+from k8sbench.cli.terminal import drawing
 from k8sbench.lifecycle import live_metrics
+from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from tests.tiers import ROOT
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
-from tests.unit.cli.test_drawing import alive
+from tests.unit.cli.test_drawing import alive, lines
 from tests.unit.store.examples import plan, step
 
 NODE = "ip-10-0-12-34.eu-central-1.compute.internal"
@@ -130,23 +133,12 @@ def end() -> None:
         store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended with 0."))
 
 
-def test_a_run_that_is_over_points_to_its_results(
-    root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local()
-    end()
-    assert main(["top", "seg-1"]) == 2
-    err = capsys.readouterr().err
-    assert "Run seg-1 has ended: it is Succeeded. All ended with 0." in err
-    assert "k8sbench results seg-1 (--plot seg-1.svg" in err
-
-
 def test_a_run_on_cpus_has_no_gpus(
     root: pathlib.Path, source: Source, capsys: pytest.CaptureFixture[str]
 ) -> None:
     local(device="cpu")
-    assert main(["top", "seg-1"]) == 2
-    assert "k8sbench watch seg-1" in capsys.readouterr().err
+    assert main(["watch", "seg-1", "--gpu"]) == 2
+    assert "Leave --gpu out." in capsys.readouterr().err
 
 
 def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
@@ -160,8 +152,9 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
             end()
 
     source.then = then
-    assert main(["top", "seg-1"]) == 0
-    out, err = capsys.readouterr()
+    with watch._shown() as show:
+        follow.look("seg-1", None, ClusterAccess(), print, Stop(), show)
+    out = capsys.readouterr().out
     blocks = out.rstrip().split("\n\n")
     assert len(blocks) >= 2
     assert all(each.startswith("Running ") for each in blocks)
@@ -169,10 +162,6 @@ def test_in_a_pipe_it_prints_blocks_until_the_run_ends(
     (failed,) = [each for each in blocks if "503" in each]
     assert "251W" in failed
     assert "No GPU metrics: It answers 503." in failed
-    assert err == (
-        "Run seg-1 is Succeeded. All ended with 0.\n"
-        "See what was measured with: k8sbench results seg-1\n"
-    )
     assert (source.followed[0], source.released) == ("seg-1", ["seg-1"])
     wanted = source.asked[0]
     assert wanted.end - wanted.start == live_metrics.WINDOW_SECONDS
@@ -226,15 +215,16 @@ def watched(gpus: int, width: int, notes: str = WITHOUT_DCP) -> list[str]:
         print,
     )
     metrics.read()
-    return top.text(metrics, width).splitlines()
+    return lines(drawing.gpus(metrics, width), width)
 
 
 def test_a_terminal_of_80_columns_has_room_for_all() -> None:
-    assert watched(2, 80)[:4] == [
+    assert watched(2, 80) == [
         "Running 1m23s · step 30/100 · 2 samples/s · loss 0.5123 · ETA 1m7s",
-        "         NODE   REPLICA  GPU  UTIL  TENSOR  MEMORY  POWER  TEMP    CLOCK  AGE",
-        "ip-10-0-12-34  master-0    0   97%       –  13.8Gi   251W  65°C  1380MHz   1s",
-        "ip-10-0-12-34  master-0    1   97%       –  13.8Gi   251W  65°C  1380MHz   1s",
+        "REPLICA   GPU  NODE           UTIL  MEMORY  POWER  TEMP    CLOCK  AGE",
+        "master-0    0  ip-10-0-12-34   97%  13.8Gi   251W  65°C  1380MHz   1s",
+        "master-0    1  ip-10-0-12-34   97%  13.8Gi   251W  65°C  1380MHz   1s",
+        f"Tensor active: {WITHOUT_DCP}",
     ]
 
 
@@ -244,31 +234,21 @@ def test_without_a_sample_it_says_why() -> None:
     metrics = LiveMetrics(live_runs.run(device="cuda"), [source], lambda: NOW)
     metrics.take([moved(Phase.RUNNING)], print)
     metrics.read()
-    seen = top.text(metrics, 80).splitlines()
+    seen = lines(drawing.gpus(metrics, 80), 80)
     assert max(map(cell_len, seen)) <= 80
     assert " ".join(seen[1:]).startswith(f"No GPU metrics: {source.why} k8sbench doctor says")
 
 
-@pytest.mark.parametrize(
-    ("width", "titles"),
-    [
-        (77, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK AGE"),
-        (76, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER TEMP CLOCK"),
-        (60, "NODE REPLICA GPU UTIL TENSOR MEMORY POWER"),
-        (40, "REPLICA GPU UTIL TENSOR MEMORY"),
+def test_columns_are_left_out_in_a_fixed_order_which_the_page_states() -> None:
+    for width, titles in (
+        (60, "REPLICA GPU NODE UTIL MEMORY POWER CLOCK"),
         (21, "REPLICA GPU UTIL"),
-    ],
-)
-def test_columns_are_left_out_in_a_fixed_order(width: int, titles: str) -> None:
-    (head,) = [line for line in watched(1, width) if "REPLICA" in line]
-    assert head.split() == titles.split()
-
-
-def test_the_page_states_that_order() -> None:
-    optional = sorted((-column.optional, column.title) for column, _ in top.COLUMNS)
-    titles = [title for place, title in optional if place]
+    ):
+        (head,) = [line for line in watched(1, width) if "REPLICA" in line]
+        assert head.split() == titles.split()
+    optional = sorted((field.keep, field.title) for field in drawing.GPU_FIELDS if field.keep)
     page = (ROOT / "docs" / "gpu-metrics.md").read_text()
-    assert ", ".join(f"`{title}`" for title in titles) in page
+    assert ", ".join(f"`{title}`" for _, title in optional) in page
 
 
 def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
@@ -280,4 +260,5 @@ def test_notes_are_text_and_no_wider_than_the_terminal() -> None:
 def test_a_part_of_a_gpu_and_an_address_are_named_whole() -> None:
     gpu = Gpu(node="10.0.12.34", index="0", mig="2 (1g.5gb)", pod="seg-1-worker-10")
     one = gpu_metrics.GpuNow(gpu=gpu, metrics={})
-    assert [cell(one) for _, cell in top.COLUMNS[:3]] == ["10.0.12.34", "worker-10", "0/2 (1g.5gb)"]
+    cells = [field.cell(one) for field in drawing.GPU_FIELDS[:3]]
+    assert cells == ["worker-10", "0/2 (1g.5gb)", "10.0.12.34"]
