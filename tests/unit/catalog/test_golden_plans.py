@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog, image_table, pools
+from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.model import choices, identity, planning, speed_options
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError
@@ -59,7 +59,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "another variant": {"variant": "no-such"},
     "the other framework": {"framework": "paddle"},
 }
-POOLS, IMAGES = pools.load(environ={}), image_table.load()
+POOLS, IMAGES = pools.load(environ={}), packaged.image_table()
 SITES = {
     **{
         name: Site(backend="kubernetes", pool=POOLS.pool(name), images=IMAGES)
