@@ -157,6 +157,13 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
             ),
         ),
     ),
+    (
+        "queued",
+        at(
+            500, alone(of=QUEUED, events=[event("Pending", "no quota", reportingComponent="kueue")])
+        ),
+    ),
+    ("queue-unusable", at(31, alone(of=QUEUED, events=[event("Any", "of another's")]))),
     ("queue-unusable", at(31, alone(of=QUEUED))),
     ("queue-unusable", alone(of=QUEUED, workload=workload("LocalQueue gpus doesn't exist"))),
     ("operator-down", at(31, alone(of=job()))),

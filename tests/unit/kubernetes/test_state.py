@@ -327,3 +327,12 @@ def test_a_job_that_had_succeeded_stays_so() -> None:
 def test_an_annotation_that_cannot_be_read_still_cancels() -> None:
     reading = read(nothing(job(annotations={state.CANCEL_ANNOTATION: "{"})))
     assert (reading.phase, reading.cause_id) == (Phase.CANCELLED, "cancelled")
+
+
+def test_a_deletion_that_was_asked_for_waits_for_finalizers() -> None:
+    asked = {"deletionTimestamp": stamp(5)}
+    assert state.kept_by({"metadata": {"finalizers": ["a/b"]}}) is None
+    assert state.kept_by({"metadata": asked}) is None
+    told = state.kept_by({"metadata": {**asked, "finalizers": ["a/b", "c/d"]}})
+    assert told is not None
+    assert "a/b, c/d" in told

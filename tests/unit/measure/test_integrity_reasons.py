@@ -493,6 +493,8 @@ def test_what_a_log_states_is_not_remarked() -> None:
     assert ids(measured(stated, **SAID)) == []
     ranks = [f"[1,{rank}]<stdout>:{line}" for line in run(STEADY) for rank in range(8)]
     assert "gpus-unverified" not in ids(measured(ranks, **SAID))
+    two = [line for line in ranks if line.startswith(("[1,0]", "[1,1]"))]
+    assert "gpus-unverified" not in ids(measured(two, **(SAID | {"gpus": 2})))
     # A run that was started with these values needs no word of its log.
     assert ids(measured(run(STEADY), **(SAID | {"by_user": False}))) == []
 

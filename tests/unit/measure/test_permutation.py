@@ -69,6 +69,7 @@ def test_of_more_runs_than_can_be_dealt_in_every_way_some_ways_are_drawn() -> No
 def test_equal_values_on_a_side_are_no_hindrance() -> None:
     same = TwoSides([5.0] * 5, [5.0] * 5)
     assert (same.p, same.direction, same.t_squared) == (1.0, 0, 0.0)
+    assert same.chance_of(0.0) == 1.0
     other = TwoSides([5.0] * 5, [4.0] * 5)
     assert (other.direction, other.t_squared) == (-1, math.inf)
     assert permutation.shown([same, other]) == [False, True]
