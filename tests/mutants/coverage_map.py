@@ -101,9 +101,11 @@ class CoverageMap:
     def _of_room(self, file: str) -> Counter[str]:
         """The tests of all that is beside a file of data alone, and in the folder above it."""
         room = str(pathlib.PurePath(file).parent.parent)
-        return sum(
-            (tests for each, tests in self._share.items() if each.startswith(room)), Counter()
-        )
+        found = Counter[str]()
+        for each, tests in self._share.items():
+            if each.startswith(room):
+                found.update(tests)
+        return found
 
     def _naming(self, names: set[str]) -> list[Line]:
         if not names:
