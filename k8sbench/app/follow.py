@@ -131,6 +131,13 @@ def follow(
             else:
                 reporter.planned(run)
                 run = _watch_record(store, run, reporter, stop)
+                if _is_left_unmeasured(run):
+                    plan = run.plan
+                    reporter.note(
+                        f"The process of {run.run_id} ended before it had measured the run. Measure"
+                        f" it with: k8sbench submit {plan.benchmark} --resume {plan.set_name}"
+                    )
+                    return run
     if is_owed(run) and not is_ours:
         reporter.note(
             f"The GPU metrics of {run.run_id} are not recorded yet."
@@ -156,13 +163,20 @@ def _watch_record(store: SqlStore, run: Run, reporter: Reporter, stop: Stop) -> 
         on_cluster = run.plan.backend == "kubernetes"
         # Who follows a run on a cluster fetches its GPU metrics after its end.
         is_complete = run.is_closed and not (on_cluster and is_owed(run))
-        if is_complete or stop.cause is not None:
+        if is_complete or stop.cause is not None or _is_left_unmeasured(run):
             return run
         if on_cluster and store.claims.claim(run.run_id):
             return store.run(run.run_id)
         time.sleep(LOOK_SECONDS)
         # Of a local run that also shows when its process is gone.
         run = context.find(store, run.run_id)
+
+
+def _is_left_unmeasured(run: Run) -> bool:
+    """Whether a run of this machine is over, and the process that was to measure it is gone."""
+    owner = run.owner if run.plan.backend == "local" else None
+    is_over = run.phase.final and not run.is_closed
+    return is_over and owner is not None and context.alive()(owner) is False
 
 
 def _interrupted(stop: Stop, run_id: str, phase: Phase) -> Interrupted:

@@ -200,3 +200,13 @@ def test_a_run_that_restarted_says_how_often_and_why(root: pathlib.Path, cli: Cl
     assert "Attempt 2 of 4: worker-1 was killed. (restarting)" in out
     assert ", 1 restart\n" in out
     assert cli.json("status", "seg-1", "-o", "json")["restarts"] == 1
+
+
+def test_watch_ends_where_the_process_that_was_to_measure_a_run_is_gone(
+    root: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store() as store:
+        succeeded(store)
+    monkeypatch.setattr(processes, "alive", lambda _: False)
+    err = cli("watch", "seg-1", code=None).err
+    assert "Measure it with: k8sbench submit seg --resume nightly" in err
