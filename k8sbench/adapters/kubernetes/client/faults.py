@@ -80,6 +80,8 @@ def from_status(status: Mapping[str, Any], retry_after: float | None = None) -> 
 
 _TRANSPORT: tuple[tuple[type[BaseException], str, str], ...] = (
     (ssl.SSLEOFError, "", "it closed the connection during the TLS handshake"),
+    # The same of an end that OpenSSL takes for one in good order.
+    (ssl.SSLZeroReturnError, "", "it closed the connection during the TLS handshake"),
     (socket.gaierror, ABSENT, "its name cannot be resolved"),
     (ConnectionRefusedError, ABSENT, "connection refused"),
     (http.client.RemoteDisconnected, "", "it closed the connection without an answer"),
