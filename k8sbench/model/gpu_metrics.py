@@ -66,8 +66,8 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     row_figure: str | None = None
     """Id of the column's figure; None: the metric's own."""
     live: tuple[str, int] | None = None
-    """Heading in ``watch --gpu``, and how long its column is kept in a narrow terminal (0: always, else the
-    highest the longest); None: it has no column."""
+    """Heading in ``watch --gpu``, and how long its column is kept in a narrow terminal (0: always,
+    else the highest the longest); None: it has no column."""
     is_plotted: bool = False
     """Whether it is drawn over time."""
     is_of_nodes: bool = False

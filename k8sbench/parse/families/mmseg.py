@@ -34,8 +34,8 @@ _NUMBERS = (
     r" ?\[(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\]\s"
     r"[^\[\]]*? time: (?P<step_seconds>\d+\.\d+), data_time: (?P<data_seconds>\d+\.\d+)(?=,)"
     r"(?:[^\[\]]*? memory: (?P<memory>\d+)(?=,))?"
-    # Up to the first loss, comma by comma, which is faster than character by character. The group is
-    # not possessive: Python before 3.11.5 then finds no loss.
+    # Up to the first loss, comma by comma, which is faster than character by character. The group
+    # is not possessive: Python before 3.11.5 then finds no loss.
     rf"(?:(?:[^\[\],]++|,(?! loss: {_LOSS}))*, loss: (?P<loss>{_LOSS}))?"
 )
 _EVALUATION = re.compile(
