@@ -23,7 +23,7 @@ class Collector(Shell):
     """One machine with a collector; its store stays when the process ends."""
 
     limits = {  # noqa: RUF012
-        "adapters__kubernetes__lease__SECONDS": 6,
+        "adapters__kubernetes__collectors__LEASE_SECONDS": 6,
         "app__serve__RENEW_SECONDS": 1.0,
         "app__serve__HELD_SECONDS": 5.0,
     }
