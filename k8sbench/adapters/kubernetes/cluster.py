@@ -54,6 +54,8 @@ LINES_WAITING = 5000
 """Lines that were read and not yet taken; beyond that reading waits."""
 CLOSE_SECONDS = 10.0
 """For requests in progress, such as to cancel a job, when the cluster is closed."""
+MOST_LAST = 10_000
+"""Jobs that were followed and are known still."""
 _BATCH = 5000
 _WORKERS = 4
 
@@ -90,8 +92,9 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Those that are followed, and those that are being created: their objects are kept."""
-        self._uids: dict[str, str] = {}
-        """By run, of the jobs that were followed: a newer job may have the name by now."""
+        self._last: dict[str, tuple[str, KubeObject]] = {}
+        """By run, the kind and the metadata of the jobs that were followed, as they were then. A
+        newer job may have the name by now."""
         self._changed: set[str] = set()
         """Runs whose state is to be read."""
         self._look_at = math.inf
@@ -267,7 +270,8 @@ class KubernetesCluster:
             self.api,
             run_id,
             user=self._user,
-            uid=uid or self._uids.get(run_id),
+            last=self._last.get(run_id),
+            uid=uid,
             collected=collected,
             force=force,
         )
@@ -408,8 +412,11 @@ class KubernetesCluster:
         followed = self._jobs.pop(run_id, None)
         if followed is None:
             return
-        if followed.uid is not None:
-            self._uids[run_id] = followed.uid
+        if followed.found is not None:
+            kind, job = followed.found
+            self._last[run_id] = kind, {"metadata": job["metadata"]}
+            if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
+                self._last.pop(next(iter(self._last)))
         self._runs.discard(run_id)
         self._logs.forget(run_id)
         self._reader.forget(run_id)

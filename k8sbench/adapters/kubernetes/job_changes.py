@@ -223,6 +223,7 @@ def remove(
     run_id: str,
     *,
     user: User | None = None,
+    last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
     collected: Callable[[], Collected] | None = None,
     force: bool = False,
@@ -230,12 +231,13 @@ def remove(
     """Delete a run's job, and with it its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays where it is not
-    that of ``uid``, where another store owns it, and where it does not bear the
+    that of ``last`` or of ``uid``, where another store owns it, and where it does not bear the
     run's label; unless ``force``, also where its owner keeps it, and for its submitter, who is to
     find a receipt of what another store has ``collected``.
     """
     try:
-        found, unlabelled = ownership.look_for(api, run_id)
+        is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
+        found, unlabelled = (last, None) if is_seen else ownership.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found
@@ -250,7 +252,8 @@ def remove(
     except OwnedElsewhere as error:
         return f"{error.message} {error.action}"
     except ownership.VanishedError:
-        return ownership.look_for(api, run_id)[1]
+        found, unlabelled = ownership.look_for(api, run_id)
+        return unlabelled if found is None else "another job of that name was created since."
     except ApiFault as fault:
         raise api.explained(fault, f"job {run_id} be deleted") from fault
     return None if left is None else kept_by(left)

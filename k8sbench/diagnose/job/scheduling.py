@@ -157,10 +157,11 @@ def _no_node(
     where: Mapping[str, str],
 ) -> Finding:
     first = replicas[0]
-    missing = facts.seen.nodes and not matching(facts.seen.nodes, first.spec)
+    missing = _missing_labels(facts, first)
     comes = first.last_event(Event.NODE_COMES) is not None
     if report.mismatched == report.nodes or (missing and not report.insufficient):
-        return finding_of("no-matching-node", where, unrecoverable=not comes, labels=_labels(first))
+        labels = _labels(first) + missing
+        return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
     if report.insufficient:
         return _too_little(facts, report, replicas, where, comes=comes)
     why = "; ".join(report.rest())
@@ -268,6 +269,18 @@ def _largest(facts: Facts, replica: Replica) -> dict[str, Decimal]:
         for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
             most[name] = max(most.get(name, Decimal(0)), amount(str(quantity)))
     return most
+
+
+def _missing_labels(facts: Facts, replica: Replica) -> str:
+    """Say which values the nodes have instead; empty where one matches, or none is known."""
+    if not facts.seen.nodes or matching(facts.seen.nodes, replica.spec):
+        return ""
+    for key, value in (replica.spec.get("nodeSelector") or {}).items():
+        values = {labels_of(node).get(key) for node in facts.seen.nodes}
+        if value not in values:
+            others = sorted(filter(None, values))
+            return f"; theirs is {', '.join(others)}" if others else "; they have no such label"
+    return "; each has only some of them"
 
 
 def _labels(replica: Replica) -> str:
