@@ -291,9 +291,10 @@ def import_logs(
                 continue
             name = origin.spec.name if origin.spec else measured.format
             run_id = imported.run_id(name, set_name, [file.sha256 for file in files])
+            if measured.log_digest is None:  # a summary has no records
+                measured = msgspec.structs.replace(measured, log_digest=files[0].sha256)
             taken.append(_Taken(folder, run_id, files, measured, origin))
-        known = store.runs(RunFilter())
-        doubles = _doubles(taken, known, exchange.known_digests(store, known))
+        doubles = _doubles(taken, store.runs(RunFilter()))
         failures += doubles
         added, there = list[tuple[_Taken, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
@@ -301,7 +302,7 @@ def import_logs(
             if failures and not skip_unreadable:
                 added, there = [], []
         runs = [(log.folder, run, log.files) for log, run in added]
-        for run in exchange.add(store, incoming, runs) if runs else ():
+        for run in exchange.add(store, runs) if runs else ():
             note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
@@ -314,15 +315,13 @@ def import_logs(
         )
 
 
-def _doubles(
-    taken: Sequence[_Taken], known: Sequence[Run], contents: dict[str, Run]
-) -> list[InputError]:
+def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:
     """Name each log that is the same as an earlier one, or as that of another run."""
     of_runs = {
         run.measurement.log_digest: run
         for run in reversed(known)
         if run.measurement is not None and run.measurement.log_digest is not None
-    } | contents
+    }
     seen: dict[str, str] = {}
     doubles = []
     for log in taken:

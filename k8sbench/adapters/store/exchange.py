@@ -24,7 +24,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -127,7 +127,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
-        renumbered = put_in_place(store, incoming, added)
+        renumbered = put_in_place(store, {run_id: incoming / run_id for run_id in added})
     return Imported(added=tuple(added), there=tuple(there), renumbered=tuple(renumbered))
 
 
@@ -159,15 +159,10 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> Non
     path = folder / match["name"]
     if path.exists() or (path.parent == folder and info.size > MOST_BYTES):
         raise _unexpected(info.name)
-    try:
-        disk.make_folder(path.parent)
-        info.name, info.mode = match["name"], 0o600
-        tar.extract(info, folder, set_attrs=False)
-        path.chmod(0o600)
-    except gzip.BadGzipFile:
-        raise
-    except OSError as error:
-        raise disk.store_error(error, f"unpack {path}") from error
+    disk.make_folder(path.parent)
+    info.name, info.mode = match["name"], 0o600
+    tar.extract(info, folder, set_attrs=False)
+    path.chmod(0o600)
 
 
 @contextlib.contextmanager
@@ -236,23 +231,21 @@ def _checked_run(folder: RunFolder, shown: str) -> Run:
     return run
 
 
-def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[Run]:
-    """Move runs from ``incoming`` to their places and write their rows: all of them, or none.
+def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> list[Run]:
+    """Move runs, by id, to their places and write their rows: all of them, or none.
 
     Returns those that were given another repeat number.
     """
-    runs, moved = store.root / artifacts.RUNS, list[str]()
+    runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
         with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
-            for run_id in added:
-                (incoming / run_id).rename(runs / run_id)
-                moved.append(run_id)
-            renumbered, _ = sql_store.index_folders(store, db, added)
-            return renumbered
+            for run_id, folder in folders.items():
+                moved[folder] = folder.rename(runs / run_id)
+            return sql_store.index_folders(store, db, folders)[0]
     except BaseException:
-        for run_id in moved:
-            (runs / run_id).rename(incoming / run_id)
+        for before, place in moved.items():
+            place.rename(before)
         raise
 
 
@@ -313,34 +306,13 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     return tuple(found)
 
 
-def known_digests(store: SqlStore, runs: Iterable[Run]) -> dict[str, Run]:
-    """The SHA-256 of the logs that were imported before, as far as their runs' files are here."""
-    known: dict[str, Run] = {}
-    for run in runs:
-        logs = (
-            store.run_folder(run.run_id).read(IMPORTED, ImportedLogs) if run.is_imported else None
-        )
-        for file in logs.files if logs else ():
-            known.setdefault(file.sha256, run)
-    return known
-
-
-def add(
-    store: SqlStore,
-    incoming: Path,
-    runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]],
-) -> list[Run]:
+def add(store: SqlStore, runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]]) -> list[Run]:
     """Put runs whose logs were copied into the store: all of them, or none.
 
     Returns which were given another repeat number.
     """
-    added = list[str]()
     for path, run, files in runs:
         folder = RunFolder(path)
-        logs = ImportedLogs(imported_at=run.created_at, files=files)
-        folder.keep(IMPORTED, logs)
+        folder.keep(IMPORTED, ImportedLogs(imported_at=run.created_at, files=files))
         folder.save(run)
-        with disk.translated(f"write {path}"):
-            path.rename(incoming / run.run_id)
-        added.append(run.run_id)
-    return put_in_place(store, incoming, added)
+    return put_in_place(store, {run.run_id: path for path, run, _ in runs})
