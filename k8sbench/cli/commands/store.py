@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from k8sbench.app import removal, stores
+from k8sbench.app import stores
 from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
@@ -33,17 +33,12 @@ def info(output_format: str, where: str | None) -> None:
     if output_format == "json":
         output.write_json(said)
         return
-    if not said.exists:
-        output.write(f"Store:      {said.store} (not made yet)\n")
-        return
-    phases = ", ".join(f"{count} {phase}" for phase, count in said.phases.items())
     output.write(
         f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
         f"Database:   {said.kind}, schema {said.database_schema}\n"
-        f"Identity:   {said.identity}\n"
+        f"Identity:   {said.identity or 'none: it is not made yet'}\n"
         f"Artifacts:  {said.artifacts}\n"
-        f"Runs:       {counted(said.runs, 'run')} in {counted(said.sets, 'set')}"
-        f"{': ' + phases if phases else ''}\n"
+        f"Runs:       {said.runs}\n"
     )
 
 
@@ -138,7 +133,7 @@ def remove(
         output.note("\n".join(runs))
         return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
-    done = removal.remove(
+    done = stores.remove(
         runs, where, access, output.note, confirm, ask_clusters=not without_cluster
     )
     output.note(f"{counted(len(done), 'run')} removed.")
@@ -146,7 +141,7 @@ def remove(
 
 @command.command()
 @click.option(
-    removal.KEEP_OPTION, "keep", metavar="TIME", required=True, help="How long logs are kept: 90d."
+    stores.KEEP_OPTION, "keep", metavar="TIME", required=True, help="How long logs are kept: 90d."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @store_option
@@ -155,15 +150,14 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
 
     Their rows and measurements stay. Prints the ids of these runs.
     """
-    keep_s = removal.keep_seconds(keep)
+    keep_s = stores.keep_seconds(keep)
     stores.check_exists(where)
     with stores.to_write(where) as store:
-        done = removal.prune(store, keep_s, dry_run=dry_run)
-    output.write_names(done.runs)
-    for run_id, why in done.kept.items():
+        done, kept = stores.prune(store, keep_s, dry_run=dry_run)
+    output.write_names(done)
+    for run_id, why in kept.items():
         output.note(f"The logs of {run_id} are kept: {why}")
+    files = sum(one.files for one in done.values())
+    mega = sum(one.bytes for one in done.values()) / 1e6
     would = "would be removed" if dry_run else "removed"
-    output.note(
-        f"{counted(done.files, 'file')} of {counted(len(done.runs), 'run')} {would}:"
-        f" {done.bytes / 1e6:,.1f} MB."
-    )
+    output.note(f"{counted(files, 'file')} of {counted(len(done), 'run')} {would}: {mega:,.1f} MB.")

@@ -88,8 +88,8 @@ def test_the_files_of_a_removed_run_are_no_part_of_it(root: pathlib.Path) -> Non
     with open_store(str(root)) as store:
         saved = made(store)
         store.save_baseline(saved)
-        from k8sbench.adapters.store import removal
+        from k8sbench.adapters.store import exchange
 
-        removal.remove(store, "seg-1")
+        exchange.remove(store, "seg-1")
         assert store.ids() == []
         assert store.baselines() == [saved]
