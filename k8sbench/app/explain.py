@@ -24,7 +24,7 @@ def explain(
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         groups = grouping.groups(runs, accept=accept)
-        find = catalog.finder(note)
+        find = catalog.finder(store, note)
         if text.startswith("g-"):  # as the ids of groups do
             named = [group for group in groups if group.key.id.startswith(text)]
             if len(named) != 1:

@@ -77,7 +77,7 @@ def results(
                 raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
         named = tuple(records.resolve(ids, text) for text in wanted.runs)
         chosen = msgspec.structs.replace(wanted, runs=named)
-        find = catalog.finder(note)
+        find = catalog.finder(store, note)
         report = reporting.report(
             runs, chosen, accept=accept, published=published, find=find, is_strict=True
         )
@@ -206,7 +206,9 @@ def rows(
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
-    report = reporting.report_of_runs(among, run_ids, accept=accept, find=catalog.finder(note))
+    report = reporting.report_of_runs(
+        among, run_ids, accept=accept, find=catalog.finder(store, note)
+    )
     rejected = frozenset(
         member.run_id
         for row in report.results

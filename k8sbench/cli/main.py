@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in args[:end]
     args = [word for word in args[:end] if word != "--debug"] + args[end:]
     try:
-        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
+        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False, obj=tuple(args))
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BenchError as error:

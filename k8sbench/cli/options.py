@@ -21,7 +21,7 @@ from k8sbench.model.filters import GroupFilter
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.model.sources import is_path
-from k8sbench.model.spec import Framework, Precision
+from k8sbench.model.spec import Precision
 from k8sbench.report import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -209,9 +209,7 @@ def grouped(
 
 _FILTERS = {
     "benchmark": click.option("--benchmark", metavar="NAME", help="Only this benchmark."),
-    "framework": click.option(
-        "--framework", type=click.Choice(get_args(Framework)), help="Only this framework."
-    ),
+    "framework": click.option("--framework", metavar="NAME", help="Only this framework."),
     "precision": click.option(
         "--precision", type=click.Choice(get_args(Precision)), help="Only this precision."
     ),

@@ -228,9 +228,13 @@ PADDLE_JOB = JobKind(
 KINDS = {kind.name: kind for kind in (PYTORCH_JOB, PADDLE_JOB)}
 
 
-def default_kind(framework: Framework) -> JobKind:
-    """Return the kind of a framework's runs whose plans name none."""
-    return next(kind for kind in KINDS.values() if framework in kind.default_for)
+def default_kind(framework: str) -> JobKind:
+    """Return the kind of a framework's runs whose plans name none.
+
+    An imported log may be of another framework; it has no job, and any kind will do.
+    """
+    kinds = (kind for kind in KINDS.values() if framework in kind.default_for)
+    return next(kinds, PYTORCH_JOB)
 
 
 def kind_of(plan: RunPlan) -> JobKind:
@@ -245,7 +249,7 @@ def kind_of(plan: RunPlan) -> JobKind:
     return KINDS[plan.kind]
 
 
-def kinds_of(frameworks: tuple[Framework, ...]) -> list[JobKind]:
+def kinds_of(frameworks: tuple[str, ...]) -> list[JobKind]:
     """Return the kinds of these frameworks' runs; all kinds where none is named."""
     return [default_kind(framework) for framework in frameworks] or list(KINDS.values())
 

@@ -10,7 +10,6 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import (
     AmpDtype,
     Fingerprint,
-    Framework,
     LengthUnit,
     LogFormat,
     Mode,
@@ -93,8 +92,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the benchmark's programs."""
     impl: Literal["k8sbench", "upstream", "user", "unknown"]
     """``unknown``: only of an imported log that does not show whose program wrote it."""
-    framework: Framework
-    """Decides the kind of job."""
+    framework: str
+    """Decides the kind of job; of an imported log it may be another than our two."""
     precision: Precision
     """As requested."""
     amp_dtype: AmpDtype | None

@@ -326,6 +326,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
     name: Name
     """Name of the format in results."""
+    framework: Name | None = None
+    """What the program is written in, for rows: ``tensorflow``; None: the variant's framework."""
     unit: Text
     """What ``rate`` counts per second, as the log says it."""
     per: Literal["job", "card"]
@@ -344,6 +346,12 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
     ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,
     ``True``; ``fp32``, ``False``), ``gpu_model``."""
+
+
+def framework_of(log: str | LogFormat, framework: str) -> str:
+    """Return the framework that results name of a log, with that of its job's kind."""
+    own = log.framework if isinstance(log, LogFormat) else None
+    return own or framework
 
 
 class PublishedDataSet(_Strict, frozen=True, kw_only=True):
@@ -428,6 +436,11 @@ class Variant(_Strict, frozen=True, kw_only=True):
         """File stem of the trainer under ``k8sbench/trainers/``."""
         return None if self.trainer is None else self.trainer.replace("-", "_")
 
+    @property
+    def framework_of_logs(self) -> str:
+        """The framework that results name: a declared format may have one of its own."""
+        return framework_of(self.log, self.framework)
+
 
 class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """One benchmark: its variants, and the figures that were published for them."""
@@ -461,11 +474,12 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
             *(f for f in rest if f in offered - {self.default_framework}),
         )
 
-    def variants_of(self, framework: Framework) -> tuple[Variant, ...]:
-        """All variants of ``framework``, in the file's order."""
-        return tuple(v for v in self.variants if v.framework == framework)
+    def variants_of(self, framework: str) -> tuple[Variant, ...]:
+        """All variants of ``framework``, or whose logs are, in the file's order."""
+        named = (v for v in self.variants if framework in (v.framework, v.framework_of_logs))
+        return tuple(named)
 
-    def variant(self, framework: Framework, name: str) -> Variant | None:
+    def variant(self, framework: str, name: str) -> Variant | None:
         """The variant of a name; None where there is none."""
         return next((v for v in self.variants_of(framework) if v.name == name), None)
 

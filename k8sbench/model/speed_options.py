@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from k8sbench.model.errors import UsageError, did_you_mean
-from k8sbench.model.spec import Framework
 
 Option = str | int | float | bool
 
@@ -67,7 +66,7 @@ def _value(name: str, text: str | None) -> Option:
     raise UsageError(f"--speed-option {name} needs {needed}{given}.", f"Write {name}={example}.")
 
 
-def check(asked: Mapping[str, Option], framework: Framework, trainer: str, label: str) -> None:
+def check(asked: Mapping[str, Option], framework: str, trainer: str, label: str) -> None:
     """Raise UsageError for an option that the trainer does not have."""
     there = available(framework, trainer)
     for name in asked:
@@ -78,7 +77,7 @@ def check(asked: Mapping[str, Option], framework: Framework, trainer: str, label
             )
 
 
-def available(framework: Framework, trainer: str) -> tuple[str, ...]:
+def available(framework: str, trainer: str) -> tuple[str, ...]:
     """The speed options of a trainer."""
     lacking = _LACKING.get(framework, frozenset()) | _LACKING.get(trainer, frozenset())
     return tuple(name for name in _ALL if name not in lacking)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from k8sbench.model.sample import Fact, Item, Mark, Shape
-from k8sbench.model.spec import Framework, LogFormat
+from k8sbench.model.spec import LogFormat
 from k8sbench.parse.family import (
     CleanLine,
     Family,
@@ -35,7 +35,7 @@ PRECISIONS: dict[str, tuple[str, str | None]] = {
 """What programs print of their precision, in lower case → precision and half type."""
 
 
-def family(declared: LogFormat, framework: Framework | None) -> Family:
+def family(declared: LogFormat, framework: str | None) -> Family:
     """Compile a declared format to the form of a built-in family."""
     stamp_format = declared.stamp_format
 
@@ -72,7 +72,7 @@ def family(declared: LogFormat, framework: Framework | None) -> Family:
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
-        framework=framework,
+        framework=declared.framework or framework,
         unit=declared.unit if "/" in declared.unit else f"{declared.unit}/s",
         make_reader=lambda family: _Reader(family, rule, summary, facts),
     )

@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, MarkKind
-from k8sbench.model.spec import Framework
 from k8sbench.parse import stamps
 from k8sbench.parse.records import RecordRule, number_in
 
@@ -207,7 +206,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     """The program that prints it, for people."""
-    framework: Framework | None
+    framework: str | None
     """None where the log itself states it."""
     unit: str
     facts: tuple[FactRule, ...] = ()

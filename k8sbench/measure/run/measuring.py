@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -426,6 +427,12 @@ def _nothing_in(log: LogFacts) -> InputError:
     file = log.files[0] if log.files else "-"
     if log.empty:
         return InputError("is empty.", "Give the log of a training run.", file=file)
+    if declared_in := log.candidates[0].declared_in:
+        return InputError(
+            f"no line is a training line of {declared_in}.",
+            f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
+            file=file,
+        )
     asked, every = " or ".join(family.name for family in log.families), ", ".join(FAMILIES)
     if len(log.families) == len(FAMILIES):
         asked = f"any family ({every})"

@@ -141,7 +141,7 @@ def test_a_set_that_is_not_there_is_bad_input(fill: Fill, typed: Typed) -> None:
     "words",
     [
         ("-o", "xml"),
-        ("--framework", "mxnet"),
+        ("--precision", "fp8"),
         ("--since", "soon"),
         ("--plot", "picture"),
         ("--plot", "picture.gif"),
