@@ -65,7 +65,7 @@ def test_rows_go_to_stdout_and_nothing_else_does(fill: Fill, typed: Typed) -> No
     fill([*repeats([100.0, 101.0, 102.0]), run(90.0, set_name="old", at=START)])
     code, out, err = typed()
     assert code == 0
-    assert out.startswith("BENCHMARK   FRAMEWORK   CASE   PRECISION   RUNS   images/s ")
+    assert out.startswith("BENCHMARK   FRAMEWORK   CASE   PRECISION   RUNS   samples/s ")
     assert "101.00" in out
     assert "1 older row is not shown; --all shows all sets." in err
 

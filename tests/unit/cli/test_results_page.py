@@ -42,7 +42,7 @@ def test_the_page_goes_to_stdout_with_the_course_of_its_runs(
     assert "k8sbench submit resnet50" in out
     assert str(where) in out
     assert 'aria-label="loss"' in out
-    assert 'aria-label="throughput, images/s"' in out
+    assert 'aria-label="throughput, samples/s"' in out
 
 
 def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(

@@ -48,7 +48,7 @@ def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
     assert short["verdict"] == Cell("valid; smoke (CPU)", (meaning,))
     found = only(smoke(1.2345), form="wide")
     assert found["verdict"].text == f"valid; {meaning}"
-    assert found["images/s"].text == "1.234"
+    assert found["samples/s"].text == "1.234"
     assert found["speedup"].text == found["efficiency"].text == ABSENT
     assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
 
@@ -56,7 +56,7 @@ def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
 def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
     wrong = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
     found = only([run(None, repeat=n, measured=one) for n, one in enumerate(wrong, 1)])
-    assert found["images/s"] == Cell(
+    assert found["samples/s"] == Cell(
         ABSENT, ("gpu-count (9 runs): 0 of 8.", "batch (9 runs): It is wrong.")
     )
 
@@ -106,14 +106,14 @@ def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     assert found["interval"].text == short["min–max"].text == ABSENT
     # Where room is short the ids stand in the notes alone.
     assert short["verdict"].text == "rejected"
-    assert short["images/s"] == found["images/s"]
-    assert [note.split(" ")[0] for note in short["images/s"].notes] == ["gpu-count", "batch"]
-    assert short["images/s"].notes[0].endswith("4 GPUs, 8 were planned.")
+    assert short["samples/s"] == found["samples/s"]
+    assert [note.split(" ")[0] for note in short["samples/s"].notes] == ["gpu-count", "batch"]
+    assert short["samples/s"].notes[0].endswith("4 GPUs, 8 were planned.")
 
 
 def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
     found = only([run(800.0), run(None, repeat=2, phase=Phase.RUNNING)])
-    assert found["images/s"].text == "800.00"
+    assert found["samples/s"].text == "800.00"
     assert "1 still running" in found["verdict"].text
 
 
@@ -243,9 +243,9 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
     shown = printed([smoke(1.0), smoke(2.0, replicas=4)])
     assert shown == [
         "benchmark: resnet50 · framework: pytorch · precision: fp32 · runs: 1/1",
-        "CASE      images/s   VERDICT",
-        "2x1-cpu      1.000   valid; smoke (CPU)",
-        "4x1-cpu      2.000   valid; smoke (CPU)",
+        "CASE      samples/s   VERDICT",
+        "2x1-cpu       1.000   valid; smoke (CPU)",
+        "4x1-cpu       2.000   valid; smoke (CPU)",
         "",
         "smoke: all 2 rows; checks the path, not the speed",
         "MIN–MAX: all 2 rows; one run does not show the spread between runs",
@@ -260,9 +260,9 @@ def test_a_row_of_training_adds_no_column_to_the_others() -> None:
 
 
 def test_rows_of_one_unit_have_it_in_the_heading_and_others_in_the_cells() -> None:
-    assert only(run(800.0))["images/s"].text == "800.00"
-    mixed = rows([run(800.0), run(8.0, benchmark="deeplabv3p", unit="samples")])
-    assert [row["throughput"].text for row in mixed] == ["8.000 samples/s", "800.00 images/s"]
+    assert only(run(800.0))["samples/s"].text == "800.00"
+    mixed = rows([run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")])
+    assert [row["throughput"].text for row in mixed] == ["8.000 clips/s", "800.00 samples/s"]
 
 
 def test_the_default_table_has_a_speedup_where_a_row_has_another_to_refer_to() -> None:
@@ -390,7 +390,7 @@ def test_whatever_the_runs_no_figure_is_ever_0_for_not_measured(
         for name in ("throughput", "mean", "minimum", "maximum", "speedup", "interval_low"):
             assert row[name] is None or row[name] > 0
             assert (row[name] is None) == (name in row["missing"])
-    figures = ("images/s", "interval", "speedup", "efficiency", "mean", "TFLOP/s per GPU")
+    figures = ("samples/s", "interval", "speedup", "efficiency", "mean", "TFLOP/s per GPU")
     for cells in rows(made, form="wide"):
         for title in figures:
             assert not re.match(r"[0.]+( |$)", cells[title].text)

@@ -30,7 +30,7 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
         "smoke (CPU): checks the path, not the speed",
         "rejected: too-few-records",
         "failed: run-failed",
-        "images/s, median of runs by time_weighted",
+        "samples/s, median of runs by time_weighted",
         "resnet50 pytorch: speedup against one GPU",
     ):
         assert words in svg
