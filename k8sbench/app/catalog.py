@@ -28,6 +28,13 @@ def benchmarks() -> list[LoadedSpec]:
     return list(catalog.load_all())
 
 
+def names() -> list[str]:
+    """Return the names of the built-in benchmarks, without reading them."""
+    from k8sbench.adapters.files import catalog
+
+    return catalog.names()
+
+
 def benchmark(name: str) -> LoadedSpec:
     """Return one benchmark by its name, or by the path of its file."""
     from k8sbench.adapters.files import catalog

@@ -108,7 +108,7 @@ def command(
     _write(outcome.measurements, output_format)
     sys.stdout.flush()
     for error in outcome.failures:
-        output.note(f"error: {error.message}" + (f"\n  {error.action}" if error.action else ""))
+        output.error(f"error: {error.message}" + (f"\n  {error.action}" if error.action else ""))
     if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
@@ -257,7 +257,7 @@ def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
         )
         for log in proposed
     ]
-    output.note(output.table_text([Column(title) for title in titles], lines).rstrip("\n"))
+    output.error(output.table_text([Column(title) for title in titles], lines).rstrip("\n"))
     typed: tuple[str, ...] = click.get_current_context().obj
     words = () if "--set" in typed else ("--set", set_name)
     again = shlex.join(("k8sbench", *typed, "--format", AUTO, "--from-names", *words))
@@ -283,12 +283,12 @@ def _told(done: ImportedLogs) -> int:
     for ((what, action), errors), then in zip(causes.items(), following, strict=True):
         files = records.few([str(error.file) for error in errors])
         more = f"{len(errors)} logs: {what} They are {files}."
-        output.note(f"{kind}: {errors[0].message if len(errors) == 1 else more}")
+        output.error(f"{kind}: {errors[0].message if len(errors) == 1 else more}")
         # What is to be done about several causes in a row is said once.
         if action and action != then:
-            output.note(f"  {action}")
+            output.error(f"  {action}")
     if done.rows is None:
-        output.note(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
+        output.error(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
         return InputError.exit_code
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     output.note(

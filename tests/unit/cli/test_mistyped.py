@@ -100,6 +100,16 @@ def test_debug_may_stand_anywhere_on_the_line(
         main([*words, f"--store={tmp_path}"])
 
 
+@pytest.mark.parametrize("words", [("--quiet", "results"), ("results", "--quiet")])
+def test_quiet_leaves_notes_out_and_keeps_errors(
+    words: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli
+) -> None:
+    store = f"--store={tmp_path / 'none'}"
+    assert "no store" in cli("results", store).err
+    assert cli(*words, store) == ("", "")
+    assert "There is no run" in cli("status", "x", "--quiet", store, code=2).err
+
+
 def test_no_advice_names_an_option_that_the_command_does_not_have(
     tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
