@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
@@ -83,6 +82,7 @@ def _entry(
     plan: RunPlan, name: str, store: Store, note: Callable[[str], None]
 ) -> BenchmarkSpec | None:
     from k8sbench.adapters.files import catalog
+    from k8sbench.lifecycle.context import BENCHMARK
 
     try:
         spec = benchmark(name).spec
