@@ -52,6 +52,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Those that are followed."""
     api_errors: dict[str, int]
     """By HTTP status, or ``none``: requests that API servers refused or did not answer."""
+    problem: str = ""
+    """Why the jobs of one of them cannot be listed; empty where they can."""
 
 
 def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
@@ -144,6 +146,7 @@ def serve_all(
                         listed_at=None if None in times else min(filter(None, times), default=None),
                         runs=[run for place in places for run in place.open_runs()],
                         api_errors=errors,
+                        problem=next((place.problem for place in places if place.problem), ""),
                     )
                 )
 

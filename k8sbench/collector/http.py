@@ -5,6 +5,7 @@ It is reached within the cluster, and from outside through the API server's serv
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -51,8 +52,8 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
         return PlainTextResponse("ok\n")
 
     def readyz(_: Request) -> Response:
-        if state.failure:
-            return PlainTextResponse(f"{state.failure}\n", 503)
+        if why := state.unready:
+            return PlainTextResponse(f"{why}\n", 503)
         text = "collecting" if state.is_leader else f"waiting: {state.waits_for or 'for the Lease'}"
         return PlainTextResponse(f"{text}\n")
 
@@ -94,12 +95,15 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
             Route("/metrics", metrics),
             *(Route(f"/api/v1{path}", answer(read)) for path, read in routes.items()),
         ],
-        exception_handlers={BenchError: _refusal},
+        exception_handlers=dict.fromkeys((BenchError, ValueError, OSError), _refusal),
     )
 
 
 def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
-    assert isinstance(error, BenchError)
+    if not isinstance(error, BenchError):
+        # A name with a NUL, or one that is longer than names of files are.
+        is_fault = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
+        return JSONResponse({"error": str(error), "action": ""}, 503 if is_fault else 400)
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
     return JSONResponse({"error": error.message, "action": error.action}, status)
 

@@ -50,6 +50,8 @@ from k8sbench.ports import LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a SQLite store."""
+PROBE, PROBE_BYTES = "writable", 4096
+"""A file that is written to see whether there is room."""
 REINDEX = "See what is left of it with: k8sbench store reindex"
 
 
@@ -331,6 +333,12 @@ class SqlStore:
         """Remove a baseline, or raise :class:`NotFound`."""
         with self.database.writing() as db:
             index.remove_baseline(self.root, db, name)
+
+    def check_writable(self) -> None:
+        """Raise :class:`StoreError` where runs cannot be recorded now: no room, no database."""
+        disk.write_whole(self.root / PROBE, bytes(PROBE_BYTES))
+        with self.database.writing() as db:
+            db.execute(sa.select(RUNS.c.run_id).limit(1))
 
     def close(self) -> None:
         """Release all claims and close the database."""

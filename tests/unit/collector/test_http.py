@@ -13,9 +13,9 @@ import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import baselines, reading
-from k8sbench.app.serve import CollectorSettings
+from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector import http
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import SUCCESS_SECONDS, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -142,6 +142,20 @@ def test_no_file_beside_the_folder_is_an_artifact(store: SqlStore, tmp_path: Pat
             reading.artifact(str(store.root), "seg-1", name)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/runs/%00",
+        "/api/v1/runs/seg-1/artifacts/%00",
+        f"/api/v1/runs/seg-1/artifacts/{'x' * 5000}",
+        f"/api/v1/runs?since={'9' * 400}",
+        "/?since=1e999",
+    ],
+)
+def test_names_and_numbers_that_cannot_be_are_refused(get: Get, path: str) -> None:
+    assert get(path).status in {400, 404}
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_nothing_can_be_changed(get: Get, method: str) -> None:
     assert get("/api/v1/runs/seg-1", method).status == 405
@@ -152,7 +166,17 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Stat
     answer = get("/readyz")
     assert (answer.status, answer.data) == (200, f"waiting: {state.waits_for}\n".encode())
     state.is_leader = True
+    answer = get("/readyz")
+    assert (answer.status, answer.data) == (503, b"the jobs were not listed yet.\n")
+    state.look, state.succeeded_at = Look(listed_at=1.0, runs=(), api_errors={}), time.time()
     assert get("/readyz").data == b"collecting\n"
+    problem = "The API server forbids that jobs be listed."
+    state.look = Look(listed_at=1.0, runs=(), api_errors={}, problem=problem)
+    assert get("/readyz").status == 200, "one try that failed"
+    state.succeeded_at -= 2 * SUCCESS_SECONDS
+    answer = get("/readyz")
+    assert answer.status == 503
+    assert answer.data.decode().endswith(f"s ago. {problem}\n")
     state.failure = "The database is away."
     answer = get("/readyz")
     assert (answer.status, answer.data) == (503, b"The database is away.\n")
