@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from k8sbench.adapters.kubernetes.trainer_sources import LAST_USED
+from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.render.trainer_sources import SELECTOR, TrainerSources, config_map
 from tests import tiers
 from tests.chart import examples
@@ -247,7 +249,9 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
             submitter.run("delete", name)
         until(lambda: collector.on_cluster() == [], "the end of both")
         # Who reads it asks nothing of the cluster.
-        assert served(running, "/api/v1/runs/whole")["measurement"]["verdict"] == "valid"
+        secret = namespace.get("secret", f"{COLLECTOR}-token")
+        token = base64.b64decode(secret["data"]["token"]).decode()
+        assert served(running, "/api/v1/runs/whole", token)["measurement"]["verdict"] == "valid"
         collectors.end(running)
 
     assert sorted(account.granted() - account.used()) == []
@@ -270,10 +274,12 @@ def fails_once(shell: Shell, run_id: str, case: Sequence[str]) -> None:
     shell.namespace.finish(run_id)
 
 
-def served(running: Running, path: str) -> Any:
+def served(running: Running, path: str, token: str) -> Any:
     found = re.search(r"at port (\d+)", running.err)
     assert found is not None
-    with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}{path}", timeout=30) as read:
+    url = f"http://127.0.0.1:{found[1]}{path}"
+    asked = urllib.request.Request(url, headers={TOKEN_HEADER: token})
+    with urllib.request.urlopen(asked, timeout=30) as read:
         return json.load(read)
 
 
