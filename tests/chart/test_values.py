@@ -20,6 +20,11 @@ AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDu
 SUBJECT = {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
 RULE = {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 5432}]}
 ENV = {"name": "NO_PROXY", "value": ".svc"}
+CA = {"name": "ca", "secret": {"secretName": "ca"}}
+MOUNT = {"name": "ca", "mountPath": "/etc/ca", "readOnly": True}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+RELABEL = {"action": "labeldrop", "regex": "pod"}
+MONITOR = {"monitoring": {"serviceMonitor": {"enabled": True}}}
 CIDR = {"networkPolicy": {"apiServerCIDRs": ["10.88.0.1/32"]}}
 
 
@@ -45,6 +50,12 @@ def pod(objects: Objects) -> dict[str, Any]:
 
 def container(objects: Objects) -> dict[str, Any]:
     (found,) = pod(objects)["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def endpoint(objects: Objects) -> dict[str, Any]:
+    (found,) = find(objects, "ServiceMonitor")["spec"]["endpoints"]
     assert isinstance(found, dict)
     return found
 
@@ -174,7 +185,9 @@ CASES: dict[str, Case] = {
         "Never", lambda objects: container(objects)["imagePullPolicy"]
     ),
     "collector.imagePullSecrets": Case(
-        ["registry"], lambda objects: pod(objects)["imagePullSecrets"], [{"name": "registry"}]
+        ["registry", {"name": "other"}],
+        lambda objects: pod(objects)["imagePullSecrets"],
+        [{"name": "registry"}, {"name": "other"}],
     ),
     "collector.keepLogsFor": Case(
         "90d", lambda objects: env(objects, "K8SBENCH_KEEP_LOGS_FOR")["value"]
@@ -224,6 +237,19 @@ CASES: dict[str, Case] = {
         5, lambda objects: pod(objects)["terminationGracePeriodSeconds"]
     ),
     "collector.extraEnv": Case([ENV], lambda objects: env(objects, "NO_PROXY"), ENV),
+    "collector.extraVolumes": Case([CA], lambda objects: pod(objects)["volumes"][2:], [CA]),
+    "collector.extraVolumeMounts": Case(
+        [MOUNT], lambda objects: container(objects)["volumeMounts"][2:], [MOUNT]
+    ),
+    "collector.podSecurityContext": Case(
+        {"runAsUser": 7}, lambda objects: pod(objects)["securityContext"]
+    ),
+    "collector.securityContext": Case(
+        {"readOnlyRootFilesystem": False}, lambda objects: container(objects)["securityContext"]
+    ),
+    "collector.topologySpreadConstraints": Case(
+        [SPREAD], lambda objects: pod(objects)["topologySpreadConstraints"]
+    ),
     "collector.podAnnotations": Case(
         {"a": "b"},
         lambda objects: deployment(objects)["spec"]["template"]["metadata"]["annotations"],
@@ -305,6 +331,27 @@ CASES: dict[str, Case] = {
         ([{"ipBlock": {"cidr": "10.9.0.1/32"}}], {"ipBlock": {"cidr": "10.9.0.1/32"}}),
         beside={"networkPolicy": {"enabled": True}},
     ),
+    "monitoring.serviceMonitor.scrapeTimeout": Case(
+        "9s", lambda objects: endpoint(objects)["scrapeTimeout"], beside=MONITOR
+    ),
+    "monitoring.serviceMonitor.relabelings": Case(
+        [RELABEL], lambda objects: endpoint(objects)["relabelings"], beside=MONITOR
+    ),
+    "monitoring.serviceMonitor.metricRelabelings": Case(
+        [RELABEL], lambda objects: endpoint(objects)["metricRelabelings"], beside=MONITOR
+    ),
+    "monitoring.prometheusRule.alertLabels": Case(
+        {"severity": "page", "team": "ml"},
+        lambda objects: [one["labels"] for one in alerts(objects) if "job" not in one["labels"]],
+        [{"severity": "page", "team": "ml"}] * 3,
+        beside=RULES,
+    ),
+    "monitoring.prometheusRule.runbookUrl": Case(
+        "https://wiki.example/k8sbench",
+        lambda objects: alert(objects, "K8sbenchStuckJob")["annotations"]["runbook_url"],
+        "https://wiki.example/k8sbench#k8sbenchstuckjob",
+        beside=RULES,
+    ),
     "networkPolicy.apiServerPorts": Case(
         [16443],
         lambda objects: [each["port"] for each in policy(objects)["egress"][1]["ports"]],
@@ -372,6 +419,12 @@ CASES: dict[str, Case] = {
         beside=NIGHTLY,
     ),
     "nightly.suspend": Case(True, lambda objects: night(objects)["suspend"], beside=NIGHTLY),
+    "nightly.nodeSelector": Case(
+        {"infra": "true"}, lambda objects: night_pod(objects)["nodeSelector"], beside=NIGHTLY
+    ),
+    "nightly.tolerations": Case(
+        [TOLERATION], lambda objects: night_pod(objects)["tolerations"], beside=NIGHTLY
+    ),
     "nightly.resources": Case(
         {"limits": {"memory": "1Gi"}},
         lambda objects: night_pod(objects)["containers"][0]["resources"]["limits"],
