@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.run import data_set, rules
+from k8sbench.measure.run import log_statements, rules
 from k8sbench.measure.run.case import Case
-from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
@@ -123,7 +122,7 @@ def _gpus(case: Case) -> Iterator[Finding]:
 
 def _batch(case: Case) -> Iterator[Finding]:
     log, expected, rank = case.log, case.log.expected, case.rank
-    logged = printed_batch(log)
+    logged = log_statements.printed_batch(log)
     given = expected.batch_size
     wanted = expected.batch_sizes_of(case.precision) if given is None else {given}
     if rank is not None:
@@ -168,7 +167,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         lines = counted(odd.count, "training line")
         text = f"In {lines}, rate times seconds is another batch than in the first."
         yield rules.BATCH_MISMATCH.finding(text, odd.places)
-    stated, printed = log.whole("batch_size"), _product(log)
+    stated, printed = log.whole("batch_size"), log_statements.product(log)
     if stated is not None and printed is not None and stated != printed:
         text = (
             f"The log says that its batch is {stated}; its rates times its seconds are {printed}."
@@ -178,9 +177,10 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     if total is not None and batch is not None and total != batch * case.gpus:
         text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("global_batch"))
-    size, epoch, possible = data_set.size(log), data_set.steps(log), data_set.possible(log)
+    size, epoch = log_statements.data_set_size(log), log_statements.steps_of_epoch(log)
+    possible = log_statements.possible_samples(log)
     if size and epoch and possible is not None and batch and batch * case.gpus not in possible:
-        samples = data_set.described(size[0], epoch)
+        samples = log_statements.described_step(size[0], epoch)
         text = f"{samples} per step of the job, not {case.gpus} × {batch}."
         yield rules.BATCH_MISMATCH.finding(text, size[1])
 
@@ -188,25 +188,10 @@ def _redundancy(case: Case) -> Iterator[Finding]:
 def _confirmed(case: Case) -> bool:
     """Whether the log shows the product of GPUs and batch, which are known apart from it."""
     log = case.log
-    knows_batch = log.expected.knows_batch or printed_batch(log) is not None
+    knows_batch = log.expected.knows_batch or log_statements.printed_batch(log) is not None
     if case.batch is None or log.expected.gpus is None or not knows_batch:
         return False
-    return data_set.certain(log) == case.batch * case.gpus
-
-
-def printed_batch(log: LogFacts) -> int | None:
-    """Batch per GPU by the log: as it states it, or its rate times its seconds."""
-    logged = log.whole("batch_size")
-    return _product(log) if logged is None else logged
-
-
-def _product(log: LogFacts) -> int | None:
-    rank = log.rank
-    product = rank.sums.products.batch if rank is not None else None
-    if rank is None or product is None or rank.shape.per != "card":
-        return None
-    whole = round(product)
-    return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None
+    return log_statements.certain_samples(log) == case.batch * case.gpus
 
 
 def _precision(case: Case) -> Iterator[Finding]:

@@ -9,15 +9,8 @@ import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.group.arithmetic import beyond_peak
-from k8sbench.measure.run import (
-    data_set,
-    gpu_metrics,
-    integrity,
-    rules,
-    stated,
-    time_to_train,
-)
-from k8sbench.measure.run.case import Case
+from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
+from k8sbench.measure.run.case import Case, TimeToTrain, at_target, time_to_train
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_clock import ClockReading
@@ -152,17 +145,21 @@ def of_log(log: LogFacts) -> Measurement:
     expected, rank = log.expected, log.rank
     assert log.family is not None
     assert log.window is not None
-    batch, precision = stated.batch(log), stated.precision(log)
-    gpus = expected.gpus or log.whole("gpus") or (data_set.certain(log, batch) if batch else None)
+    batch, precision = log_statements.batch(log), log_statements.precision(log)
+    gpus = (
+        expected.gpus
+        or log.whole("gpus")
+        or (log_statements.certain_samples(log, batch) if batch else None)
+    )
     if gpus is None:
-        total = data_set.certain(log)
+        total = log_statements.certain_samples(log)
         told = f", only that a step of all of them has {total} samples" if total else ""
         raise InputError(
             f"the log does not state how many GPUs the job had{told}.",
             "Give the number of the whole job with --gpus.",
             file=log.files[0],
         )
-    batch = batch or data_set.certain(log, gpus)
+    batch = batch or log_statements.certain_samples(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
     missing: dict[str, str] = {}
@@ -173,7 +170,7 @@ def of_log(log: LogFacts) -> Measurement:
     clock = rank.clock.read(unit_seconds) if rank is not None else ClockReading()
     job_batch = None if batch is None else batch * cards
     throughput = _throughput(log, rank, scale, job_batch, clock, missing)
-    goal = time_to_train.of_log(log)
+    goal = time_to_train(log)
     case = Case(
         log=log,
         rank=rank,
@@ -185,7 +182,7 @@ def of_log(log: LogFacts) -> Measurement:
         clock=clock,
         goal=goal,
     )
-    accuracy = time_to_train.at_target(log.accuracy or log.airank.accuracy, goal)
+    accuracy = at_target(log.accuracy or log.airank.accuracy, goal)
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:
@@ -201,13 +198,13 @@ def of_log(log: LogFacts) -> Measurement:
     measurement = Measurement(
         files=tuple(log.files),
         format=log.family.name,
-        impl=stated.impl(log),
+        impl=log_statements.impl(log),
         framework=log.fact("framework") or log.family.framework or expected.framework,
         gpus=gpus,
         precision=precision,
         precision_effective=log.fact("precision_effective") or log.fact("precision") or precision,
-        amp_dtype=stated.amp_dtype(log),
-        arithmetic=stated.arithmetic(log, missing),
+        amp_dtype=log_statements.amp_dtype(log),
+        arithmetic=log_statements.arithmetic(log, missing),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
         iterations=span.iterations if (span := rank and rank.tally.span) else 0,
@@ -222,8 +219,8 @@ def of_log(log: LogFacts) -> Measurement:
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
         restarts=log.restarted,
-        data_set=stated.data_set(log),
-        weights=stated.weights(log, missing),
+        data_set=log_statements.data_set(log),
+        weights=log_statements.weights(log, missing),
         broken_samples=log.training.broken or log.whole("broken_samples"),
         data=log.fact("data") or expected.data,
         device=device,
@@ -236,7 +233,7 @@ def of_log(log: LogFacts) -> Measurement:
         training_lines=rank.all_records if rank else 0,
         steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
-        environment=stated.environment(log, accuracy),
+        environment=log_statements.environment(log, accuracy),
         log_digest=rank.sums.digest if rank else None,
         missing=missing,
         verdict="valid",
@@ -400,9 +397,7 @@ def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWin
     )
 
 
-def _lines(
-    log: LogFacts, rank: RankRecords | None, goal: time_to_train.TimeToTrain
-) -> dict[str, Place]:
+def _lines(log: LogFacts, rank: RankRecords | None, goal: TimeToTrain) -> dict[str, Place]:
     """The lines that the figures came from, by what each of them states."""
     lines = {"began": log.airank.begun_at}
     lines["reached"] = None if goal.reached is None else goal.reached.place

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from array import array
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from k8sbench.measure.run import tally
 from tests.unit.measure.support import measured, mmseg, run, tsm
 
 # As printed: three digits behind the point.
@@ -182,3 +184,10 @@ def test_paddleclas_dygraph_goes_on_with_its_mean_up_to_the_fifth_step_of_the_ne
     assert found.iterations == len(known)
     right = pytest.approx(batch * len(known) / sum(known), rel=1e-4)
     assert found.throughput.time_weighted == right
+
+
+@given(st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=60))
+def test_a_median_of_sorted_parts_is_that_of_all_values(values: list[float]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "SORTED_AT_ONCE", 7)
+        assert tally.median(array("d", values)) == pytest.approx(statistics.median(values), 1e-15)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from k8sbench.measure.run import agreement, integrity
-from k8sbench.measure.run import data_set as samples
+import math
+
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.model.measurement import (
     AccuracyResult,
@@ -12,6 +12,7 @@ from k8sbench.model.measurement import (
     Weights,
     arithmetic_digest,
 )
+from k8sbench.model.sample import Place
 from k8sbench.parse.reading import OURS
 
 _TYPES = "arithmetic.types."
@@ -32,7 +33,7 @@ _NOT_ENVIRONMENT = frozenset(
 def batch(log: LogFacts) -> int | None:
     """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
     expected = log.expected
-    given = agreement.printed_batch(log) or expected.batch_size
+    given = printed_batch(log) or expected.batch_size
     if given is not None:
         return given
     # Where the catalog has one batch for all precisions, it does not matter which ran.
@@ -107,10 +108,10 @@ def environment(
         for name in sorted(log.facts)
         if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
     }
-    total = samples.certain(log)
+    total = certain_samples(log)
     if total is not None:
         known.setdefault("global_batch", total)
-    planned = integrity.planned_iterations(log)
+    planned = planned_iterations(log)
     if planned is not None:
         known["planned_iterations"] = planned
     for evaluations in log.evaluations.values():
@@ -118,3 +119,93 @@ def environment(
         if accuracy is not None and evaluations.metric != accuracy.metric:
             known[f"{evaluations.metric} (final)"] = evaluations.final
     return known
+
+
+def printed_batch(log: LogFacts) -> int | None:
+    """Batch per GPU by the log: as it states it, or its rate times its seconds."""
+    logged = log.whole("batch_size")
+    return product(log) if logged is None else logged
+
+
+def product(log: LogFacts) -> int | None:
+    """A card's batch by its rate and seconds; None where these give no whole number."""
+    rank = log.rank
+    samples = rank.sums.products.batch if rank is not None else None
+    if rank is None or samples is None or rank.shape.per != "card":
+        return None
+    whole = round(samples)
+    return whole if whole >= 1 and abs(samples - whole) <= 0.02 * samples + 0.01 else None
+
+
+def planned_iterations(log: LogFacts) -> int | None:
+    """Iterations that were planned for the run, as far as the log states them."""
+    rank = log.rank
+    logged = log.whole("planned_iterations")
+    if rank is None or rank.shape.numbering == "run":
+        return (rank.sums.planned if rank else None) or logged
+    epochs = log.whole("planned_epochs")
+    if epochs is not None and rank.sums.planned is not None:
+        return epochs * rank.sums.planned
+    return logged
+
+
+# -- samples of a step ----------------------------------------------------------------------------
+#
+# A log states the samples of a step of the whole job, or the size of its data set and the steps of
+# an epoch tell. Either gives GPUs × batch, whatever else the log lacks. The last step of an epoch
+# may be smaller or left out, and the ranks' shares are rounded up, so an epoch may have one step
+# more or less than the quotient.
+
+
+def data_set_size(log: LogFacts) -> tuple[int, list[Place]] | None:
+    """Samples of the data set, and the line that states them; None where none does."""
+    if log.airank.samples is not None:
+        samples, place = log.airank.samples
+        return samples, [place]
+    stated = log.whole("samples")
+    return None if stated is None else (stated, log.place("samples"))
+
+
+def steps_of_epoch(log: LogFacts) -> tuple[int, float] | None:
+    """The fewest and the most steps that an epoch of the log may have."""
+    rank = log.rank
+    last = rank.sums.epoch.last if rank is not None else None
+    if rank is None or last is None:
+        return None
+    if rank.shape.numbering == "epoch":
+        return None if rank.sums.planned is None else (rank.sums.planned, rank.sums.planned)
+    if not last.epoch:
+        return None
+    # Epochs are counted from 1, and iterations through all of them.
+    before, others = last.iteration - 1, last.epoch - 1
+    return before // last.epoch + 1, before // others if others else math.inf
+
+
+def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
+    """How many times ``unit`` samples a step of the job may have; None where nothing tells."""
+    known, epoch = data_set_size(log), steps_of_epoch(log)
+    if known is None or epoch is None or epoch[0] < 2:
+        return None
+    samples, (fewest, most) = known[0], epoch
+    return range(math.ceil(samples / (most + 1) / unit), samples // (fewest - 1) // unit + 1)
+
+
+def certain_samples(log: LogFacts, unit: int = 1) -> int | None:
+    """The same, where there is only one such number."""
+    stated = log.whole("global_batch")
+    if stated is not None:
+        return None if stated % unit else stated // unit
+    samples = possible_samples(log, unit)
+    return samples[0] if samples and len(samples) == 1 and samples[0] else None
+
+
+def described_step(samples: int, epoch: tuple[int, float]) -> str:
+    """Write what a step has by the size of the data set and the steps of an epoch."""
+    fewest, most = epoch
+    if most == math.inf:
+        parts = f"at least {fewest:,} steps are at most"
+    elif fewest < most:
+        parts = f"{fewest:,} to {most:,} steps are {samples / most:.5g} to"
+    else:
+        parts = f"{fewest:,} steps are"
+    return f"{samples:,} samples in {parts} {samples / fewest:.5g}"
