@@ -126,11 +126,6 @@ def nothing_measured(files: Sequence[str], expected: Expectation, error: InputEr
         device=expected.device,
         iterations=0,
         records=0,
-        throughput=None,
-        final_loss=None,
-        accuracy=None,
-        time_to_train_s=None,
-        train_wall_s=None,
         environment={},
         missing={"throughput": error.message},
         verdict="rejected",
@@ -338,18 +333,9 @@ def _whole_run(
     else:
         missing["throughput"] = NO_BATCH
         return None
-    why = "The log states one figure for the whole run."
     for name in ESTIMATORS[1:]:
-        missing[f"throughput.{name}"] = why
-    return Throughput(
-        time_weighted=figure,
-        time_weighted_steady=None,
-        median=None,
-        arithmetic=None,
-        timestamps=None,
-        printed_steps=None,
-        unit=unit,
-    )
+        missing[f"throughput.{name}"] = "The log states one figure for the whole run."
+    return Throughput(time_weighted=figure, unit=unit)
 
 
 def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]) -> float | None:
