@@ -77,26 +77,11 @@ class UniqueLines:
 
         First their numbers, then the lines.
         """
-        block = self.block
-        numbers: list[int] = []
-        lines: list[str] = []
-        if "\r" in block or "" in texts:
-            for number, line in self.rest():
-                if any(text in line for text in texts):
-                    numbers.append(number)
-                    lines.append(line)
-            return numbers, lines
-        count = block.count
-        at, number = self._at, self._number
-        for begin, end in self._places(texts):
-            if begin > at:
-                number += count("\n", at, begin)
-            numbers.append(number)
-            lines.append(block[begin:end])
-            at, number = end + 1, number + 1
-        self._at, self._number = min(at, len(block)), number
-        self.skip()
-        return numbers, lines
+        if "\r" in self.block or "" in texts:
+            found = [line for line in self.rest() if any(text in line[1] for text in texts)]
+        else:
+            found = list(self._with(texts))
+        return [number for number, _ in found], [line for _, line in found]
 
     def in_turn(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
         """The lines from here on that hold one of the texts once they are cleaned.
@@ -110,26 +95,16 @@ class UniqueLines:
             is_plain = plain(self.block) and "\r" not in self.block
             if not present and is_plain:
                 self.skip()
-            elif "" in present or not is_plain:
-                for line in self.rest():
-                    yield line
-                    if texts() is not wanted:
-                        break
-            else:
-                for begin, end in self._places(present):
-                    self._number += self.block.count("\n", self._at, begin)
-                    number, self._at = self._number, min(end + 1, len(self.block))
-                    self._number += 1
-                    yield number, self.block[begin:end]
-                    if texts() is not wanted:
-                        break
-                else:
-                    self.skip()
+                continue
+            for line in self.rest() if "" in present or not is_plain else self._with(present):
+                yield line
+                if texts() is not wanted:
+                    break
 
-    def _places(self, texts: Collection[str]) -> Iterable[tuple[int, int]]:
-        """Where the lines of the rest of this block begin and end that hold one of the texts."""
+    def _with(self, texts: Collection[str]) -> Iterator[NumberedLine]:
+        """The lines in the rest of this block that hold one of the texts."""
         ends: dict[int, int] = {}
-        block, find, rfind = self.block, self.block.find, self.block.rfind
+        block, find, rfind, count = self.block, self.block.find, self.block.rfind, self.block.count
         for text in texts:
             end = self._at - 1
             while (place := find(text, end + 1)) >= 0:
@@ -138,7 +113,11 @@ class UniqueLines:
                 if end < 0:
                     end = len(block)
                 ends[begin] = end
-        return sorted(ends.items()) if len(texts) > 1 else ends.items()
+        for begin, end in sorted(ends.items()):
+            number = self._number + count("\n", self._at, begin)
+            self._at, self._number = min(end + 1, len(block)), number + 1
+            yield number, block[begin:end]
+        self.skip()
 
     def rest(self) -> Iterator[NumberedLine]:
         """The lines in the rest of this block."""

@@ -41,18 +41,11 @@ class FamilyLog:
         """Yield the items, some hundred at once; nothing for a log of none of the candidates."""
         others = [family for family in self._candidates if family is not OURS]
         heads = [_Head(family) for family in (OURS, *others)]
-        for number, text in self._lines.in_turn(_texts(heads)):
-            # Every piece of the line is read before the family is settled by one of them.
-            split = pieces(text)
-            for index, (source, piece) in enumerate(split):
-                for head in heads:
-                    if head.read(number, piece, source):
-                        self.family = head.family
-                        yield list(head.items())
-                        for later_source, later in split[index + 1 :]:
-                            yield _read(head.reader, number, later, later_source)
-                        yield from self._rest(head.family, head.reader)
-                        return
+        head, items = _decided(self._lines.in_turn(_texts(heads)), heads)
+        if head is not None:
+            self.family = head.family
+            yield items
+            yield from self._rest(head.family, head.reader)
 
     @property
     def empty(self) -> bool:
@@ -112,16 +105,9 @@ class FamilyLog:
         head = _Head(family)
         source, piece = pieces(line[1])[-1]
         yield Mark(line=line[0], text=piece, source=source, kind="header")
-        lines = self._lines.in_turn(_texts([head]))
-        for number, text in itertools.chain([line], lines):
-            split = pieces(text)
-            for index, (source, piece) in enumerate(split):
-                if head.read(number, piece, source):
-                    yield from head.items()
-                    for later_source, later in split[index + 1 :]:
-                        yield from _read(head.reader, number, later, later_source)
-                    return
-        yield from head.items()
+        lines = itertools.chain([line], self._lines.in_turn(_texts([head])))
+        decided, items = _decided(lines, [head])
+        yield from items if decided else head.items()
 
 
 _EVERY = frozenset([""])
@@ -184,6 +170,23 @@ class _Head:
         yield from self._items
         yield from self.reader.derived()
         yield from self._found
+
+
+def _decided(
+    lines: Iterable[NumberedLine], heads: Sequence[_Head]
+) -> tuple[_Head | None, list[Item]]:
+    """The first of the heads that a line decides for, and its items up to the end of that line."""
+    for number, text in lines:
+        # Every piece of the line is read before the family is settled by one of them.
+        split = pieces(text)
+        for index, (source, piece) in enumerate(split):
+            for head in heads:
+                if head.read(number, piece, source):
+                    items = list(head.items())
+                    for later_source, later in split[index + 1 :]:
+                        items += _read(head.reader, number, later, later_source)
+                    return head, items
+    return None, []
 
 
 def _texts(heads: Collection[_Head]) -> Callable[[], frozenset[str]]:
