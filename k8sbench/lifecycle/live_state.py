@@ -17,7 +17,6 @@ from types import FrameType
 import msgspec
 
 from k8sbench.diagnose.job import exits
-from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
@@ -159,6 +158,9 @@ class Output:
         return max(0.0, pace * (last.total - last.iteration) - (now - last.at))
 
     def _found(self, line: LogLine) -> LatestStep | None:
+        # Imported with the first step, as in :func:`family_of`.
+        from k8sbench.measure.run import curve
+
         record = None
         for item in self._items(line):
             record = item if isinstance(item, Record) else record

@@ -9,6 +9,7 @@ import msgspec
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Evaluation, Mark, Record
 from k8sbench.parse.family import Family
+from k8sbench.parse.reading import FamilyLog
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +44,6 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 def curve(plan: RunPlan, family: Family, blocks: Iterable[str]) -> Curve:
     """Read the training lines of the log of the replica that prints them."""
-    # Who only submits imports this module, and reads no log.
-    from k8sbench.parse.reading import FamilyLog
-
     steps: list[tuple[int, float | None, float | None, float | None]] = []
     evaluations: list[Evaluation] = []
     starts: list[float] = []
