@@ -49,7 +49,7 @@ def explain_format(name: str, log: str) -> FormatExplanation:
     """Say which lines of a log the expressions of a benchmark's file match."""
     from k8sbench.adapters.files import line_limit, log_files
     from k8sbench.measure.run import evidence
-    from k8sbench.parse import expressions
+    from k8sbench.parse import declared
 
     spec = catalog.benchmark(name).spec
     variants: dict[LogFormat, list[str]] = {}
@@ -64,9 +64,9 @@ def explain_format(name: str, log: str) -> FormatExplanation:
             file=name,
         )
     (source,) = line_limit.opened(log_files.names([log], [log]), declared=True)
-    formats = {declared: ", ".join(its) for declared, its in variants.items()}
+    formats = {log_format: ", ".join(its) for log_format, its in variants.items()}
     quote = functools.partial(evidence.place, source.name)
-    read, explained = expressions.explain(source, formats, quote)
+    read, explained = declared.explain(source, formats, quote)
     if not read:
         raise InputError("is empty.", "Give the log of a training run.", file=log)
     return FormatExplanation(benchmark=spec.name, log=source.name, read=read, expressions=explained)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.measure.run import airank
-from k8sbench.measure.run.airank import Evaluated
 from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.training import Evaluated, reaching
 from k8sbench.model.measurement import AccuracyResult, Throughput
 from k8sbench.model.spec import Accuracy
 from k8sbench.parse.reading import OURS
@@ -75,7 +74,7 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
         if target is None and log.training.target is not None:
             target = Accuracy(metric=log.training.metric or "", value=log.training.target)
     other = _not_comparable(log, target)
-    reached = None if other else airank.reaching(evaluations, target)
+    reached = None if other else reaching(evaluations, target)
     seconds, missing = log.airank.time_to_train(target, reached)
     if reached is None and any(not evaluated.is_whole for evaluated in evaluations):
         missing += " One that lacks samples reaches none."

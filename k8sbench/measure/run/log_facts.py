@@ -14,13 +14,13 @@ from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
-from k8sbench.measure.run import airank, evidence
+from k8sbench.measure.run import evidence
 from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords, Replay
 from k8sbench.measure.run.tally import CountedSteps
-from k8sbench.measure.run.training import Evaluations, TrainingFacts
+from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
@@ -104,7 +104,7 @@ class LogFacts:
         self.ranks: dict[str, RankRecords] = {}
         self.window: CountedSteps | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
-        self.airank = airank.Events()
+        self.airank = AiRankEvents()
         self.training = TrainingFacts()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
