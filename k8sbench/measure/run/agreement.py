@@ -128,7 +128,7 @@ def _batch(case: Case) -> Iterator[Finding]:
     if rank is not None:
         by_batch = rank.shape.number == "seconds"
     else:
-        by_batch = log.whole_run is not None and log.whole_run[0].values["whole_run_rate"] is None
+        by_batch = log.whole_run is not None and log.whole_run[0].number("whole_run_rate") is None
     if logged is not None and wanted and logged not in wanted:
         where = log.place("batch_size")
         # One card's rate times its seconds: either may have been multiplied by the GPUs.

@@ -337,14 +337,13 @@ class LogFacts:
             self.training.mark(mark, file)
         elif kind in {"evaluation", "checkpoint"}:
             self._marks = self._marks.plus(events=1)
-            iteration = values.get("iteration")
-            if isinstance(iteration, float):
-                for rank in self.ranks.values():
-                    rank.end_epoch_at(int(iteration))
+            iteration = mark.number("iteration")
+            for rank in self.ranks.values() if iteration is not None else ():
+                rank.end_epoch_at(int(iteration or 0))
         elif kind == "airank":
             self.airank.take(mark, file, self._logger)
         elif kind == "start":
-            number = int(values["rank"] or 0)
+            number = int(mark.number("rank") or 0)
             if number == 0 and number in self.started:
                 self._restart(mark, file)
             self.started.add(number)
@@ -352,9 +351,8 @@ class LogFacts:
             if not self._marks.resumptions:
                 # Its own attempt is the first of the log, and was not the first of the run.
                 self._restart(mark, file)
-            step = values.get("step")
             for rank in self.ranks.values():
-                rank.resume_after(int(step) if isinstance(step, float) else 0)
+                rank.resume_after(int(mark.number("step") or 0))
         elif kind == "header":
             self._header = evidence.place(file, mark.line, mark.text)
             self._anew = {}
@@ -390,14 +388,16 @@ class LogFacts:
             self.restarts.append(place)
 
     def _rank(self, mark: Mark) -> None:
-        host = mark.values.get("host")
-        times = [mark.values.get(name) for name in ("rank", *_TIMES)]
-        numbers = [value for value in times if isinstance(value, float) and math.isfinite(value)]
-        if len(numbers) == len(times):
-            rank = int(numbers[0])
+        host, number = mark.values.get("host"), mark.number("rank")
+        times = {name: value for name in _TIMES if (value := mark.number(name)) is not None}
+        if (
+            number is not None
+            and len(times) == len(_TIMES)
+            and all(map(math.isfinite, times.values()))
+        ):
+            rank = int(number)
             host = evidence.redact(str(host)) if host else None
-            known = dict(zip(_TIMES, numbers[1:], strict=True))
-            self.rank_times[rank] = RankTimes(rank=rank, host=host, **known)
+            self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         for records in self.ranks.values():
@@ -406,11 +406,11 @@ class LogFacts:
         if rank is None or rank.sums.epoch.last is None or not rank.sums.epoch.complete:
             return
         epoch, last = rank.sums.epoch, rank.sums.epoch.last
-        if epoch.number == mark.values.get("epoch"):
+        if epoch.number == mark.number("epoch"):
             mean = epoch.rates / epoch.records
-            fits = (steps := rank.steps_of(mark.values)) is None or rank.fits(steps)
+            fits = (steps := rank.steps_of(mark)) is None or rank.fits(steps)
             self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
-            rank.end_epoch(mark.values)
+            rank.end_epoch(mark)
 
     def _choose_window(self, first: Record | None) -> CountedSteps:
         """Decide what the log is measured by, now that its head is known, and its first record."""

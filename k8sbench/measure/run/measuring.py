@@ -322,13 +322,13 @@ def _whole_run(
     log: LogFacts, unit: str, job_batch: int | None, missing: dict[str, str]
 ) -> Throughput | None:
     assert log.whole_run is not None
-    values = log.whole_run[0].values
-    rate, seconds = values["whole_run_rate"], values["whole_run_seconds"]
-    if isinstance(rate, float):
+    mark, _ = log.whole_run
+    rate, seconds = mark.number("whole_run_rate"), mark.number("whole_run_seconds")
+    if rate is not None:
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
         figure = rate * ((log.expected.gpus or log.whole("gpus") or 1) if per_card else 1)
-    elif isinstance(seconds, float) and job_batch is not None:
+    elif seconds is not None and job_batch is not None:
         figure = job_batch / seconds
     else:
         missing["throughput"] = NO_BATCH
@@ -342,8 +342,7 @@ def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]
     loss = rank.sums.last_loss if rank else None
     for summary in (log.whole_run, log.summary):
         if loss is None and summary is not None:
-            printed = summary[0].values.get("final_loss")
-            loss = printed if isinstance(printed, float) else None
+            loss = summary[0].number("final_loss")
     if loss is None:
         missing["final_loss"] = "No training line of the log holds a loss."
     elif not math.isfinite(loss):
