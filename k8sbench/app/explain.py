@@ -18,7 +18,7 @@ def explain(
     text: str, where: str | None, note: Note, *, accept: Collection[str] = ()
 ) -> Explanation:
     """Explain a run, by its id or a unique beginning of one, or a group by its id."""
-    from k8sbench.measure.group import compare, explaining, grouping
+    from k8sbench.measure.group import explaining, grouping, speedup
 
     results.check_accepted(accept)
     with stores.to_read(where, note) as store:
@@ -31,7 +31,7 @@ def explain(
                 count = f"{len(named)} groups begin with" if named else "There is no group"
                 way = "k8sbench results -o wide shows the groups' ids."
                 raise NotFound(f"{count} {text!r}.", way)
-            (result,) = compare.results(named, among=groups, find=find)
+            (result,) = speedup.results(named, among=groups, find=find)
             return explaining.of_group(result, find(result.group.plan))
         is_run = any(run.run_id == text for run in runs)
         if not is_run and any(run.plan.set_name == text for run in runs):

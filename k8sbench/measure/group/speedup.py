@@ -6,12 +6,14 @@ one GPU is allowed, and footnoted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.model.group import Figure, Group
+from k8sbench.measure.group import arithmetic, ratios
+from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
 
 BASELINE = fields_for("baseline")
@@ -138,3 +140,65 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
     return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+
+
+# -- results --------------------------------------------------------------------------------------
+#
+# What follows for a group from the others and from the catalog: ratios of equal things only.
+# Speedup and efficiency against the 1x1 case, arithmetic per second, deviation from a published
+# figure.
+
+
+def results(
+    groups: Sequence[Group],
+    *,
+    among: Sequence[Group] | None = None,
+    find: Callable[[RunPlan], BenchmarkSpec | None] = lambda _: None,
+    published: bool = False,
+) -> list[Result]:
+    """Add to each group what follows from the others and from the catalog.
+
+    ``among`` is where baselines are looked for: all groups at hand, by default ``groups``.
+    ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
+    needed: for published figures, and for the footnotes of a speedup.
+    """
+    among = [group for group in among or groups if group.plan.world_size == 1]
+    return [_result(group, among, find, published) for group in groups]
+
+
+def _result(
+    group: Group,
+    among: Sequence[Group],
+    find: Callable[[RunPlan], BenchmarkSpec | None],
+    published: bool,
+) -> Result:
+    scale = scaling(group, among)
+    ratio, theirs = scale.speedup, dict[str, dict[int, float]]()
+    if ratio.value is not None and scale.baseline is not None:
+        theirs = ratios.published_speedups(group, find(group.plan))
+        notes = case_notes(find(group.plan), group, scale.baseline)
+        # The catalog's note on a case is more exact than the general one.
+        ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
+        ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
+    speed, share = arithmetic.arithmetic_speed(group)
+    deviations: tuple[Deviation, ...] | None = None
+    why: str | None = None
+    if published:
+        spec = find(group.plan)
+        if spec is None:
+            why = f"no catalog entry for {group.plan.benchmark}"
+        else:
+            deviations = ratios.deviations_of(group, spec)
+            if not deviations:
+                why = "the catalog has no published figure of this variant"
+    return Result(
+        group=group,
+        speedup=ratio,
+        efficiency=scale.efficiency,
+        published_speedups=theirs,
+        baseline=scale.baseline.key.id if scale.baseline else None,
+        tflops_per_gpu=speed,
+        peak_share=share,
+        deviations=deviations,
+        deviations_reason=why,
+    )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.run import log_statements, rules
 from k8sbench.measure.run.case import Case
+from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
@@ -33,24 +34,25 @@ def reasons(case: Case) -> Iterator[Finding]:
 def _identity(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     framework = log.fact("framework") or (log.family.framework if log.family else None)
-    if expected.framework and framework and framework != expected.framework:
-        text = f"{expected.framework} was expected, the log is of {framework}."
-        yield rules.FRAMEWORK.finding(text, log.place("framework"))
-    stated = log.fact("device")
-    if expected.device and stated and stated != expected.device:
-        kinds = {"cpu": "CPUs", "cuda": "GPUs"}
-        wanted, stated = (kinds.get(device, device) for device in (expected.device, stated))
-        text = f"A run on {wanted} was expected, the log is of one on {stated}."
-        yield rules.DEVICE.finding(text, log.place("device"))
-    if expected.planned and case.smoke and not expected.smoke:
+    yield from _other(case, rules.FRAMEWORK, "framework", expected.framework, framework)
+    yield from _other(case, rules.DEVICE, "device", expected.device, log.fact("device"))
+    if not expected.planned:
+        return
+    if case.smoke and not expected.smoke:
         text = "The log is of a smoke run, which checks the path with a small model."
         yield rules.PRESET.finding(text, log.place("preset"))
     for name in ("benchmark", "variant"):
-        wanted, stated = getattr(expected, name), log.fact(name)
-        if expected.planned and wanted and stated and wanted != stated:
-            text = f"The {name} {wanted} was expected, the log says {stated}."
-            yield rules.OTHER_BENCHMARK.finding(text, log.place(name))
-            return
+        wanted = getattr(expected, name)
+        yield from _other(case, rules.OTHER_BENCHMARK, name, wanted, log.fact(name))
+
+
+def _other(
+    case: Case, rule: IntegrityRule, name: str, wanted: str | None, stated: str | None
+) -> Iterator[Finding]:
+    """What the log states of a fact, where that is not what was expected."""
+    if wanted and stated and wanted != stated:
+        text = f"The {name.replace('_', ' ')} {wanted} was expected, the log says {stated}."
+        yield rule.finding(text, case.log.place(name))
 
 
 def _model(case: Case) -> Iterator[Finding]:
@@ -200,14 +202,12 @@ def _precision(case: Case) -> Iterator[Finding]:
     half, effective = log.fact("amp_dtype"), log.fact("precision_effective")
     assumed = None if logged else log.fact("precision_assumed")
     if wanted and logged and wanted != logged:
-        text = f"{wanted} was expected, the log says {logged}."
-        yield rules.PRECISION.finding(text, log.place("precision"))
+        yield from _other(case, rules.PRECISION, "precision", wanted, logged)
     elif wanted and assumed and wanted != assumed:
         text = f"{wanted} was expected; the log prints its configuration, which sets none."
         yield rules.PRECISION.finding(text, log.place("precision_assumed"))
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
-        text = f"amp in {expected.amp_dtype} was expected, the log says {half}."
-        yield rules.PRECISION.finding(text, log.place("amp_dtype"))
+        yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted and not (logged or assumed) and expected.by_user:
         text = f"The log does not state its precision; that it is {wanted} is --precision alone."
         yield rules.PRECISION_UNVERIFIED.finding(text)

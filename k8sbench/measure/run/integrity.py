@@ -285,15 +285,9 @@ def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
 
 
 def _described_gap(gap: LogGap) -> str:
-    if gap.after is not None and gap.before is not None:
-        missing = f"lines between {_time_of_day(gap.after)} and {_time_of_day(gap.before)}"
-    elif gap.before is not None:
-        missing = f"the lines before {_time_of_day(gap.before)}"
-    elif gap.after is not None:
-        missing = f"what came after {_time_of_day(gap.after)}"
-    else:
-        missing = "everything"
-    return f"The log of {gap.replica} lacks {missing}: {gap.why}"
+    after = "its beginning" if gap.after is None else _time_of_day(gap.after)
+    before = "its end" if gap.before is None else _time_of_day(gap.before)
+    return f"The log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"
 
 
 def _time_of_day(at: float) -> str:

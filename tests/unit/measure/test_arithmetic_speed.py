@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.gpu_peaks import PEAKS, peak_of, tflops
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint
 from tests.unit.measure.rows import by_case

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import speedup
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.plan import PlannedWindow
