@@ -22,8 +22,8 @@ from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
-from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, LineReader
+from k8sbench.parse.lines import pieces
 from k8sbench.ports import JobEvent, LogLine
 
 LINE_SECONDS = 0.5

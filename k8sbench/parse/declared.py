@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from k8sbench.model.explanation import ExpressionExplained, MatchedLine
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import Framework, LogFormat
-from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import (
     CleanLine,
     Family,
@@ -21,7 +20,7 @@ from k8sbench.parse.family import (
     each_line,
     records,
 )
-from k8sbench.parse.lines import ended
+from k8sbench.parse.lines import ended, pieces
 from k8sbench.parse.records import MOST_ITERATIONS, RecordRule, Texts, number_in, positive
 from k8sbench.parse.stamps import DAY
 

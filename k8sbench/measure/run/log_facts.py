@@ -83,11 +83,6 @@ class _Marks(NamedTuple):
     resumptions: int = 0
     """Restarts that the log itself states."""
 
-    def plus(self, events: int = 0, restarts: int = 0, resumptions: int = 0) -> _Marks:
-        return _Marks(
-            self.events + events, self.restarts + restarts, self.resumptions + resumptions
-        )
-
 
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
@@ -146,7 +141,7 @@ class LogFacts:
         )
         if self._count and self.family is not OURS:
             # Another rank's file or the next piece of a resumed run: the records show which.
-            self._marks = self._marks.plus(restarts=1)
+            self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
             self._anew = {}
         self.files.append(source.name)
         for items in log.batches():
@@ -336,7 +331,7 @@ class LogFacts:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
         elif kind in {"evaluation", "checkpoint"}:
-            self._marks = self._marks.plus(events=1)
+            self._marks = self._marks._replace(events=self._marks.events + 1)
             iteration = mark.number("iteration")
             for rank in self.ranks.values() if iteration is not None else ():
                 rank.end_epoch_at(int(iteration or 0))
@@ -356,7 +351,7 @@ class LogFacts:
         elif kind == "header":
             self._header = evidence.place(file, mark.line, mark.text)
             self._anew = {}
-            self._marks = self._marks.plus(events=1)
+            self._marks = self._marks._replace(events=self._marks.events + 1)
         elif kind == "restart":
             self._restart(mark, file)
         elif kind == "rank":
@@ -379,7 +374,8 @@ class LogFacts:
             self.finished = True
 
     def _restart(self, mark: Mark, file: str) -> None:
-        self._marks = self._marks.plus(restarts=1, resumptions=1)
+        marks = self._marks
+        self._marks = _Marks(marks.events, marks.restarts + 1, marks.resumptions + 1)
         self._restarted_at(evidence.place(file, mark.line, mark.text))
 
     def _restarted_at(self, place: Place) -> None:

@@ -42,15 +42,7 @@ def measure(
     a log that is not to be trusted is measured and rejected, with its reasons. With ``alone`` there
     is no other source of its GPU metrics than what our trainers print.
     """
-    log = read(sources, expected)
-    measurement = of_log(log)
-    return _with_gpu_metrics(measurement, log) if alone else measurement
-
-
-def read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectation]) -> LogFacts:
-    """Read the logs of one run; raises for those in which there is nothing to measure."""
-    candidates = [expected] if isinstance(expected, Expectation) else list(expected)
-    log = LogFacts(candidates)
+    log = LogFacts([expected] if isinstance(expected, Expectation) else list(expected))
     for source in sources:
         log.read(source)
     log.close()
@@ -58,7 +50,8 @@ def read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectat
         raise _nothing_in(log)
     if log.rank is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
-    return log
+    measurement = _of_log(log)
+    return _with_gpu_metrics(measurement, log) if alone else measurement
 
 
 def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
@@ -135,7 +128,7 @@ def nothing_measured(files: Sequence[str], expected: Expectation, error: InputEr
     return verdict.of_measurement(measurement, [rules.NOTHING_MEASURED.finding(error.message)], ())
 
 
-def of_log(log: LogFacts) -> Measurement:
+def _of_log(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
     expected, rank = log.expected, log.rank
     assert log.family is not None

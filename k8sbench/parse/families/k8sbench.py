@@ -16,8 +16,8 @@ import msgspec
 from k8sbench.model import gpu_metrics
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, MarkKind, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import CleanLine, Family, LineReader, LineRule, TextLines
+from k8sbench.parse.lines import OWN
 from k8sbench.parse.records import MOST_ITERATIONS, share
 
 _decode = msgspec.json.Decoder().decode
