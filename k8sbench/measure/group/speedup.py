@@ -23,33 +23,27 @@ head, the norm layer), as the program reports or takes them: allowed in a speedu
 SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
 
 
-class Scaling(msgspec.Struct, frozen=True, kw_only=True):
-    """A group's ratio to its 1x1 group."""
-
-    speedup: Figure
-    efficiency: Figure
-    baseline: Group | None = None
-
-
-def scaling(group: Group, among: Sequence[Group]) -> Scaling:
-    """Speedup and efficiency against the 1x1 case of equal everything else."""
+def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]:
+    """Speedup against the 1x1 case of equal everything else, and that case."""
     reason = _no_speedup(group)
     if reason is not None:
-        return _no_scaling(reason)
+        return Figure(value=None, reason=reason), None
     assert group.spread is not None
     base, reason = baseline(group, among)
     if base is None:
-        return _no_scaling(reason)
+        return Figure(value=None, reason=reason), None
     alone = base.by_estimator.get(group.estimator)
     if alone is None:
-        return _no_scaling(f"{base.key.id} has no figure by {group.estimator}")
-    ratio = group.spread.median / alone
-    notes = _speedup_notes(group, base)
-    return Scaling(
-        speedup=Figure(value=ratio, notes=notes),
-        efficiency=Figure(value=ratio / group.plan.world_size, notes=notes),
-        baseline=base,
-    )
+        reason = f"{base.key.id} has no figure by {group.estimator}"
+        return Figure(value=None, reason=reason), None
+    return Figure(value=group.spread.median / alone, notes=_speedup_notes(group, base)), base
+
+
+def efficiency(group: Group, speedup: Figure) -> Figure:
+    """Speedup ÷ GPUs."""
+    if speedup.value is None:
+        return speedup
+    return msgspec.structs.replace(speedup, value=speedup.value / group.plan.world_size)
 
 
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
@@ -88,11 +82,6 @@ def _no_speedup(group: Group) -> str | None:
     if group.key.gpu_model == "unknown":
         return "the GPU model is not known"
     return None
-
-
-def _no_scaling(reason: str) -> Scaling:
-    none = Figure(value=None, reason=reason)
-    return Scaling(speedup=none, efficiency=none)
 
 
 def _unlike(group: Group, other: Group) -> list[str]:
@@ -172,11 +161,11 @@ def _result(
     find: Callable[[RunPlan], BenchmarkSpec | None],
     published: bool,
 ) -> Result:
-    scale = scaling(group, among)
-    ratio, theirs = scale.speedup, dict[str, dict[int, float]]()
-    if ratio.value is not None and scale.baseline is not None:
+    speedup, base = scaling(group, among)
+    ratio, theirs = speedup, dict[str, dict[int, float]]()
+    if base is not None:
         theirs = ratios.published_speedups(group, find(group.plan))
-        notes = case_notes(find(group.plan), group, scale.baseline)
+        notes = case_notes(find(group.plan), group, base)
         # The catalog's note on a case is more exact than the general one.
         ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
         ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
@@ -194,9 +183,9 @@ def _result(
     return Result(
         group=group,
         speedup=ratio,
-        efficiency=scale.efficiency,
+        efficiency=efficiency(group, speedup),
         published_speedups=theirs,
-        baseline=scale.baseline.key.id if scale.baseline else None,
+        baseline=base.key.id if base else None,
         tflops_per_gpu=speed,
         peak_share=share,
         deviations=deviations,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.run import log_statements, rules
-from k8sbench.measure.run.case import Case
+from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, rules, summaries
-from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import LogFacts
+from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding, Severity

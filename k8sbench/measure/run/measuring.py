@@ -10,11 +10,11 @@ import msgspec
 from k8sbench.measure import verdict
 from k8sbench.measure.group.arithmetic import beyond_peak
 from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
-from k8sbench.measure.run.case import Case, TimeToTrain, at_target, time_to_train
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
+from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.tally import median
 from k8sbench.model.errors import InputError
@@ -158,7 +158,7 @@ def _of_log(log: LogFacts) -> Measurement:
     clock = rank.clock.read(unit_seconds) if rank is not None else ClockReading()
     job_batch = None if batch is None else batch * cards
     throughput = _throughput(log, rank, scale, job_batch, clock, missing)
-    goal = time_to_train(log)
+    goal = log_statements.time_to_train(log)
     case = Case(
         log=log,
         rank=rank,
@@ -170,7 +170,7 @@ def _of_log(log: LogFacts) -> Measurement:
         clock=clock,
         goal=goal,
     )
-    accuracy = at_target(log.accuracy or log.airank.accuracy, goal)
+    accuracy = log_statements.at_target(log.accuracy or log.airank.accuracy, goal)
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterator
 
 from k8sbench.measure.run import evidence, log_clock, rules
-from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import EpochEnd
+from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Record
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from k8sbench.cli.commands.measure import command
-from k8sbench.measure.run import case
+from k8sbench.measure.run import log_statements
 from k8sbench.model.measurement import Throughput
 from k8sbench.parse.families import FAMILIES
 
@@ -37,4 +37,4 @@ def test_reasons_that_it_names_exist() -> None:
     from k8sbench.measure.run.rules import ALL
 
     assert "running-mean-coarse" in ALL
-    assert case.FEWEST_RECORDS == 5
+    assert log_statements.FEWEST_RECORDS == 5
