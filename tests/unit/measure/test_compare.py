@@ -16,7 +16,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.support import NOT_COMPARABLE
-from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke
+from tests.unit.report.factory import START, V100_16, V100_32, repeats, run
 
 A, B = (100.0, 101.0, 102.0, 100.5, 101.5), (90.0, 91.0, 92.0, 90.5, 91.5)
 
@@ -119,11 +119,6 @@ def test_unequal_things_have_no_ratio(ids: tuple[str, ...], fields: dict[str, An
     found = only(old(), new(**fields))
     assert (found.ratio, found.p, found.regression) == (None, None, False)
     assert set(ids) <= set(found.not_comparable) <= set(NOT_COMPARABLE)
-
-
-def test_smoke_runs_have_no_ratio() -> None:
-    found = only([smoke(3.0, set_name="old")], [smoke(2.0, set_name="new")], 0.03)
-    assert found.not_comparable == ("smoke", "cpu")
 
 
 def test_the_same_program_is_comparable_where_neither_side_states_its_model() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -99,16 +98,6 @@ def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(
 def test_a_record_of_another_shape_in_between_is_another_runs() -> None:
     lines = [*STEADY, mmseg(10, 0.5).replace("Iter [10/1000]", "Epoch [1][10/100]")]
     assert "iterations-back" in ids(measured(lines), "reject")
-
-
-def test_what_ranks_say_in_between_does_not_tear_a_log_apart() -> None:
-    order = random.Random(7)
-    lines = []
-    for line in STEADY:
-        lines.append(f"[1,0]<stdout>:{line}")
-        ranks = order.sample(range(8), 5)
-        lines += [f"[1,{rank}]<stderr>:WARNING: NCCL something" for rank in ranks]
-    assert measured(lines, gpus=8).verdict == "valid"
 
 
 # Several runs in one file.

@@ -34,27 +34,6 @@ def test_interval_means_are_weighted_by_what_they_cover(
     assert figures.arithmetic == pytest.approx(statistics.fmean(rates))
 
 
-@given(times, st.integers(1, 16), st.integers(1, 16))
-def test_a_figure_of_one_card_times_the_gpus_is_the_jobs(
-    seconds: list[float], batch: int, gpus: int
-) -> None:
-    def line(index: int, each: float) -> str:
-        return (
-            f"2026-03-02 10:00:00 [INFO]\t[TRAIN] epoch: 1, iter: {index}/99, loss: 1.0000, "
-            f"lr: 0.01, batch_cost: {each:.4f}, reader_cost: 0.00000, ips: {batch / each:.4f} "
-            "samples/sec | ETA 00:00:00"
-        )
-
-    lines = [line(index, each) for index, each in enumerate(seconds, 1)]
-    one = measured(lines, format="paddleseg", batch_size=batch)
-    many = measured(lines, format="paddleseg", batch_size=batch, gpus=gpus)
-    alone, together = one.throughput or one.unverified, many.throughput or many.unverified
-    assert alone is not None
-    assert together is not None
-    for name in ("time_weighted", "median", "arithmetic"):
-        assert getattr(together, name) == pytest.approx(gpus * getattr(alone, name))
-
-
 @given(st.lists(st.integers(100, 900), min_size=60, max_size=60))
 def test_running_means_are_unrolled_to_the_time_between_records(steps: list[int]) -> None:
     """The mean of each line times its steps, less that of the line before."""

@@ -29,18 +29,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "train_wall_s": 67.0,
         },
     ),
-    # 2 GPUs × 4 at 0.25 s, dressed in mpirun prefixes, colours and carriage returns.
-    "mmseg_mpirun_dirty.log": (
-        "mmseg",
-        {"gpus": 2, "warmup": 2},
-        {
-            "time_weighted": 32.0,
-            "median": 32.0,
-            "timestamps": 32.0,
-            "iterations": 10,
-            "records": 10,
-        },
-    ),
     # 4 GPUs, 5 samples/s per card; one record at 2.5. Thirty seconds of evaluation are in no
     # record but between the stamps: 65 iterations × 8 in 58 s.
     "paddleseg.log": (
@@ -79,21 +67,11 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "records": 8,
         },
     ),
-    "paddleclas_dygraph.log": (
-        "paddleclas",
-        {"gpus": 2, "batch_size": None, "warmup": 20},
-        {"time_weighted": 76 * 128 / 11.6, "median": 960.0, "iterations": 76, "records": 8},
-    ),
     # 2 GPUs, 16 clips in 0.2 s per card; single steps, so each record is one iteration.
     "paddlevideo.log": (
         "paddlevideo",
         {"gpus": 2, "batch_size": 16, "warmup": 20},
         {"time_weighted": 160.0, "median": 160.0, "iterations": 8, "records": 8, "unit": "clips/s"},
-    ),
-    "dle_resnet50_2020.log": (
-        "dle-resnet50",
-        {"gpus": 1, "batch_size": None, "warmup": 10},
-        {"time_weighted": 256.0, "timestamps": 256.0, "iterations": 20, "unit": "images/s"},
     ),
     # 8 GPUs × 128 at 2048/s: 0.5 s per iteration. Two epochs of 105 iterations, printed each 10:
     # the last five of an epoch are in no record. From iteration 20 to 205 of the run it took
@@ -107,11 +85,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "iterations": 190,
             "records": 19,
         },
-    ),
-    "dle_resnet50_2022.log": (
-        "dle-resnet50",
-        {"gpus": 8, "batch_size": None, "warmup": 10},
-        {"time_weighted": 10240.0, "iterations": 20, "records": 20},
     ),
     # 2 GPUs × 16. Running means: 8.106 s up to step 20 of the first epoch and 26.406 s up to its
     # last record, 26.406 s in all of the second: 44.706 s for 60 + 81 iterations. The printed

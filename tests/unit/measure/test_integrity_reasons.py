@@ -602,14 +602,6 @@ def dle(total: str) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize(
-    ("total", "expected"), [("128.00", []), ("125.10", []), ("256.00", ["summary-mismatch"])]
-)
-def test_an_epochs_line_must_follow_from_its_records(total: str, expected: list[str]) -> None:
-    found = measured(dle(total), format="dle-resnet50", batch_size=128)
-    assert ids(found, "reject") == expected
-
-
 def paddleclas(mean: float, total: float) -> list[str]:
     lines = [
         f"[2026/03/02 10:00:{s // 10:02d}] ppcls INFO: epoch:0   train step:{s:<4} lr: 0.1, "
@@ -815,16 +807,6 @@ def test_steps_of_which_there_are_few_may_be_as_fast_as_all_of_them_by_chance() 
         for count in (19, 20)
     )
     assert (ids(few), ids(enough)) == ([], ["printed-running-mean"])
-
-
-def test_running_means_too_coarse_for_a_record_have_no_rate_and_are_remarked() -> None:
-    lines = [tsm(0, s, 0.3, 0.3, total=40000) for s in range(0, 20001, 5000)]
-    lines.append(tsm(0, 20020, 0.3, 0.299, total=40000))
-    lines += [tsm(0, s, 0.3, 0.3, total=40000) for s in range(25000, 35001, 5000)]
-    found = measured(lines, format="tsm", batch_size=16)
-    assert "running-mean-coarse" in ids(found, "warn")
-    assert (found.records, found.iterations) == (8, 35_001)
-    assert found.rate == pytest.approx(16 / 0.3)
 
 
 # Overruling.

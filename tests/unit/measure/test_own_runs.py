@@ -291,13 +291,6 @@ def test_a_run_that_ended_before_its_first_step_is_rejected_and_has_no_figure() 
     assert (found.throughput, found.unverified, found.records) == (None, None, 0)
 
 
-def test_a_container_that_was_started_again_counts_each_iteration_once() -> None:
-    lines = text("k8sbench_master.log")
-    found = both([*lines[:14], *(line.replace("10:00", "10:01") for line in lines)])
-    assert "restarted" in ids(found, "warn")
-    assert found.iterations == 8
-
-
 @pytest.mark.parametrize(
     ("master", "worker", "is_slow"),
     [

@@ -86,11 +86,6 @@ def test_a_throughput_run_is_no_repeat_of_one_that_trains() -> None:
     assert [group.training is None for group in found] == [True, False]
 
 
-def test_runs_to_another_target_are_another_group() -> None:
-    other = msgspec.structs.replace(TRAINING, target=70.0)
-    assert len(groups([trained(), trained(training=other, repeat=2)])) == 2
-
-
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
