@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -185,7 +186,6 @@ def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     from k8sbench.adapters.files import line_limit
     from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
-    from k8sbench.parse.lines import ended
 
     declared = not isinstance(plan.log, str)
     if declared and threading.current_thread() is not threading.main_thread():
@@ -193,8 +193,7 @@ def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     logs = line_limit.opened(
         {str(path): path.name for path in store.log_files(plan.run_id)[:1]}, declared=declared
     )
-    lines = (line for log in logs for block in log for line in ended(block))
-    return curve.curve(plan, family_of(plan), lines)
+    return curve.curve(plan, family_of(plan), itertools.chain.from_iterable(logs))
 
 
 def rows(

@@ -190,12 +190,12 @@ def test_another_target_is_not_reached_by_what_reached_the_one_before(
 
 
 def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> None:
-    from k8sbench.parse import airank
+    from k8sbench.parse import reading
     from k8sbench.parse.family import CleanLine
 
     parts = alone[0].split('K8SBENCH {"event": "start"')[1:]
     for text, run in zip(parts, alone[1], strict=True):
-        marks = [dict(mark.values) for mark in airank.read(CleanLine(1, text, "log"))]
+        marks = [dict(mark.values) for mark in reading.airank_events(CleanLine(1, text, "log"))]
         by_name = {mark["event"]: mark["value"] for mark in marks}
         names = [mark["event"] for mark in marks]
         resumed = bool(only(run, "resume"))
