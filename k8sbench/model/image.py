@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import Framework, Text
 
 Origin = Literal["public", "built"]
@@ -32,6 +33,17 @@ Capability = Annotated[
 TITLES: dict[Framework, str] = {"pytorch": "PyTorch", "paddle": "Paddle"}
 _TAG = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)(?:-gpu)?-cuda(?P<cuda>[0-9]+\.[0-9]+)(?:-.*)?")
 """How PyTorch and Paddle tag their public images."""
+
+_COMPONENT = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_HOST_PART = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
+_IMAGE = (
+    r"\A(?=.{1,512}\Z)"
+    rf"(({_HOST_PART}(\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?"
+    rf"{_COMPONENT}(/{_COMPONENT})*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
+    r"(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,128})?\Z"
+)
+"""``[registry[:port]/]path[:tag][@digest]``, as the container runtimes read it."""
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -218,6 +230,16 @@ def built_image(registry: str, framework: Framework, *, version: str, trainers_d
     The digest is that of the trainers in it: a plan that names the image says which trainers run.
     """
     return f"{registry.rstrip('/')}/k8sbench-{framework}:{version}-{trainers_digest[:12]}"
+
+
+def checked_image(name: str) -> str:
+    """Return ``name`` if a container runtime can read it, else raise :class:`UsageError`."""
+    if not re.match(_IMAGE, name):
+        raise UsageError(
+            f"{name!r} cannot name an image.",
+            "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
+        )
+    return name
 
 
 def number(version: str) -> tuple[int, ...]:

@@ -220,6 +220,8 @@ def test_an_upstream_program_is_a_program() -> None:
         ({"added": {"train": ["{nope}"]}}, "upstream.added.train[0] holds {nope}"),
         ({"env": {"A": "{nope}"}}, "upstream.env.A holds {nope}"),
         ({"numbers": {}}, "holds {rate}"),
+        ({"workdir": "work"}, "upstream.workdir should be an absolute path"),
+        ({"command": {"fp32": ["a\0b"]}}, "without a NUL"),
         ({"numbers": {"replicas": {"factor": 1, "of": []}}, "command_one_gpu": {}}, "is a placeho"),
         ({"added": {"both": []}}, "unknown key 'both'"),
         ({"numbers": {"rate": {"factor": 1, "of": ["data"]}}}, "not one of batch_size"),

@@ -128,6 +128,9 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
         ),
         ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
         ({"impl": "upstream", "image": "x", "data": "pvc:"}, "names no volume claim"),
+        ({"image": "registry.io/Torch:1"}, "cannot name an image"),
+        ({"image": "torch:1\n"}, "cannot name an image"),
+        ({"image_registry": "a b"}, "cannot name an image"),
         ({"framework": "paddle", "variant": "matched", "preset": "smoke"}, "no smoke preset"),
     ],
 )

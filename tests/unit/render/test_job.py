@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from k8sbench.model import identity
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import manifests, to_yaml
-from k8sbench.render.trainer_sources import TrainerSources, mounted_by
+from k8sbench.render import to_yaml
+from k8sbench.render.trainer_sources import mounted_by
 from tests.unit.render.plans import (
     PROGRAMS,
     SOURCES,
@@ -19,7 +19,6 @@ from tests.unit.render.plans import (
     job,
     plan,
     pod,
-    ready,
     rendered,
     replicas,
 )
@@ -149,14 +148,6 @@ def test_an_image_that_has_its_program_gets_nothing_mounted(program: str) -> Non
 def test_a_plan_made_with_other_trainers_is_refused() -> None:
     with pytest.raises(UsageError, match="other trainers"):
         rendered(plan(trainers_digest="0" * 64))
-
-
-@pytest.mark.parametrize("over", [0, 1])
-def test_sources_of_a_mebibyte_do_not_fit(over: int) -> None:
-    sources = TrainerSources.of({"k8sbench/trainers/x.py": "×" * (2**19) + "x" * over})
-    wanted = plan(trainers_digest=sources.digest)
-    with pytest.raises(BenchError, match=f"take {2**20 + over} bytes, and a ConfigMap"):
-        manifests(wanted, templates=ready(), trainers=sources)
 
 
 def test_a_plan_too_long_for_the_annotations_is_refused() -> None:
