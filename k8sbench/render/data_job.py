@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 from jinja2 import Environment
 
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.image import checked_image
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import OBJECT_NAME, Claim, NodePool, claim
-from k8sbench.render.manifest import read
 from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, USER, toleration
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
@@ -113,7 +113,8 @@ def manifest(job: DataJob, *, templates: Environment, trainers: TrainerSources) 
         "trainers_mount": TRAINERS_MOUNT,
         "trainers": trainers,
     }
-    return read(render(templates, TEMPLATE, job=values))
+    loaded: dict[str, Any] = yaml_text.load(render(templates, TEMPLATE, job=values))
+    return loaded
 
 
 def _check(job: DataJob) -> None:
