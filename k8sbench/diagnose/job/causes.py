@@ -121,12 +121,9 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "volume-not-bound": Cause(
         "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",
-        "'kubectl -n {namespace} describe pvc {claim}' says why: no storage class, or no volume.",
-    ),
-    "volume-missing": Cause(
-        "No node for {replicas}: there is no claim {claim} in namespace {namespace}.",
-        "Create the claim {claim} in namespace {namespace}, or name another with --data pvc:NAME.",
-        unrecoverable="after half a minute",
+        "'kubectl -n {namespace} describe pvc {claim}' says why; --data pvc:NAME names another.",
+        unrecoverable="without such a claim, after half a minute",
+        formerly=("volume-missing",),
     ),
     "pod-not-started": Cause(
         "{what}: {why}.",

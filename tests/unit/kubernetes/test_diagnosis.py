@@ -280,8 +280,8 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
             ),
         ),
     ),
-    ("volume-missing", NO_CLAIM),
-    ("volume-missing!", at(32, NO_CLAIM)),
+    ("volume-not-bound", NO_CLAIM),
+    ("volume-not-bound!", at(32, NO_CLAIM)),
     (
         "pod-not-started",
         both_unplaced(f"0/4 nodes are available: 4 node(s) didn't have free ports. {NO_VICTIMS}"),
