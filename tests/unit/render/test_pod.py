@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import Rdma, amount, times
+from k8sbench.model.pool import amount, times
 from k8sbench.model.spec import SecretKey
 from tests.unit.render.plans import POOLS, PROGRAMS, container, job, plan, pod, pool, variables
 
@@ -25,17 +25,6 @@ def test_without_a_gpu_the_shares_are_those_of_the_processes_and_no_gpu_is_asked
     small = pool(cpu_per_gpu="500m", memory_per_gpu="2Gi", shm="1Gi", gpus_per_node=0)
     limits = container(plan("2x2-cpu", pool=small))["resources"]["limits"]
     assert limits == {"cpu": "1000m", "memory": "4Gi"}
-
-
-def test_the_pool_names_its_gpu_and_rdma_resources() -> None:
-    devices = pool(
-        gpu_resource="nvidia.com/gpu.shared",
-        rdma=Rdma(resource="rdma/hca", count=2, capabilities=()),
-    )
-    limits = container(plan("1x8", pool=devices))["resources"]["limits"]
-    assert limits["nvidia.com/gpu.shared"] == "8"
-    assert limits["rdma/hca"] == "2"
-    assert "nvidia.com/gpu" not in limits
 
 
 @given(
@@ -62,15 +51,6 @@ def test_a_pinned_run_asks_for_its_node_by_name_beside_the_pool_s_labels() -> No
         }
     }
     assert "affinity" not in pod(plan())["spec"]
-
-
-def test_shared_memory_is_a_memory_volume_of_the_pool_s_size() -> None:
-    wanted = plan(pool=pool(shm="16Gi"))
-    assert volume(wanted, "shm") == {
-        "name": "shm",
-        "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"},
-    }
-    assert {"name": "shm", "mountPath": "/dev/shm"} in container(wanted)["volumeMounts"]
 
 
 def test_shared_memory_beyond_the_memory_limit_is_refused_with_both_numbers() -> None:
@@ -155,18 +135,6 @@ def test_a_local_process_has_the_machine_s_own_packages() -> None:
     wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
     assert "/opt/python-packages" not in mounts(wanted)
     assert variables(wanted)["PYTHONPATH"] == "/opt/k8sbench"
-
-
-def test_the_command_is_the_plan_s_word_for_word() -> None:
-    words = ("sh", "-c", 'echo "$(RANK)" {{ x }} && #:', "", "--lr", "1e-4", "0o17", "~", "é\n")
-    assert container(plan(command=words))["command"] == list(words)
-
-
-def test_mounted_trainers_can_be_imported_and_are_not_written_beside() -> None:
-    found = variables(plan())
-    assert found["PYTHONPATH"] == "/opt/k8sbench"
-    assert found["PYTHONDONTWRITEBYTECODE"] == "1"
-    assert "PYTHONPATH" not in variables(plan(**PROGRAMS["ours in an image"]))
 
 
 def test_the_plan_overrules_the_pool_and_the_pool_the_defaults() -> None:
