@@ -62,11 +62,14 @@ def checked_run_id(text: str) -> str:
     return text
 
 
-def checked_set_name(text: str) -> str:
-    """Return ``text`` if it may name a set (a Kubernetes label value), else raise."""
+def checked_set_name(text: str, what: str = "set") -> str:
+    """Return ``text`` if it may name a set (a Kubernetes label value), else raise.
+
+    ``what`` is named so as well: a baseline, which is a file.
+    """
     if not SET_NAME.fullmatch(text):
         raise UsageError(
-            f"{text!r} cannot name a set.",
+            f"{text!r} cannot name a {what}.",
             "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
         )
     return text

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.model.pool import EnvName
+from k8sbench.model.pool import EnvName, Word
 
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
@@ -33,11 +33,14 @@ Estimator = Literal[
 LARGEST_INT = 2**53
 """Every JSON reader holds whole numbers up to here exactly."""
 PositiveInt = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_INT)]
-Command = tuple[str, ...]
+Command = tuple[Word, ...]
 """A program and its arguments, one word each; no shell."""
 NonNegativeInt = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+AbsolutePath = Annotated[
+    str, msgspec.Meta(pattern=r"^/[^\0]*\Z", description="an absolute path of the container")
+]
 Name = Annotated[
     str,
     msgspec.Meta(
@@ -293,9 +296,9 @@ class Upstream(_Strict, frozen=True, kw_only=True):
     """Placeholders of this file's own, such as a learning rate that grows with the GPUs."""
     environment: dict[str, str]
     """What the report ran on: versions of framework, CUDA, cuDNN, image. For the reader."""
-    env: dict[EnvName, str] = {}
+    env: dict[EnvName, Word] = {}
     """Environment variables of the command; values may hold placeholders too."""
-    workdir: Text | None = None
+    workdir: AbsolutePath | None = None
     """Folder in the container from which the command starts."""
     data: Literal["real", "synthetic"] = "real"
     """What the program trains on."""
@@ -394,7 +397,7 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """The user's own program (``impl: user``), with the placeholders of ``upstream``'s."""
     image: Text | None = None
     """Image of the user's own program; ``--image`` overrides it."""
-    env: dict[EnvName, str | FromSecret] = {}
+    env: dict[EnvName, Word | FromSecret] = {}
     """Environment variables of the program. One that is named like a secret (``…_TOKEN``,
     ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) takes its value from a Secret."""
     local: bool = False

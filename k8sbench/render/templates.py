@@ -16,8 +16,6 @@ from typing import Any
 
 import jinja2
 
-from k8sbench.model.errors import BenchError
-
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
@@ -61,14 +59,8 @@ def environment(
 
 
 def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
-    """Fill the template ``name``; anything wrong with it is our fault, not the user's."""
-    try:
-        return templates.get_template(name).render(**values)
-    except (jinja2.TemplateError, TypeError) as error:
-        raise BenchError(
-            f"The template {name} cannot be filled: {error}",
-            "This is a fault of k8sbench's templates, not of your input; please report it.",
-        ) from error
+    """Fill the template ``name``."""
+    return templates.get_template(name).render(**values)
 
 
 def _refuse_unplain(value: object) -> None:

@@ -149,7 +149,7 @@ def test_a_replica_that_is_restarted_without_end_is_reported(namespace: Namespac
     asked = {f"{EXIT_CODE}.worker-0": "137", f"{RUN_FOR}.worker-0": "0s"}
     job = pytorch_job(gpus=1, run_for=None, annotations=asked)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
-    reading = follow(namespace, job).until_cause("restart-loop")
+    reading = follow(namespace, job).until_cause("replica-replaced")
     assert not reading.phase.final
     assert reading.replicas[1].restarts >= 3
 

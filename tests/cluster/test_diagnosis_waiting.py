@@ -137,10 +137,10 @@ def test_a_claim_that_does_not_exist_becomes_unrecoverable_after_half_a_minute(
     namespace: Namespace,
 ) -> None:
     follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("nosuch")))
-    reading = follower.until_cause("volume-missing")
+    reading = follower.until_cause("volume-not-bound")
     assert not reading.unrecoverable
     assert reading.look_again_s is not None
-    assert "no claim nosuch" in reading.cause
+    assert "the claim nosuch" in reading.cause
     follower.later = reading.look_again_s
     assert follower.read().unrecoverable
 

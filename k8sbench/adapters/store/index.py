@@ -19,9 +19,9 @@ import msgspec
 import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk
-from k8sbench.model import baseline
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.model.identity import checked_set_name
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
@@ -333,7 +333,7 @@ def matches(run: Run, wanted: RunFilter) -> bool:
 
 def save_baseline(root: Path, db: sa.Connection, new: Baseline, *, replace: bool) -> None:
     """Keep a baseline."""
-    name, content = baseline.checked_name(new.name), artifacts.encoded(new)
+    name, content = checked_set_name(new.name, "baseline"), artifacts.encoded(new)
     known = _baselines(root, db).get(name)
     if known is not None and not replace and _baseline(name, known) != new:
         raise UsageError(

@@ -92,7 +92,7 @@ def _rows(
             variants = spec.variants_of(framework)
             if any(variant.trainer for variant in variants):
                 image = table.image(framework, "built" if registry else "public")
-                build = table.build_in(image)
+                build = table.build(image)
                 assert build is not None, "the table's rules demand a build for each image"
                 name = image.name
                 if registry:

@@ -55,7 +55,7 @@ def test_a_row_says_versions_driver_and_gpus() -> None:
 def test_programs_get_everything_with_its_sources() -> None:
     [row] = rows("arcface")
     table = packaged.image_table()
-    build = table.build_in(table.image("paddle", "public"))
+    build = table.build(table.image("paddle", "public"))
     assert build is not None
     assert row["origin"] == "public"
     versions = {

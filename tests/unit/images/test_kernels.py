@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.measure.group import gpu_peaks
 from k8sbench.model import image as images
-from k8sbench.model.image import Build, Content, ImageTable
+from k8sbench.model.image import Build, ImageTable
 from k8sbench.model.spec import Framework
 from tests.unit.images import table_rules
 
@@ -129,7 +129,9 @@ def test_capabilities_are_numbers_not_texts() -> None:
 def test_an_image_is_known_by_its_name_in_any_registry(
     name: str, framework: Framework, version: str, cuda: str
 ) -> None:
-    assert TABLE.content(name) == Content(framework=framework, version=version, cuda=cuda)
+    there = TABLE.content(name)
+    assert there is not None
+    assert (there.framework, there.version, there.cuda) == (framework, version, cuda)
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,8 @@ def test_without_a_model_on_a_gpu_there_are_no_tflops(one: Run, reason: str) -> 
         "NVIDIA A100 80GB PCIe",
         "NVIDIA A100-SXM4-80GB",
         "NVIDIA H100 80GB HBM3",
+        "NVIDIA H100-80GB-HBM3",
+        "NVIDIA H800-SXM5-80GB",
         "NVIDIA H100 PCIe",
         "NVIDIA H200",
         "Tesla T4",

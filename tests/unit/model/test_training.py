@@ -256,6 +256,7 @@ def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
         ({"data": "/mnt/streets"}, "--data /mnt/streets: a path of the nodes"),
         ({"weights": "/mnt/a.npz"}, "--weights /mnt/a.npz: a path of the nodes"),
         ({"checkpoints": "/mnt"}, "--checkpoints /mnt: a path of the nodes"),
+        ({"data": "pvc:a//b"}, "names no volume claim"),
         ({"data": "pvc:A"}, "--data 'pvc:A' names no volume claim"),
         ({"data": "pvc:a/../b"}, "names no volume claim"),
         ({"data": ""}, "--data '' is not a source of samples"),
