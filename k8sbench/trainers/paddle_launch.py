@@ -39,8 +39,8 @@ from typing import NamedTuple
 USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give the job's shape"
 
 STDOUT, STDERR = 1, 2
-# How long ranks may take to end after a signal; Kubernetes kills after 30 s.
-GRACE = 15.0
+# How long ranks may take to end after a signal, as torchrun lets them: they save (`parts/ending`).
+GRACE = 30.0
 PIPE = 1 << 16  # bytes that a pipe holds at most: one read takes all that has been written
 
 # How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of

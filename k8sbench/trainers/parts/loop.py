@@ -201,7 +201,7 @@ class Loop(abc.ABC, Generic[W, S]):
         order = TrainingBatches(
             len(part), settings.batch_size, self.here.place, settings.seed, self.plan.done
         )
-        reader = Reader(part, settings.seed, tries=settings.broken_limit + 1)
+        reader = Reader(part, settings.seed, tries=broken.limit + 1)
         for inputs, targets, note in self.here.files(reader, order):
             broken.read("train", note, wanted=settings.batch_size)
             yield self.here.on_device(inputs, targets, self.work.normalise)
@@ -309,7 +309,7 @@ class Loop(abc.ABC, Generic[W, S]):
         here, timer, window = self.here, self.timer, self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:
-            more["broken_samples"] = self.broken.total(here.total)
+            more["broken_samples"] = len(self.broken.of_all(here.total))
         if self.training is not None:
             more |= self.training.finish(window)
             self.training = None  # which knows this run: both go before the process group does

@@ -249,15 +249,22 @@ def note(samples: Sequence[Read]) -> str:
 
 class Ledger:
     """The broken samples of one rank, each named once however often it is met. More of them than
-    the limit end the process with exit code 1.
+    the limit end the process with exit code 2: another attempt would find them again.
     """
 
     def __init__(self, files: Files, journal: Journal) -> None:
         self._journal = journal
-        self._limit = journal.settings.broken_limit
         self._first = {"train": 0, "val": len(files.training)}
         self._samples = len(files.training) + len(files.validation)
-        self._found: set[int] = set()  # by number, those of the validation part after the others
+        asked = journal.settings.broken_limit
+        shares = {"100": 100.0, "10%": 0.1 * self._samples}
+        if asked is not None:
+            share = float(asked.rstrip("%"))
+            shares = {asked: share * self._samples / 100 if asked.endswith("%") else share}
+        self._asked, least = min(shares.items(), key=lambda item: item[1])
+        self.limit = int(least)
+        # By number, those of the validation part after the others; an earlier attempt's, too.
+        self.found: set[int] = set()
 
     def read(self, part: str, note: str, *, wanted: int = 0) -> list[int]:
         """The numbers of a batch's samples; each broken one that is new is named by an event.
@@ -266,30 +273,29 @@ class Ledger:
         """
         numbers, broken = json.loads(note)
         for number, path, why in broken:
-            known = len(self._found)
-            self._found.add(self._first[part] + number)
-            if len(self._found) > known:
-                told = {"part": part, "path": path, "why": why, "count": len(self._found)}
+            known = len(self.found)
+            self.found.add(self._first[part] + number)
+            if len(self.found) > known:
+                told = {"part": part, "path": path, "why": why, "count": len(self.found)}
                 self._journal.timed("broken", {"rank": self._journal.place.rank, **told})
-                self._check(len(self._found))
+                self._check(len(self.found))
         if len(numbers) < wanted:
             refuse("no sample of the training part can be read; look at the data", passing=True)
         return list(numbers)
 
-    def total(self, summed: Callable[[Array], Array]) -> int:
-        """How many all ranks have found, each once; `summed` sums an array over the ranks."""
-        if not summed(np.array([float(len(self._found))]))[0]:
-            return 0
+    def of_all(self, summed: Callable[[Array], Array]) -> list[int]:
+        """What all ranks have found, each once; `summed` sums an array over the ranks."""
+        if not summed(np.array([float(len(self.found))]))[0]:
+            return []
         marks = np.zeros(self._samples)
-        marks[list(self._found)] = 1
-        count = int(np.count_nonzero(summed(marks)))
-        self._check(count)
-        return count
+        marks[list(self.found)] = 1
+        found: list[int] = np.flatnonzero(summed(marks)).tolist()
+        self._check(len(found))
+        return found
 
     def _check(self, count: int) -> None:
-        if count > self._limit:
+        if count > self.limit:
             refuse(
-                f"{count} samples cannot be read, more than --broken-limit {self._limit}; the "
-                "events named broken tell which",
-                passing=True,
+                f"{count} of {self._samples} samples cannot be read, more than --broken-limit "
+                f"{self._asked}; the events named broken tell which"
             )

@@ -18,12 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import state
+from k8sbench.trainers.parts import ending, state
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import RankWindow
+
+LOOK_SECONDS = 2.0  # between two looks of all ranks at whether one of them wants a checkpoint
+# Steps in a row whose loss is no number: overflows that a scaler leaves out have a finite one.
+NOT_FINITE_STEPS = 100
 
 
 @dataclass
@@ -53,7 +57,12 @@ class Training:
         self.ended_by = "length"
         self.checkpoints = None
         self.due = False  # whether a checkpoint waits for the end of added gradients
+        self.ends = False  # whether the run ends with it
+        self.not_finite = 0  # steps
+        self.looked, self.look_at = (0, math.nan), 0  # the last look, and the step of the next
+        self.saved_at = math.nan
         if settings.checkpoints is not None:
+            ending.save_first()
             self.checkpoints = Checkpoints(
                 Path(settings.checkpoints),
                 same=self._same(),
@@ -93,6 +102,7 @@ class Training:
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
+        self.broken.found |= set(checkpoint.facts["broken"])
         self._event("resume", {"step": checkpoint.step, "restored": checkpoint.folder.name})
         return checkpoint.step
 
@@ -102,12 +112,16 @@ class Training:
         if not self.resumed:
             self.reached.began = time.time()
             self._airank("test_begin", self.reached.began)
+        self.saved_at = time.monotonic()
+        self.looked = (self.run.timer.steps, self.saved_at)
         self._end_at_target()
 
     def after(self, step: int) -> None:
         """Do what is due after `step`: the same on every rank."""
         course = self.run.course
-        self.due = self.checkpoints is not None and (self.due or course.saves(step))
+        self._check_loss()
+        if self.checkpoints is not None:
+            self.due |= course.evaluates(step) or self.is_due(step)
         saves = self.due and (self.run.whole(step) or step == course.steps)
         if not (saves or course.evaluates(step)):
             return
@@ -117,7 +131,36 @@ class Training:
             if saves:
                 self._save(step)
                 self.due = False
+        if self.ends and saves and step < course.steps:
+            ending.end()
         self._end_at_target()
+
+    def _check_loss(self) -> None:
+        """End a run whose loss is no number any more."""
+        self.not_finite = 0 if math.isfinite(self.run.last_loss) else self.not_finite + 1
+        if self.not_finite == NOT_FINITE_STEPS:
+            refuse(
+                f"the loss was {self.run.last_loss} in {NOT_FINITE_STEPS} steps in a row: the run "
+                "diverged; look at the learning rate, the data and the precision"
+            )
+
+    def is_due(self, step: int) -> bool:
+        """Whether a checkpoint is due by time, or because a rank was told to end.
+
+        All ranks look after the same step and learn of one another then, each time also when to
+        look again: a look is a collective, too dear for every step.
+        """
+        if step < self.look_at:
+            return False
+        every, now = self.run.here.settings.checkpoint_every, time.monotonic()
+        (before, at), self.looked = self.looked, (step, now)
+        ahead = max((step - before) * LOOK_SECONDS // max(now - at, 1e-3), 1.0)
+        is_late = 0 < every <= now - self.saved_at
+        mine = np.array([float(ending.told.is_set()), float(is_late), ahead])
+        told, late, aheads = self.run.here.total(mine)
+        self.look_at = step + int(aheads / self.run.here.place.world_size)
+        self.ends |= bool(told)
+        return bool(told or late)
 
     def _end_at_target(self) -> None:
         """End the run at once if it was asked to and has reached the target."""
@@ -134,7 +177,7 @@ class Training:
             name: float(value) if math.isfinite(value) else None
             for name, value in (evaluation.figures(total) if counted else {}).items()
         }
-        self.broken.total(run.here.total)
+        self.broken.of_all(run.here.total)
         now, value, target = time.time(), figures.get(evaluation.metric), settings.target
         # What some of the samples reach says nothing of all of them.
         is_whole = counted == len(self.files.validation)
@@ -191,8 +234,10 @@ class Training:
 
     def _save(self, step: int) -> None:
         assert self.checkpoints is not None
-        facts = {"reached": dataclasses.asdict(self.reached)}
+        broken = self.broken.of_all(self.run.here.total)
+        facts = {"reached": dataclasses.asdict(self.reached), "broken": broken}
         saved = self.checkpoints.save(step, self.run.save, facts)
+        self.saved_at = time.monotonic()
         told = {"step": step, "seconds": saved.seconds}
         self._event(
             "checkpoint",

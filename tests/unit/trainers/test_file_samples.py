@@ -194,27 +194,33 @@ def test_a_broken_sample_has_one_event_however_often_it_is_met() -> None:
     assert [(each["part"], each["count"]) for each in told] == [("train", 1), ("val", 2)]
 
 
-def test_more_broken_samples_than_the_limit_end_the_run() -> None:
-    made, _ = ledger("--broken-limit", "2")
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("--broken-limit", "2"), "--broken-limit 2"),
+        (("--broken-limit", "14.9%"), "--broken-limit 14.9%"),
+        ((), "--broken-limit 10%"),
+    ],
+)
+def test_more_broken_samples_than_the_limit_end_the_run(argv: tuple[str, ...], told: str) -> None:
+    made, _ = ledger(*argv)
     made.read("train", note(1, 2, 1, 2))
-    with pytest.raises(
-        Ended, match=r"failed: 3 samples cannot be read, more than --broken-limit 2"
-    ):
+    with pytest.raises(Ended, match=f"error: 3 of 20 samples cannot be read, more than {told}"):
         made.read("val", note(1))
 
 
 def test_ranks_count_together_and_a_sample_once() -> None:
-    (first, _), (second, _) = ledger(), ledger("--broken-limit", "2")
+    (first, _), (second, _) = ledger("--broken-limit", "9"), ledger("--broken-limit", "2")
     first.read("train", note(1, 2))
     second.read("train", note(2))
     marks: list[Array] = []
-    first.total(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
-    assert second.total(lambda values: values + marks.pop(0)) == 2
+    first.of_all(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    assert second.of_all(lambda values: values + marks.pop(0)) == [1, 2]
     first.read("train", note(4))
     marks = []
-    first.total(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
-    with pytest.raises(Ended, match="3 samples"):
-        second.total(lambda values: values + marks.pop(0))
+    first.of_all(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    with pytest.raises(Ended, match="3 of 20 samples"):
+        second.of_all(lambda values: values + marks.pop(0))
 
 
 def test_a_part_of_which_nothing_can_be_read_ends_the_run() -> None:
