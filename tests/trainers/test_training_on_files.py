@@ -113,8 +113,10 @@ def test_a_broken_file_is_named_and_the_run_goes_on(tmp_path: Path, capfd: Captu
     broken.write_bytes(broken.read_bytes()[:-80])
     for frame in tmp_path.glob("images/class_0/val_0000/*"):
         frame.unlink()
-    length = ("--length", "12", "--length-unit", "epochs", "--log-interval", "8")
-    length += ("--broken-limit", "20%")
+    length = (
+        *("--length", "12", "--length-unit", "epochs", "--log-interval", "8"),
+        *("--broken-limit", "20%"),
+    )
     found = trained(capfd, "tsm", *options, "--data", str(tmp_path), *length)
     told = {each["part"]: (each["path"], each["why"]) for each in only(found, "broken")}
     assert told.keys() == {"train", "val"}
