@@ -84,8 +84,8 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
     if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
-    files = opened(work.files, settings, settings.batch_size * place.world_size)
-    journal = here.begin(work.unit, {**options, **settings.checks})
+    with opened(work.files, settings, place) as files:
+        journal = here.begin(work.unit, {**options, **settings.checks})
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})

@@ -15,9 +15,14 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib
 import itertools
 import json
+import os
+import pickle
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,25 +113,54 @@ def opener(name: str, **options: Any) -> Callable[[Path], Files]:
     return opened
 
 
+@contextlib.contextmanager
 def opened(
-    opener: Callable[[Path], Files] | None, settings: Settings, global_batch: int
-) -> Files | None:
+    opener: Callable[[Path], Files] | None, settings: Settings, place: Place
+) -> Iterator[Files | None]:
     """The data set that the settings name; None if that is synthetic. Ends the process where there
     is none that one could train on.
+
+    One rank of a node lists the folder, and the others read its list, which is gone when rank 0 of
+    the node leaves the context: by then all must have entered it.
     """
     if not settings.real_data:
-        return None
+        yield None
+        return
     assert opener is not None, "every trainer that has --data reads files"
     try:
-        files = opener(Path(settings.data))
+        if place.world_size == 1:
+            files = opener(Path(settings.data))
+        else:
+            files = _shared(lambda: opener(Path(settings.data)))
     except DataError as error:
         refuse(f"--data {settings.data}: {error}")
+    global_batch = settings.batch_size * place.world_size
     if len(files.training) < global_batch:
         refuse(
             f"--data {settings.data} has {len(files.training)} samples to train on, fewer than the "
             f"global batch of {global_batch}; train on fewer ranks or by a smaller --batch-size"
         )
-    return files
+    yield files
+    if place.local_rank == 0:
+        _list_of_node().unlink(missing_ok=True)
+
+
+def _list_of_node() -> Path:
+    # One launcher starts all ranks of a node; a pod, and a local run, has a folder of its own.
+    return Path(tempfile.gettempdir()) / f"k8sbench-files-{os.getppid()}"
+
+
+def _shared(make: Callable[[], Files]) -> Files:
+    """What `make` gives in the first process that comes here, in all of a node."""
+    with _list_of_node().open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_uid != os.geteuid():
+            return make()  # another user's: what it holds could be anything
+        if not file.seek(0, os.SEEK_END):
+            pickle.dump(make(), file)
+        file.seek(0)
+        files: Files = pickle.load(file)  # noqa: S301
+        return files
 
 
 @dataclass(frozen=True)
