@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import nvml, schedules, state, weights
+from k8sbench.trainers.parts import nvml, schedules, weights
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
@@ -181,14 +181,6 @@ class Loop(abc.ABC, Generic[W, S]):
             "scaler": self.scaler,
             "sharded": self.sharded,
         }
-
-    def save(self, folder: Path) -> None:
-        """Fill this rank's folder of a checkpoint. Raises OSError."""
-        state.save(folder, self.here, **self.parts())
-
-    def restore(self, common: Path, own: Path) -> None:
-        """Put back what `save` wrote: rank 0's folder and this rank's."""
-        state.restore(common, own, self.here, **self.parts())
 
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ class Training:
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if checkpoint is None:
             return 0
-        self.run.restore(checkpoint.of(0), checkpoint.of(self.run.here.place.rank))
+        here, common = self.run.here, checkpoint.of(0)
+        state.restore(common, checkpoint.of(here.place.rank), here, **self.run.parts())
         target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
@@ -236,7 +238,8 @@ class Training:
         assert self.checkpoints is not None
         broken = self.broken.of_all(self.run.here.total)
         facts = {"reached": dataclasses.asdict(self.reached), "broken": broken}
-        saved = self.checkpoints.save(step, self.run.save, facts)
+        write = partial(state.save, here=self.run.here, **self.run.parts())
+        saved = self.checkpoints.save(step, write, facts)
         self.saved_at = time.monotonic()
         told = {"step": step, "seconds": saved.seconds}
         self._event(
