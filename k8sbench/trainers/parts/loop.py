@@ -116,6 +116,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
+        self.has_epochs = samples > 0
         self.course = schedules.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
@@ -291,7 +292,7 @@ class Loop(abc.ABC, Generic[W, S]):
                     values=readings,
                     memory_mib=memory,
                     grad_scale=self.grad_scale(),
-                    epoch_steps=None if self.files is None else self.course.epoch_steps,
+                    epoch_steps=self.course.epoch_steps if self.has_epochs else None,
                 )
             )
         )

@@ -281,6 +281,12 @@ def note(samples: Sequence[Read]) -> str:
     return json.dumps([numbers, [reason for sample in samples for reason in sample.broken]])
 
 
+def _most(limit: str, samples: int) -> int:
+    """What a limit allows, a number or a share of the samples."""
+    number = float(limit.rstrip("%"))
+    return int(number * samples / 100 if limit.endswith("%") else number)
+
+
 class Ledger:
     """The broken samples of one rank, each named once however often it is met. More of them than
     the limit end the process with exit code 2: another attempt would find them again.
@@ -291,12 +297,8 @@ class Ledger:
         self._first = {"train": 0, "val": len(files.training)}
         self._samples = len(files.training) + len(files.validation)
         asked = journal.settings.broken_limit
-        shares = {"100": 100.0, "10%": 0.1 * self._samples}
-        if asked is not None:
-            share = float(asked.rstrip("%"))
-            shares = {asked: share * self._samples / 100 if asked.endswith("%") else share}
-        self._asked, least = min(shares.items(), key=lambda item: item[1])
-        self.limit = int(least)
+        limits = [asked] if asked else ["100", "10%"]
+        self.limit = min(_most(limit, self._samples) for limit in limits)
         # By number, those of the validation part after the others; an earlier attempt's, too.
         self.found: set[int] = set()
 
@@ -330,6 +332,6 @@ class Ledger:
     def _check(self, count: int) -> None:
         if count > self.limit:
             refuse(
-                f"{count} of {self._samples} samples cannot be read, more than --broken-limit "
-                f"{self._asked}; the events named broken tell which"
+                f"{count} of {self._samples} samples cannot be read, more than the "
+                f"{self.limit} of --broken-limit; the events named broken tell which"
             )
