@@ -298,7 +298,8 @@ def test_a_run_that_is_told_to_end_saves_first_on_all_ranks(
     framework: str, world: int, tmp_path: pathlib.Path
 ) -> None:
     """Also where a launcher tells one rank alone, and its loader processes with it."""
-    options = (*EPOCHS, "--checkpoints", str(tmp_path), "--workers", str(2 - world))
+    saving = ("--checkpoints", str(tmp_path), "--workers", str(2 - world))
+    options = (*ALL, "--length", "300", *saving)
     variables = {
         "torch": [torch_runs.rank_variables(rank, world, 0) for rank in range(world)],
         "paddle": paddle_runs.rank_variables(world),
@@ -307,11 +308,26 @@ def test_a_run_that_is_told_to_end_saves_first_on_all_ranks(
     arguments = command(framework, *options, "--terminated", "3")[1:]
     found = events(torch_runs.together(arguments, of_ranks, code=143)[0])
     (saved,) = only(found, "checkpoint")
-    assert 4 <= saved["step"] == len(losses(found)) < 9
+    assert 4 <= saved["step"] == len(losses(found)) < 300
     arguments = command(framework, *options)[1:]
     resumed = events(torch_runs.together(arguments, of_ranks)[0])
     assert only(resumed, "resume")[0]["step"] == saved["step"]
-    assert resumed[-1]["steps"] == 3 * (TRAINING // 2 // world)
+    assert resumed[-1]["steps"] == 300
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_an_evaluation_that_is_cut_short_is_made_again(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    options = (*ALL, "--length", "6", "--evaluate-every", "3", "--checkpoints", str(tmp_path))
+    arguments = command(framework, *options, "--cut")[1:]
+    (cut,) = torch_runs.together(arguments, [{}], code=143)
+    assert [event["step"] for event in only(events(cut), "checkpoint")] == [3]
+    assert not only(events(cut), "evaluation")
+    resumed = events(torch_runs.alone(command(framework, *options)[1:]))
+    assert only(resumed, "resume")[0]["step"] == 3
+    assert told(resumed, "step", "samples") == [(3, VALIDATION), (6, VALIDATION)]
+    assert resumed[-1]["evaluations"] == 2
 
 
 def test_checkpoints_are_saved_by_time(tmp_path: pathlib.Path) -> None:

@@ -73,6 +73,8 @@ def evaluation(framework: Any, given: argparse.Namespace, files: Files) -> Evalu
 
     def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:
         assert not model.training
+        if given.cut:
+            ending.told.set()
         hits = model(inputs).argmax(1) == targets
         state = model.state_dict()
         (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
@@ -198,6 +200,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
         group.add_argument(name, type=int, nargs="*", default=[])
     for name in ("--diverges", "--terminated"):
         group.add_argument(name, type=int, default=10**9, help="after that step")
+    group.add_argument("--cut", action="store_true", help="as SIGTERM in an evaluation")
     group.add_argument("--batch", type=int, default=3, help="of an evaluation")
     group.add_argument("--validation", type=int, default=VALIDATION)
 

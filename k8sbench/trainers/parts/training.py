@@ -59,6 +59,7 @@ class Training:
         self.checkpoints = None
         self.due = False  # whether a checkpoint waits for the end of added gradients
         self.ends = False  # whether the run ends with it
+        self.was_cut = False  # whether the evaluation before it did not come to its end
         self.not_finite = 0  # steps
         self.looked, self.look_at = (0, math.nan), 0  # the last look, and the step of the next
         self.saved_at = math.nan
@@ -105,6 +106,7 @@ class Training:
             self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
         self.broken.found |= set(checkpoint.facts["broken"])
+        self.was_cut = checkpoint.facts["was_cut"]
         self._event("resume", {"step": checkpoint.step, "restored": checkpoint.folder.name})
         return checkpoint.step
 
@@ -114,6 +116,8 @@ class Training:
         if not self.resumed:
             self.reached.began = time.time()
             self._airank("test_begin", self.reached.began)
+        if self.was_cut:
+            self._evaluate(self.run.timer.steps)
         self.saved_at = time.monotonic()
         self.looked = (self.run.timer.steps, self.saved_at)
         self._end_at_target()
@@ -133,7 +137,7 @@ class Training:
             if saves:
                 self._save(step)
                 self.due = False
-        if self.ends and saves and step < course.steps:
+        if self.ends and saves and (self.was_cut or step < course.steps):
             ending.end()
         self._end_at_target()
 
@@ -175,6 +179,8 @@ class Training:
         began = time.monotonic()
         run, settings, evaluation = self.run, self.run.here.settings, self.evaluation
         total, counted = self._sums()
+        if self.was_cut:
+            return
         figures = {
             name: float(value) if math.isfinite(value) else None
             for name, value in (evaluation.figures(total) if counted else {}).items()
@@ -220,6 +226,8 @@ class Training:
         counted = 0
         with here.inference(), here.autocast():
             for inputs, targets, note in self.batches:
+                if ending.told.is_set():
+                    break
                 numbers = self.broken.read("val", note)
                 if numbers:
                     pair = here.on_device(inputs, targets, run.work.normalise)
@@ -229,7 +237,9 @@ class Training:
         run.train_mode()
         # A rank without samples learns from the others how many sums there are.
         mine = np.zeros(0) if total is None else here.array(total)
-        lengths, ranks = here.total(np.array([float(len(mine)), float(total is not None)]))
+        facts = [len(mine), total is not None, ending.told.is_set()]
+        lengths, ranks, told = here.total(np.array(facts, np.float64))
+        self.was_cut = self.ends = bool(told)  # it is made again by who goes on from here
         length = round(lengths / ranks) if ranks else 0
         summed = here.total(np.append(mine if len(mine) else np.zeros(length), counted))
         return summed[:-1], round(summed[-1])
@@ -237,7 +247,11 @@ class Training:
     def _save(self, step: int) -> None:
         assert self.checkpoints is not None
         broken = self.broken.of_all(self.run.here.total)
-        facts = {"reached": dataclasses.asdict(self.reached), "broken": broken}
+        facts = {
+            "reached": dataclasses.asdict(self.reached),
+            "broken": broken,
+            "was_cut": self.was_cut,
+        }
         write = partial(state.save, here=self.run.here, **self.run.parts())
         saved = self.checkpoints.save(step, write, facts)
         self.saved_at = time.monotonic()
