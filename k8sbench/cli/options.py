@@ -48,7 +48,7 @@ def _target(_: click.Context, __: click.Parameter, value: str | None) -> float |
 
 
 def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Read ``--timeout``: a duration above 0, in seconds."""
+    """Read a duration above 0, in seconds."""
     if value is None:
         return None
     option, seconds = param.opts[-1], times.seconds(value)
@@ -63,6 +63,7 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 
 _READ: dict[str, dict[str, Any]] = {
     "timeout_s": {"callback": _timeout},
+    "checkpoint_every": {"callback": _timeout},
     "target": {"type": click.UNPROCESSED, "callback": _target},
     "dry_run": {"is_flag": False, "flag_value": "client"},
     "prometheus": {

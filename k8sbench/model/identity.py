@@ -159,12 +159,13 @@ def _training(plan: RunPlan) -> str | None:
 
 
 def _command(plan: RunPlan) -> object:
-    """The command without what differs between repeats, or says where checkpoints lie."""
+    """The command without what differs between repeats, and what only guards a training."""
     words = tuple("0" if word == SEED else word for word in plan.command)
-    if plan.checkpoints is None or CHECKPOINTS_OPTION not in words:
-        return words
-    at = words.index(CHECKPOINTS_OPTION)
-    return (*words[:at], *words[at + 2 :])
+    for option in (CHECKPOINTS_OPTION, "--checkpoint-every", "--broken-limit"):
+        if option in words and (plan.trainer or plan.checkpoints):
+            at = words.index(option)
+            words = (*words[:at], *words[at + 2 :])
+    return words
 
 
 def _unknown(_: RunPlan) -> str:

@@ -16,6 +16,7 @@ from k8sbench.model import identity, sources
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
+from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
@@ -28,6 +29,8 @@ PACKAGES_MOUNT = "/opt/python-packages"
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """All keys and values of an object's annotations together, in bytes."""
+END_SECONDS = 15
+"""Between SIGTERM and SIGKILL for a program that saves nothing: a cancelled job frees its GPUs."""
 FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
 
@@ -60,6 +63,7 @@ def pod(
     return {
         "labels": labels | {SIDECAR: "false"},
         "annotations": _annotations(pool, about),
+        "grace": END_SECONDS if plan.checkpoints is None else SAVE_SECONDS,
         # Before env, whose values may use them.
         "fields": FIELDS.items(),
         "env": environment(plan).items(),

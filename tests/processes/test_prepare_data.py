@@ -162,9 +162,31 @@ def test_a_set_that_is_not_marked_as_drawn_is_held_against_the_real_numbers(
     folder = tmp_path / "set"
     Prepared(folder, "make-sample", "imagenet", "--pictures=16", "--size=32x32").ends()
     (folder / SAMPLE).unlink()
-    out = Prepared(folder, "check", "imagenet").ends(2)
-    assert "train: 16 of 1,281,167 pictures" in out
-    assert "val: 8 of 50,000 pictures" in out
+    out = Prepared(folder, "check", "imagenet").ends()
+    assert out.splitlines() == [
+        "Note: train: 16 of 1,281,167 pictures of the published set.",
+        "Note: train: 8 of 1,000 classes of the published set.",
+        "Note: val: 8 of 50,000 pictures of the published set.",
+    ]
+
+
+def test_an_archive_that_was_unpacked_is_not_fetched_for_another_one(
+    prepare: Callable[..., Prepared], server: ArchiveServer, tmp_path: Path
+) -> None:
+    (tmp_path / "other.tar").write_bytes(server.content)
+    with (
+        tarfile.open(tmp_path / "train.tar", "w") as part,
+        tarfile.open(tmp_path / "other.tar") as whole,
+    ):
+        for member in whole:
+            if "/train/" in member.name and member.isfile():
+                part.addfile(member, whole.extractfile(member))
+    with serving((tmp_path / "train.tar").read_bytes()) as first:
+        prepare(f"--url={first.url}").ends(2)  # no validation part
+        first.requests.clear()
+        prepare(f"--url={first.url}", f"--url={server.url}").ends()
+        assert not first.requests
+        assert server.requests
 
 
 def test_a_folder_that_holds_something_is_not_drawn_into(tmp_path: Path) -> None:
@@ -200,6 +222,7 @@ def test_a_full_disk_is_told_and_gone_on_with_when_there_is_room(
         words = ("prepare", "imagenet", f"--url={server.url}")
         out = Prepared(disk, *words).ends(3)
         assert "No space left" in out
+        assert not [*(disk / STATE).glob("incoming")]
         larger = ["mount", "-o", f"remount,size={4 * room}k", str(disk)]
         subprocess.run(larger, check=True)
         server.requests.clear()

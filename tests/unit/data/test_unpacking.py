@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -85,6 +86,19 @@ def test_without_names_to_look_for_everything_keeps_its_path(
     tmp_path: Path, unpacked: Callable[..., dict[str, bytes]]
 ) -> None:
     assert unpacked(tarred(tmp_path / "a.tar", FILES), frozenset()) == FILES
+
+
+@pytest.mark.parametrize("name", [b"train/caf\xe9.JPEG", "train/字.JPEG".encode()])
+def test_a_name_that_is_not_marked_as_utf_8_keeps_its_bytes(
+    unpacked: Callable[..., dict[str, bytes]], tmp_path: Path, name: bytes
+) -> None:
+    files = {os.fsdecode(name): b"picture"}
+    assert unpacked(tarred(tmp_path / "a.tar", files), frozenset()) == files
+    # Python writes no zip as older programs do.
+    placeholder = "x" * len(name)
+    path = zipped(tmp_path / "a.zip", {placeholder: b"of a zip"})
+    path.write_bytes(path.read_bytes().replace(placeholder.encode(), name))
+    assert unpacked(path, frozenset()) == {os.fsdecode(name): b"of a zip"}
 
 
 def test_files_that_are_whole_are_left_and_others_are_written_again(
