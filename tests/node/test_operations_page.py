@@ -13,14 +13,13 @@ import yaml
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
-from k8sbench.ports import LogLine
 from tests import tiers
 from tests.docs import operating
 from tests.docs.operating import TEAM
 from tests.docs.pages import Command
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.node.cluster import NodeCluster
-from tests.unit.store.examples import OWNER, measurement, plan, step
+from tests.unit.store.examples import OWNER, archive, measurement, plan, step
 
 POD = "deployment/dlperf-collector"
 STORE = "/data/k8sbench"
@@ -67,9 +66,7 @@ def seed(folder: Path) -> None:
     with open_store(str(folder / "seed")) as store:
         for number, name in enumerate(RUNS, 1):
             store.record(plan(name, repeat=number), at=LONG_AGO + number, owner=OWNER)
-            archive = store.archive(name)
-            archive.write(LogLine(replica="master-0", at=LONG_AGO, text=f"a line of {name}"))
-            archive.close()
+            archive(store, f"a line of {name}", run_id=name, at=LONG_AGO)
             store.move(name, step(Phase.SUCCEEDED, at=LONG_AGO + 60))
             store.measured(name, measurement())
 

@@ -100,13 +100,8 @@ def test_debug_may_stand_anywhere_on_the_line(
         main([*words, f"--store={tmp_path}"])
 
 
-def test_no_advice_names_an_option_that_the_command_does_not_have(
-    tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+@pytest.mark.usefixtures("no_cluster", "root")
+def test_no_advice_names_an_option_that_the_command_does_not_have(cli: Cli) -> None:
     for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
         out, err = cli(*words, code=None)
         assert "--backend" not in out + err

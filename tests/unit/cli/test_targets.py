@@ -23,11 +23,8 @@ Submit = Callable[..., Printed]
 
 
 @pytest.fixture
-def submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
+def submit(no_cluster: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
     """Submit as a user does whose kubeconfig is at its usual place."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(api, "_SOON", dict.fromkeys(api._SOON, 0.0))
     (tmp_path / ".kube").mkdir()
 

@@ -22,11 +22,20 @@ from k8sbench.adapters.store.sql_store import SqlStore, StoreReport, open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import LogLine, RunFilter
+from k8sbench.ports import RunFilter
 from tests.harness import earlier_stores, postgres
 from tests.tiers import ROOT
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, OWNER, REJECTION, append, measurement, plan, step
+from tests.unit.store.examples import (
+    NOW,
+    OWNER,
+    REJECTION,
+    append,
+    archive,
+    measurement,
+    plan,
+    step,
+)
 from tests.unit.store.index_checks import damage, differences
 
 CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")
@@ -48,9 +57,7 @@ def fill(store: SqlStore) -> list[Run]:
     store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
     store.keep("seg-1", "manifest.yaml", "kind: PyTorchJob\n")
     store.wish("pod-1", CANCEL)
-    archive = store.archive("seg-1")
-    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    archive.close()
+    archive(store, "hello")
     return store.runs(RunFilter())
 
 
