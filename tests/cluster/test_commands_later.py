@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 import yaml
@@ -201,24 +200,6 @@ def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
     assert again.out.splitlines() == logs.expected["master-0"]
     assert shell.archived("alone") == logs.expected["master-0"]
     assert shell.json("status", "alone")["measurement"]["verdict"] == "valid"
-
-
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(shell: Shell) -> None:
-    shell.printing("piped")
-    until(lambda: shell.run("logs", "piped").out, "lines to be there")
-    for words in ("logs piped", "status piped -o json", "list -o json"):
-        command = f'set -o pipefail; "$0" -m k8sbench {words} | head -n 1'
-        done = subprocess.run(
-            ["bash", "-c", command, shell.python],
-            cwd=shell.folder,
-            env=shell.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stderr == ""
-        assert len(done.stdout.splitlines()) == 1
-    shell.run("delete", "piped")
 
 
 def test_pools_lists_those_that_the_chart_publishes_in_the_namespace(shell: Shell) -> None:

@@ -80,21 +80,6 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
     assert shell.on_cluster() == []
 
 
-def test_nothing_is_lost_or_doubled_when_submit_is_killed(shell: Shell) -> None:
-    logs = shell.logs("killed")
-    logs.begin()
-    with shell.submitted("killed") as submit:
-        submit.until("step ")
-        until(lambda: shell.archived("killed") == logs.expected["master-0"], "lines to come")
-        submit.kill()
-    logs.end()
-    shell.finish("killed")
-    done = shell.run("collect", "killed", "--follow")
-    assert " valid; smoke" in done.out
-    assert shell.archived("killed") == logs.expected["master-0"]
-    assert shell.archived("killed", "worker-0") == logs.expected["worker-0"]
-
-
 def test_a_run_that_fails_shows_its_last_lines_and_ends_with_code_3(shell: Shell) -> None:
     shell.logs("failing").begin(3)
     pool = shell.pools.read_text().replace(": 0s}", ": 0s, k8sbench.test/exit-code: '7'}")

@@ -131,10 +131,7 @@ def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_na
     with proxy.freeze("/pytorchjobs"):
         shell.run("status", "old")
         shell.namespace.kubectl("delete", "pytorchjob", "old")
-        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
-        named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-        shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
-        uid = shell.namespace.get("pytorchjob", "old")["metadata"]["uid"]
+        uid = shell.namespace.create_again(job)
         shell.run("cancel", "old", code=None)
         shell.run("delete", "old", code=None)
     assert (

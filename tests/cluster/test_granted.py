@@ -21,6 +21,7 @@ from tests.cluster.test_doctor import crd
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, collectors, users
 from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.manifests import claim
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
@@ -279,11 +280,6 @@ def served(running: Running, path: str) -> Any:
 
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "",
-    }
     of_collector = {
         "app.kubernetes.io/name": "dlperf",
         "app.kubernetes.io/component": "collector",
@@ -296,10 +292,5 @@ def prepare(namespace: Namespace) -> None:
             "metadata": {"name": f"{RELEASE}-collector", "labels": of_collector},
             "spec": {"ports": [{"name": "http", "port": 8080}]},
         },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "data"},
-            "spec": claim,
-        },
+        claim("data"),
     )

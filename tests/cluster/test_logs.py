@@ -97,11 +97,6 @@ class Pods:
         with self.file(name).open("a") as file:
             file.write(log_text(lines, at))
 
-    def rotate(self, name: str) -> None:
-        """Put the log away and begin a new one, as the kubelet does."""
-        self.file(name).rename(self.folder / f"{name}.log.20261120-081530")
-        self.file(name).touch()
-
     def _until_kwok_knows(self, name: str) -> None:
         """Wait until the pod's log is its own file, not the one of pods that have none."""
         path = f"/api/v1/namespaces/{self.namespace.name}/pods/{name}/log"
@@ -217,36 +212,6 @@ def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_
     assert reported.gaps == []
 
 
-def test_another_process_goes_on_where_the_archive_ends(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    at = datetime(2026, 11, 20, 8, 15, 30, 500000, tzinfo=UTC)
-    pods.write("a", numbered(0, 100), at)
-    streams = start()
-    follow(streams, pods, "a", mark=LogMark(at.timestamp(), 40))
-    reported.until_lines("a", 60)
-    pods.write("a", numbered(100, 110))
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == numbered(40, 110)
-    assert reported.gaps == []
-
-
-def test_a_rotation_while_a_log_is_followed_loses_nothing(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    streams = start()
-    follow(streams, pods, "a")
-    for first in range(0, 60, 20):
-        pods.write("a", numbered(first, first + 20))
-        reported.until_lines("a", first + 20)
-        pods.rotate("a")
-    finish(streams, reported, "a")  # the newest file is empty
-    assert reported.lines["a"] == numbered(0, 60)
-    assert reported.gaps == []
-
-
 def test_the_container_before_a_restart_is_read_to_its_end(
     pods: Pods, reported: Reported, start: Callable[..., LogStreams]
 ) -> None:
@@ -323,31 +288,6 @@ def test_an_api_server_that_is_away_loses_no_line(
     finish(streams, reported, "a")
     assert reported.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
     assert reported.gaps == []
-
-
-def test_a_rotation_while_nobody_could_follow_is_reported_as_a_gap(
-    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    streams = start()
-    follow(streams, pods, "a")
-    first = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
-    pods.write("a", numbered(0, 20), first)
-    reported.until_lines("a", 20)
-    with own_cluster.without("kube-apiserver"):
-        pods.write("a", numbered(20, 40), first.replace(second=40))
-        pods.rotate("a")
-        pods.write("a", numbered(40, 60), first.replace(second=50))
-    reported.until_lines("a", 40)
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == [*numbered(0, 20), *numbered(40, 60)]
-    (gap,) = reported.gaps
-    assert (gap.replica, gap.after, gap.before) == (
-        "a",
-        first.timestamp(),
-        first.replace(second=50).timestamp(),
-    )
-    assert "rotation" in gap.why
 
 
 def _resident() -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.model.ownership import LEFT_SECONDS, RECEIPT_SECONDS
-from tests.harness.cluster.shell import ENDLESS, Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell
 
 OWNER, RECEIPT = "k8sbench.io/owner", "k8sbench.io/receipt"
 IMPATIENT = {"model__ownership__ANSWER_SECONDS": 1.0}
@@ -41,13 +41,7 @@ def ended(shell: Shell, run_id: str) -> list[str]:
     logs = shell.printing(run_id)
     logs.end()
     shell.finish(run_id)
-
-    def is_over() -> bool:
-        status = shell.namespace.get("pytorchjob", run_id).get("status", {})
-        conditions = status.get("conditions", ())
-        return any((one["type"], one["status"]) == ("Succeeded", "True") for one in conditions)
-
-    until(is_over, f"the end of {run_id}")
+    shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
     return logs.expected["master-0"]
 
 
@@ -132,15 +126,8 @@ def test_what_ended_long_ago_is_adopted_unless_its_owner_works_on_it(own_shell: 
     for condition in status["conditions"]:
         condition["lastTransitionTime"] = long_ago
     patch = json.dumps({"status": status})
-    words = (
-        "patch",
-        "pytorchjob",
-        "old",
-        "--subresource=status",
-        "--type=merge",
-        f"--patch={patch}",
-    )
-    shell.namespace.kubectl(*words)
+    where = ("pytorchjob/old", "--subresource=status", "--type=merge")
+    shell.namespace.kubectl("patch", *where, f"--patch={patch}")
     # It was submitted, or stamped, since.
     assert colleague.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
     annotate(shell, "old", OWNER, at=time.time() - LEFT_SECONDS - 5.0)
@@ -225,10 +212,7 @@ def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(she
     shell.limits = {"adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0}
     job = shell.namespace.get("pytorchjob", "anew")
     shell.namespace.kubectl("delete", "pytorchjob", "anew")
-    metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
-    named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-    shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
-    uid = shell.namespace.get("pytorchjob", "anew")["metadata"]["uid"]
+    uid = shell.namespace.create_again(job)
     shell.run("collect", "anew", code=3)
     status = shell.json("status", "anew")
     assert status["phase"] == "Lost"

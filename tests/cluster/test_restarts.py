@@ -150,10 +150,7 @@ def test_a_job_that_somebody_created_in_place_of_the_attempt_before_is_left_alon
         training.archives("one")
         training.fails()
         held.wait()
-        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
-        named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-        shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
-        uid = shell.namespace.get("pytorchjob", "replaced")["metadata"]["uid"]
+        uid = shell.namespace.create_again(job)
         held.end()
         submit.ends(3)
     status = training.status()
