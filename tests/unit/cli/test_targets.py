@@ -13,6 +13,7 @@ from k8sbench.adapters.kubernetes.client import api
 from k8sbench.adapters.local import gpus
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
+from tests.unit.kubernetes.servers import answer, saying, serving
 
 DETACHED = ("submit", "resnet50", "--replicas=2", "--gpus=1", "--detach")
 NOWHERE = "https://127.0.0.1:1"
@@ -158,8 +159,13 @@ def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -
     assert "--backend local" not in printed.err
 
 
-def test_what_is_to_be_kept_is_said_to_whoever_ends_the_run(submit: Submit) -> None:
-    assert "k8sbench collect RUN --keep" in submit("--keep", server=NOWHERE, code=2).err
+@pytest.mark.parametrize("option", ["--keep", "--parallel=2"])
+def test_what_comes_after_the_end_of_a_command_that_detaches_is_refused(
+    submit: Submit, option: str
+) -> None:
+    with serving(saying(answer())) as address:
+        err = submit(option, server=f"http://{address}", code=2).err
+    assert f"so that {option.partition('=')[0]} has no effect" in err
 
 
 def test_a_run_that_this_store_lacks_is_looked_for_on_the_cluster(
