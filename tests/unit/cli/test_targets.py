@@ -171,8 +171,8 @@ def test_what_comes_after_the_end_of_a_command_that_detaches_is_refused(
 def test_a_run_that_this_store_lacks_is_looked_for_on_the_cluster(
     submit: Submit, tmp_path: Path, cli: Cli
 ) -> None:
-    config = servers.kubeconfig(tmp_path / ".kube" / "config", NOWHERE)
-    err = cli("status", "nope", f"--kubeconfig={config}", f"--store={tmp_path}", code=2).err
+    servers.kubeconfig(tmp_path / ".kube" / "config", NOWHERE)
+    err = cli("status", "nope", f"--store={tmp_path / 'store'}", code=2).err
     assert f"The cluster could not be queried: The API server {NOWHERE}" in err
 
 
