@@ -17,15 +17,9 @@ from k8sbench.model.errors import FilesElsewhere
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from k8sbench.ports import RunFilter
-from tests.harness import postgres
 from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
-
-
-@pytest.fixture
-def url(postgres_server: postgres.Server) -> str:
-    return postgres_server.database()
 
 
 @pytest.fixture
