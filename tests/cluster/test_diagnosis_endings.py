@@ -22,8 +22,6 @@ from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
 
-STAMP = "2026-11-20T08:15:00Z"
-
 
 def follow(namespace: Namespace, job: dict[str, Any]) -> Follower:
     namespace.create(job)

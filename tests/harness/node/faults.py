@@ -74,13 +74,6 @@ def phase(*wanted: str) -> Callable[[dict[str, Any]], bool]:
     return lambda thing: thing["status"].get("phase") in wanted
 
 
-def ended(thing: dict[str, Any]) -> dict[str, Any]:
-    """Return how a pod's only container ended."""
-    (status,) = thing["status"]["containerStatuses"]
-    found: dict[str, Any] = status["state"]["terminated"]
-    return found
-
-
 @contextlib.contextmanager
 def gpus(
     cluster: NodeCluster, *nodes: str, count: int = 8, product: str = GPU_PRODUCT

@@ -19,13 +19,11 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections, doctor
 from k8sbench.model import creation
 from k8sbench.model.run import Location
-from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, saying, serving
 from tests.unit.store import examples
 
-POOLS = ROOT / "k8sbench" / "pools.yaml"
 answer = partial(servers.answer, Connection="close")
 """A client that kept the connection would take the next request's failure for an outage, after
 which a refusal is told as that of a server that has just come back."""
