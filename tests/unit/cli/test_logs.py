@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
 import sys
 import time
@@ -182,17 +181,3 @@ def test_following_ends_when_the_runs_process_is_killed(store: SqlStore) -> None
     _, err = reader.communicate(timeout=PATIENCE)
     assert "Run seg-1 is Lost." in err
     assert reader.returncode == 0
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_following_and_nothing_else(store: SqlStore) -> None:
-    store.record(plan(), at=time.time(), owner=processes.this_process())
-    archive(store, "hello", at=time.time())
-    reader = logs(store, "-f")
-    assert reader.stdout is not None
-    reader.stdout.readline()
-    reader.send_signal(signal.SIGINT)
-    _, err = reader.communicate(timeout=PATIENCE)
-    assert reader.returncode == 130
-    assert "Traceback" not in err
-    assert store.run("seg-1").phase is Phase.CREATED

@@ -8,7 +8,6 @@ import json
 import pathlib
 import subprocess
 import sys
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,8 +15,7 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import results
 from k8sbench.cli import exit_codes, rows
-from k8sbench.lifecycle import gathering, reporting
-from k8sbench.model.finding import Finding
+from k8sbench.lifecycle import gathering
 from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
 from k8sbench.model.measurement import SteadyPart
 from tests.unit.cli.conftest import Fill, Typed
@@ -93,13 +91,6 @@ def test_a_filter_that_nothing_fits_says_what_there_is(fill: Fill, typed: Typed)
         code, out, err = typed("results", *words)
         assert (code, out) == (2, "")
         assert said in err
-
-
-def test_a_set_that_is_not_there_is_bad_input(fill: Fill, typed: Typed) -> None:
-    fill([run(100.0)])
-    code, _, err = typed("results", "--set", "nightly")
-    assert code == 2
-    assert "Latest sets: set-a." in err
 
 
 @pytest.mark.parametrize(
@@ -240,36 +231,3 @@ def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, root: pathl
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "smoke (CPU): checks the path, not the speed" in done.stdout
-
-
-def rows_with_gpu_metrics(**changes: Any) -> results.Rows:
-    """The row of a run whose GPU metrics have come."""
-    one = run(2800.0, run_id="seg-1")
-    assert one.measurement is not None
-    measured = msgspec.structs.replace(
-        one.measurement,
-        gpu_metrics=example.gpu_metrics(),
-        missing={"gpu_metrics.tensor_active": "Turing and older."},
-        **changes,
-    )
-    one = msgspec.structs.replace(one, measurement=measured)
-    report = reporting.report_of_runs([one], ["seg-1"])
-    is_rejected = measured.verdict == "rejected"
-    return results.Rows(
-        runs=(one,), report=report, rejected=frozenset({"seg-1"} if is_rejected else ())
-    )
-
-
-def test_what_gpu_metrics_say_stands_below_the_row(capsys: pytest.CaptureFixture[str]) -> None:
-    rows.write(rows_with_gpu_metrics(), "table")
-    assert "Input-bound: the GPUs were busy 38 %" in capsys.readouterr().out
-
-
-def test_a_run_that_its_gpu_metrics_reject_says_so_below_its_row(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    held = Finding(id="gpu-throttled", severity="reject", sentence="Held down.")
-    shown = rows_with_gpu_metrics(reasons=(held,), verdict="rejected")
-    rows.write(shown, "table")
-    assert "gpu-throttled (seg-1): Held down." in capsys.readouterr().out
-    assert exit_codes.of_rows(shown) == 5

@@ -14,7 +14,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import attempts
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
 from tests.unit.command_line import Cli
 from tests.unit.report.example import gpu_metrics
@@ -92,21 +92,6 @@ def test_a_killed_run(root: pathlib.Path, cli: Cli) -> None:
     assert "Verdict: not measured: the run is Lost" in out
 
 
-def test_a_failed_run_names_its_cause(store: SqlStore, cli: Cli) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    store.move(
-        "seg-1",
-        Transition(
-            phase=Phase.FAILED,
-            at=NOW + 1,
-            cause="worker-1 ended with exit code 1.",
-            cause_id="replica-failed",
-        ),
-    )
-    out = cli("status", "seg-1").out
-    assert "Phase:   Failed (replica-failed): worker-1 ended with exit code 1." in out
-
-
 def test_a_run_that_was_not_measured_any_more_says_how_to_do_that(
     store: SqlStore, cli: Cli
 ) -> None:
@@ -149,13 +134,6 @@ def test_json_and_yaml_say_the_same(store: SqlStore, cli: Cli) -> None:
     assert said["phase"] == "Succeeded"
     assert said["measurement"]["throughput"]["time_weighted"] == 12.5
     assert said["owner_alive"] is None
-
-
-def test_a_beginning_of_the_id_is_enough(store: SqlStore, cli: Cli) -> None:
-    store.record(plan("seg-1"), at=NOW, owner=None)
-    store.record(plan("seg-22", repeat=2), at=NOW, owner=None)
-    assert "seg-22" in cli("status", "seg-2").out
-    assert "2 runs begin with 'seg': seg-22, seg-1." in cli("status", "seg", code=2).err
 
 
 @pytest.mark.parametrize(

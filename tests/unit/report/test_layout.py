@@ -42,17 +42,6 @@ def only(one: Run | list[Run], **options: Any) -> dict[str, Cell]:
     return found
 
 
-def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
-    short = only(smoke(1.2345))
-    meaning = "smoke (CPU): checks the path, not the speed"
-    assert short["verdict"] == Cell("valid; smoke (CPU)", (meaning,))
-    found = only(smoke(1.2345), form="wide")
-    assert found["verdict"].text == f"valid; {meaning}"
-    assert found["images/s"].text == "1.234"
-    assert found["speedup"].text == found["efficiency"].text == ABSENT
-    assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
-
-
 def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
     wrong = [{"reasons": (reject("gpu-count", f"{n} of 8."), reject("batch"))} for n in range(9)]
     found = only([run(None, repeat=n, measured=one) for n, one in enumerate(wrong, 1)])
@@ -329,14 +318,6 @@ def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: st
     short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
     found = only(run(800.0, measured=short, **TRAIN))["time to train (s)"]
     assert (found.text, found.notes) == (ABSENT, (reason,))
-
-
-def test_the_estimator_is_named_in_every_table_with_a_rate() -> None:
-    made = example.made()
-    first, _ = layout.tables(made.results, made.parities)
-    assert "median of the valid runs by time_weighted" in first.notes
-    for table in layout.tables(made.results, made.parities, form="wide"):
-        assert "estimator" in [column.title for column in table.columns]
 
 
 def test_rows_of_different_estimators_have_a_column_of_them() -> None:
