@@ -298,7 +298,7 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
         training.archives("one")
         training.fails(alone=True)
         held.wait()
-        with own_cluster.without("kwok"):
+        with own_cluster.frozen("kwok"):
             held.end()
             submit.until("Attempt 2 of 4 is not created yet: pod stays-master-0 on node gpu-")
             pods = shell.namespace.get("pods", "--selector=k8sbench.io/run=stays")
