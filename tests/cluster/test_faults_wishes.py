@@ -18,7 +18,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.cli.main import main
-from tests.harness import disks
+from tests.harness import benchmark_files, disks
 from tests.harness.cluster import fault_proxy, pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import has_condition
@@ -195,38 +195,9 @@ NEVER_PARSED = f"step 1 {'1' * 60}."
 
 def never_parsed(shell: Shell, run_id: str) -> None:
     """Submit a program that has printed such a line and runs on, and leave it."""
-    mine = {
-        "name": "mine",
-        "title": "Mine",
-        "task": "Tests",
-        "unit": "samples",
-        "default_framework": "pytorch",
-        "variants": [
-            {
-                "name": "slow",
-                "title": "Slow",
-                "default": True,
-                "framework": "pytorch",
-                "image": "example.invalid/mine:1",
-                "command": ["program"],
-                "batch_size": {"fp32": 1},
-                "window": {
-                    "warmup": 0,
-                    "iterations": 10,
-                    "rule": "all",
-                    "log_interval": {"one_gpu": 1, "many_gpus": 1},
-                },
-                "cases": ["1x1"],
-                "log": {
-                    "name": "mine",
-                    "unit": "samples/s",
-                    "per": "job",
-                    "record": BACKTRACKING,
-                },
-            }
-        ],
-    }
-    (shell.folder / "mine.yaml").write_text(json.dumps(mine))
+    slow = benchmark_files.variant(["program"], "example.invalid/mine:1", BACKTRACKING)
+    mine = json.dumps(benchmark_files.benchmark(slow=slow))
+    (shell.folder / "mine.yaml").write_text(mine)
     log = shell.folder / f"{run_id}.log"
     log.write_text(log_text([NEVER_PARSED]))
     pod_logs.serve(shell.namespace, {f"{run_id}-master-0": log})

@@ -21,7 +21,7 @@ from tests.cluster.test_doctor import crd
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, collectors, users
 from tests.harness.cluster.collectors import Collector
-from tests.harness.cluster.manifests import claim
+from tests.harness.cluster.manifests import claim, service
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
@@ -286,11 +286,6 @@ def prepare(namespace: Namespace) -> None:
     }
     namespace.create(
         {"apiVersion": f"{KUEUE}/v1beta1", "kind": "LocalQueue", "metadata": {"name": "lab"}},
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": f"{RELEASE}-collector", "labels": of_collector},
-            "spec": {"ports": [{"name": "http", "port": 8080}]},
-        },
+        service(f"{RELEASE}-collector", {"name": "http", "port": 8080}, of_collector),
         claim("data"),
     )

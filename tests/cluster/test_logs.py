@@ -23,6 +23,7 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
 from tests.harness.cluster.jobs import ON_GPUS
+from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object, log_text
 from tests.harness.cluster.own import OwnCluster
@@ -84,7 +85,10 @@ class Pods:
                 self.file(f"{name}-previous").touch()
                 logs[-1]["spec"]["logs"][0]["previousLogsFile"] = str(self.file(f"{name}-previous"))
         self.namespace.create(*logs)
-        self.namespace.create(*map(_pod, names))
+        container = {"name": "pytorch", "image": "example.invalid/trainer:1"}
+        self.namespace.create(
+            *(pod(name, container, restartPolicy="Never", **ON_GPUS) for name in names)
+        )
         pods = self.namespace.wait_for_pods(len(self.uids) + len(names))
         self.uids = {name: pod["metadata"]["uid"] for name, pod in pods.items()}
         for name in names:
@@ -105,16 +109,6 @@ class Pods:
         while b"".join(self.api.stream(path).chunks()):
             assert time.monotonic() < until, f"the log of {name} is not its file"
             time.sleep(0.03)
-
-
-def _pod(name: str) -> dict[str, Any]:
-    container = {"name": "pytorch", "image": "example.invalid/trainer:1"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container], "restartPolicy": "Never", **ON_GPUS},
-    }
 
 
 @pytest.fixture

@@ -13,54 +13,18 @@ import msgspec
 import pytest
 
 from tests.docs import pages
-from tests.harness.cluster import rack, users
+from tests.harness.cluster import metric_source, rack, users
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
 from tests.tiers import ROOT
 
-PROGRAM = (
-    rack.NUMBERED
-    + """
-import contextlib
-from k8sbench.app import metric_sources
-from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
-
-class Source:
-    name = "prometheus"
-
-    def follow(self, run, nodes):
-        pass
-
-    def release(self, run_id):
-        pass
-
-    def settles_in(self, wanted):
-        return 0.0
-
-    def fetch(self, wanted):
-        def series(metric, values, node, pod):
-            at = tuple(wanted.start + 0.25 * i for i in range(len(values)))
-            return Series(metric=metric, gpu=Gpu(pod=pod, node=node, index="0"), at=at,
-                          source="prometheus", values=tuple(values), every=0.25)
-        found = []
-        for pod, node in wanted.nodes.items():
-            faulty = node == os.environ.get("FAULTY")
-            found.append(series("sm_clock", [1290.0] * 30, node, pod))
-            found.append(series("xid", [0.0] * 15 + [79.0 if faulty else 0.0] * 15, node, pod))
-        return Fetched(source="prometheus", series=tuple(found),
-                       missing={"power": "The exporter does not give it."})
-
-    def close(self):
-        pass
-
-@contextlib.contextmanager
-def opened(prometheus, api, store):
-    yield [Source()] if prometheus != "none" else []
-
-metric_sources.opened = opened
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+METRICS = """
+def metrics(node):
+    xid = 79.0 if node == os.environ.get("FAULTY") else 0.0
+    return {"sm_clock": [1290.0] * 30, "xid": [0.0] * 15 + [xid] * 15}
+MISSING = {"power": "The exporter does not give it."}
 """
-)
+PROGRAM = rack.NUMBERED + METRICS + metric_source.PROGRAM
 PAGE = ROOT / "docs" / "nodes.md"
 NODES = 6
 CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iterations=10")

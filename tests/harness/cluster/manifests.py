@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.harness.cluster.namespace import Namespace
@@ -17,6 +17,17 @@ def claim(name: str, mode: str = "ReadWriteOnce", storage_class: str = "") -> di
     }
     head = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
     return {**head, "spec": spec}
+
+
+def pod(name: str, *containers: dict[str, Any], labels: Any = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "labels": labels or {}}
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    return {**head, "spec": {"containers": [*containers], **spec}}
+
+
+def service(name: str, port: dict[str, Any], labels: Mapping[str, str], **spec: Any) -> Any:
+    head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels}}
+    return {**head, "spec": {"ports": [port], **spec}}
 
 
 def limit(namespace: Namespace, hard: dict[str, str], name: str = "few") -> None:
