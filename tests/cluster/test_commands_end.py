@@ -26,9 +26,7 @@ def test_cancel_ends_a_detached_run_and_keeps_its_logs(shell: Shell) -> None:
 
 
 def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
-    logs = shell.logs("kept")
-    logs.begin()
-    logs.end()
+    shell.logs("kept").begin().end()
     shell.submit("kept", "--keep")
     assert "kept" in shell.on_cluster()
     assert {"kept-master-0", "kept-worker-0"} <= set(shell.on_cluster("pods"))
@@ -46,9 +44,7 @@ def test_a_run_that_takes_too_long_is_cancelled_with_its_logs_archived_or_let_go
     shell: Shell,
 ) -> None:
     names = ("slow", "spared")
-    logs = {name: shell.logs(name) for name in names}
-    for name in names:
-        logs[name].begin()
+    logs = {name: shell.logs(name).begin() for name in names}
     with (
         shell.submitted("slow", TOO_LONG) as slow,
         shell.submitted("spared", TOO_LONG, "--keep") as spared,

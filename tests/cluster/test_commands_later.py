@@ -13,8 +13,7 @@ from tests.harness.cluster.trainer_logs import RATE
 
 
 def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
-    logs = shell.logs("detached")
-    logs.begin()
+    logs = shell.logs("detached").begin()
     submitted = shell.submit("detached", ENDLESS, "--detach")
     # stdout is for scripts; what to do next is for people.
     assert submitted.out == "detached\n"
@@ -67,9 +66,8 @@ def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
 
 def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) -> None:
     names = ["first", "second", "third"]
-    logs = {name: own_shell.logs(name) for name in names}
+    logs = {name: own_shell.logs(name).begin() for name in names}
     for name in names:
-        logs[name].begin()
         own_shell.submit(name, ENDLESS, "--detach", "--set=night")
     for name in ("first", "second"):
         logs[name].end()
@@ -103,8 +101,7 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
 
 
 def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell: Shell) -> None:
-    logs = own_shell.logs("theirs")
-    logs.begin()
+    logs = own_shell.logs("theirs").begin()
     own_shell.submit("theirs", ENDLESS, "--detach", "--set=night")
     until(lambda: own_shell.json("list")[0]["on_cluster"] == "Running", "it to run")
     colleague, here = own_shell.colleague(), own_shell.namespace.name
@@ -165,8 +162,7 @@ def measured(text: str) -> set[str]:
 
 
 def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Shell) -> None:
-    logs = shell.logs("followed")
-    logs.begin()
+    logs = shell.logs("followed").begin()
     with shell.submitted("followed") as submit:
         submit.until("step ")
         shown = shell.run("status", "followed").out

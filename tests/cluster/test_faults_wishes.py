@@ -42,8 +42,7 @@ def user_config(shell: Shell) -> Path:
 
 def detached(shell: Shell, run_id: str, *words: str) -> TrainerLogs:
     """Submit a run whose pods have printed something and run on."""
-    logs = shell.logs(run_id)
-    logs.begin()
+    logs = shell.logs(run_id).begin()
     shell.submit(run_id, ENDLESS, "--detach", *words)
     until(lambda: shell.json("status", run_id)["on_cluster"]["phase"] == "Running", "running")
     return logs
@@ -101,9 +100,7 @@ def test_a_cancel_whose_answer_was_lost_before_a_kill_is_not_somebody_elses(
 def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_all_knows_of(
     shell: Shell, proxy: FaultProxy
 ) -> None:
-    logs = shell.logs("owed")
-    logs.begin()
-    logs.end()
+    shell.logs("owed").begin().end()
     with proxy.hold("/pytorchjobs/owed", method="DELETE") as held:
         with shell.started("submit", *CASE, "--run-id=owed") as submit:
             held.wait()

@@ -22,9 +22,7 @@ FOLLOW = re.compile(r"GPU metrics follow in \d(\.\d)?s; Ctrl-C leaves them out\.
 def test_the_row_and_the_exit_code_come_with_the_gpu_metrics(own_shell: Shell) -> None:
     own_shell.program = ("-c", PROGRAM)
     own_shell.environment |= {"BITS": str(0x40), "SETTLES_IN": "4"}
-    logs = own_shell.logs("held")
-    logs.begin()
-    logs.end()
+    own_shell.logs("held").begin().end()
     with (
         own_shell.submitted("held") as done,
         contextlib.ExitStack() as stack,

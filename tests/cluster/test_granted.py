@@ -165,8 +165,7 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     # The cluster's first answer to whether it is ready.
     shell.run("doctor", "--data=pvc:data", "--queue=lab")
     # A run from its submit to its row, with the pools that the chart publishes.
-    logs = shell.logs("whole")
-    logs.begin()
+    logs = shell.logs("whole").begin()
     with shell.submitted("whole") as submit:
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")

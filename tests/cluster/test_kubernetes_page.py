@@ -18,9 +18,7 @@ def test_the_commands_of_the_page_run_in_its_order(own_shell: Shell) -> None:
     pools = own_shell.pools.read_text().replace(": 0s}", ": 2s}")
     own_shell.pools.write_text(pools)
     for name in ("hello", "later"):
-        logs = own_shell.logs(name)
-        logs.begin()
-        logs.end()
+        own_shell.logs(name).begin().end()
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for command in pages.commands(PAGE):
         if "unwanted" in command.text:

@@ -28,6 +28,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object, log_text
 from tests.harness.cluster.own import OwnCluster
 
+Start = Callable[..., LogStreams]
 SECONDS = 100.0
 """After which something that must happen has not."""
 
@@ -159,9 +160,7 @@ def numbered(first: int, last: int) -> list[str]:
     return [f"step {number}" for number in range(first, last)]
 
 
-def test_logs_are_reported_as_they_grow(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
+def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: Start) -> None:
     pods.run("a", "b")
     streams = start()
     follow(streams, pods, "a")
@@ -178,7 +177,7 @@ def test_logs_are_reported_as_they_grow(
 
 
 def test_what_came_just_before_the_end_is_fetched(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Start
 ) -> None:
     pods.run("a")
     streams = start()
@@ -189,7 +188,7 @@ def test_what_came_just_before_the_end_is_fetched(
 
 
 def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Start
 ) -> None:
     names = [f"pod-{number}" for number in range(70)]
     pods.run(*names)
@@ -207,7 +206,7 @@ def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_
 
 
 def test_the_container_before_a_restart_is_read_to_its_end(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Start
 ) -> None:
     """The stream of the old container broke; its log is the previous one now."""
     pods.run("a", previous=True)
@@ -223,7 +222,7 @@ def test_the_container_before_a_restart_is_read_to_its_end(
 
 
 def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
-    namespace: Namespace, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    namespace: Namespace, pods: Pods, reported: Reported, start: Start
 ) -> None:
     pods.run("a")
     pods.write("a", numbered(0, 20))
@@ -236,9 +235,7 @@ def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
     assert "deleted" in gap.why
 
 
-def test_a_fast_log_waits_for_who_takes_it(
-    pods: Pods, start: Callable[..., LogStreams], reported: Reported
-) -> None:
+def test_a_fast_log_waits_for_who_takes_it(pods: Pods, start: Start, reported: Reported) -> None:
     """200,000 lines: what is not taken yet stays with the node, not in memory."""
     pods.run("a")
     pods.write("a", [f"step {number} {'x' * 100}" for number in range(200_000)])
@@ -264,7 +261,7 @@ def test_a_fast_log_waits_for_who_takes_it(
 
 
 def test_an_api_server_that_is_away_loses_no_line(
-    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Start
 ) -> None:
     pods.run("a", "b")
     streams = start()

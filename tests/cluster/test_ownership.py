@@ -51,8 +51,7 @@ def ended(shell: Shell, run_id: str) -> list[str]:
 @pytest.mark.parametrize("command", ["cancel", "delete"])
 def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> None:
     run_id = f"asked-{command}"
-    logs = shell.logs(run_id)
-    logs.begin()
+    logs = shell.logs(run_id).begin()
     colleague = shell.colleague()
     with shell.submitted(run_id) as owning:
         owning.until("step ")
@@ -67,8 +66,7 @@ def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> N
 
 
 def test_an_owner_that_does_not_answer_is_not_waited_for(shell: Shell) -> None:
-    logs = shell.logs("unanswered")
-    logs.begin()
+    logs = shell.logs("unanswered").begin()
     colleague = shell.colleague()
     with shell.submitted("unanswered") as owning:
         owning.until("step ")
@@ -137,8 +135,7 @@ def test_what_ended_long_ago_is_adopted_unless_its_owner_works_on_it(own_shell: 
 
 
 def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell: Shell) -> None:
-    logs = shell.logs("asleep")
-    logs.begin()
+    logs = shell.logs("asleep").begin()
     colleague = shell.colleague()
     with shell.submitted("asleep") as owning:
         owning.until("step ")
@@ -158,8 +155,7 @@ def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell
 
 
 def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
-    logs = shell.logs("mine")
-    logs.begin()
+    logs = shell.logs("mine").begin()
     colleague = shell.colleague()
     with shell.submitted("mine") as owning:
         owning.until("step ")
@@ -172,8 +168,7 @@ def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
 
 
 def test_who_watches_a_job_of_another_store_measures_nothing(shell: Shell) -> None:
-    logs = shell.logs("both")
-    logs.begin()
+    logs = shell.logs("both").begin()
     colleague = shell.colleague()
     with shell.submitted("both") as owning:
         owning.until("step ")
@@ -191,9 +186,7 @@ def test_who_watches_a_job_of_another_store_measures_nothing(shell: Shell) -> No
 
 
 def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None:
-    logs = shell.logs("kept")
-    logs.begin()
-    logs.end()
+    shell.logs("kept").begin().end()
     shell.submit("kept", "--keep")
     colleague = shell.colleague()
     annotate(shell, "kept", OWNER, is_handed_over=True)

@@ -414,6 +414,12 @@ FOUR = Inventory(
     ),
     driver="570.86.15",
 )
+THREE_GPUS: dict[str, Any] = {
+    "replicas": 1,
+    "gpus_per_replica": 3,
+    "processes_per_replica": 3,
+    "device": "cuda",
+}
 VISIBLE = "import os, signal; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 
 
@@ -438,9 +444,7 @@ def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., 
     machine = make_machine(inventory=lambda: FOUR)
 
     def start(trainer: str) -> Running:
-        return machine.start(
-            trainer, replicas=1, gpus_per_replica=3, processes_per_replica=3, device="cuda"
-        )
+        return machine.start(trainer, **THREE_GPUS)
 
     running = start(VISIBLE + "; signal.pause()")
     with pytest.raises(UsageError, match="3 of them in use by other runs"):
@@ -454,16 +458,10 @@ def test_gpus_are_free_again_when_a_job_cannot_be_started(
     make_machine: Callable[..., Machine],
 ) -> None:
     machine = make_machine(inventory=lambda: FOUR)
-    wanted: dict[str, Any] = {
-        "replicas": 1,
-        "gpus_per_replica": 3,
-        "processes_per_replica": 3,
-        "device": "cuda",
-    }
     no_room = OSError("No space left on device")
     with (
         mock.patch.object(cluster, "held_port", side_effect=no_room),
         pytest.raises(JobFailed, match="No space left"),
     ):
-        machine.start(VISIBLE, **wanted)
-    assert machine.run(VISIBLE, **wanted).lines("master-0") == ["0,1,2"]
+        machine.start(VISIBLE, **THREE_GPUS)
+    assert machine.run(VISIBLE, **THREE_GPUS).lines("master-0") == ["0,1,2"]

@@ -19,7 +19,8 @@ class Source:
         print(f"releases {run_id}", file=sys.stderr)
 
     def settles_in(self, wanted):
-        return max(0.0, wanted.end + float(os.environ.get("SETTLES_IN", 0)) - time.time())
+        later = float(os.environ.get("SETTLES_IN", 0))
+        return time.time() - wanted.end + later if later else 0.0
 
     def fetch(self, wanted):
         at = tuple(wanted.start + EVERY * i for i in range(SAMPLES))
@@ -39,5 +40,5 @@ metric_sources.opened = opened
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 """Is to follow what says what the source has: ``metrics(node)``, its metrics with a value for each
-of the ``SAMPLES``, and ``MISSING``. It settles after as many seconds as ``SETTLES_IN`` says.
+of the ``SAMPLES``, and ``MISSING``. It settles as many seconds after it was asked as ``SETTLES_IN`` says.
 """
