@@ -40,5 +40,5 @@ metric_sources.opened = opened
 runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 """Is to follow what says what the source has: ``metrics(node)``, its metrics with a value for each
-of the ``SAMPLES``, and ``MISSING``. It settles as many seconds after it was asked as ``SETTLES_IN`` says.
+of the ``SAMPLES``, and ``MISSING``. It settles ``SETTLES_IN`` seconds after it was asked.
 """
