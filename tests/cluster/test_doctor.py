@@ -128,17 +128,13 @@ def test_a_cluster_on_which_all_is_well_gets_ok_on_every_line_but_of_gpu_metrics
     assert len(report.lines) > 10
 
 
-def test_the_role_is_enough(user: Path, doctor: Doctor) -> None:
+def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path, doctor: Doctor
+) -> None:
     report = doctor.asked("--kubeconfig", str(user))
     assert report.code == 0
     assert report.ids("warning") == {"operator", "gpu-metrics"}
     assert report.level("permissions") == "ok"
-
-
-def test_it_changes_nothing_and_never_lists_all_pods(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path, doctor: Doctor
-) -> None:
-    doctor.asked("--kubeconfig", str(user))
     asked = audit.requests(own_cluster.layout.audit_log)
     account = f"system:serviceaccount:{namespace.name}:user"
     ours = [one for one in asked if one["user"].get("username") == account]
