@@ -23,6 +23,7 @@ from tests.cluster.test_doctor import crd
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, collectors, users
 from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.manifests import claim, service
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
@@ -166,8 +167,7 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     # The cluster's first answer to whether it is ready.
     shell.run("doctor", "--data=pvc:data", "--queue=lab")
     # A run from its submit to its row, with the pools that the chart publishes.
-    logs = shell.logs("whole")
-    logs.begin()
+    logs = shell.logs("whole").begin()
     with shell.submitted("whole") as submit:
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")
@@ -285,27 +285,12 @@ def served(running: Running, path: str, token: str) -> Any:
 
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "",
-    }
     of_collector = {
         "app.kubernetes.io/name": "dlperf",
         "app.kubernetes.io/component": "collector",
     }
     namespace.create(
         {"apiVersion": f"{KUEUE}/v1beta1", "kind": "LocalQueue", "metadata": {"name": "lab"}},
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": f"{RELEASE}-collector", "labels": of_collector},
-            "spec": {"ports": [{"name": "http", "port": 8080}]},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "data"},
-            "spec": claim,
-        },
+        service(f"{RELEASE}-collector", {"name": "http", "port": 8080}, of_collector),
+        claim("data"),
     )

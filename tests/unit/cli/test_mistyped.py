@@ -110,13 +110,8 @@ def test_quiet_leaves_notes_out_and_keeps_errors(
     assert "There is no run" in cli("status", "x", "--quiet", store, code=2).err
 
 
-def test_no_advice_names_an_option_that_the_command_does_not_have(
-    tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+@pytest.mark.usefixtures("no_cluster", "root")
+def test_no_advice_names_an_option_that_the_command_does_not_have(cli: Cli) -> None:
     for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
         out, err = cli(*words, code=None)
         assert "--backend" not in out + err

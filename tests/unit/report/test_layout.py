@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -40,17 +41,6 @@ def as_dicts(table: Table) -> list[dict[str, Cell]]:
 def only(one: Run | list[Run], **options: Any) -> dict[str, Cell]:
     (found,) = rows(one if isinstance(one, list) else [one], **options)
     return found
-
-
-def test_a_smoke_row_is_marked_and_compared_with_nothing() -> None:
-    short = only(smoke(1.2345))
-    meaning = "smoke (CPU): checks the path, not the speed"
-    assert short["verdict"] == Cell("valid; smoke (CPU)", (meaning,))
-    found = only(smoke(1.2345), form="wide")
-    assert found["verdict"].text == f"valid; {meaning}"
-    assert found["samples/s"].text == "1.234"
-    assert found["speedup"].text == found["efficiency"].text == ABSENT
-    assert found["GPUs"] == Cell(ABSENT, ("CPU processes: no GPU was used",))
 
 
 def test_the_runs_with_one_reason_are_counted_and_the_first_is_told() -> None:
@@ -331,14 +321,6 @@ def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: st
     assert (found.text, found.notes) == (ABSENT, (reason,))
 
 
-def test_the_estimator_is_named_in_every_table_with_a_rate() -> None:
-    made = example.made()
-    first, _ = layout.tables(made.results, made.parities)
-    assert "median of the valid runs by time_weighted" in first.notes
-    for table in layout.tables(made.results, made.parities, form="wide"):
-        assert "estimator" in [column.title for column in table.columns]
-
-
 def test_rows_of_different_estimators_have_a_column_of_them() -> None:
     other = run(90.0, case="2x8", measured={"estimator": "median"})
     found = rows([run(100.0), other])
@@ -347,14 +329,8 @@ def test_rows_of_different_estimators_have_a_column_of_them() -> None:
 
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
     made = example.made()
-    keys = {
-        "set",
-        "options",
-        "image",
-        "GPU model",
-        "deviation",
-        "min–max",
-    }  # – where a setting does not apply
+    # – where a setting does not apply
+    keys = {"set", "options", "image", "GPU model", "deviation", "min–max"}
     keys |= {*GPU_TITLES[1:]}  # the first has the reasons of all
     for row in rows(made, form="wide"):
         for title, cell in row.items():
@@ -365,11 +341,7 @@ def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
 @settings(max_examples=60)
 @given(
     st.lists(
-        st.one_of(
-            st.none(),
-            st.floats(0.001, 1e5),
-            st.sampled_from(list(Phase)),
-        ),
+        st.one_of(st.none(), st.floats(0.001, 1e5), st.sampled_from(list(Phase))),
         min_size=1,
         max_size=4,
     ),
@@ -406,17 +378,8 @@ def test_every_missing_figure_of_the_document_is_null_and_every_null_has_its_rea
 def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     made = example.made()
     fields = document.document(made.results, made.parities)["rows"][0]
-    spread = {
-        "by_estimator",
-        "accuracy",
-        "changed",
-        "newer",
-        "reasons",
-        "members",
-        "published",
-        "missing",
-    }
-    told = {"notes", "marks", "judgements"}
+    spread = {"by_estimator", "accuracy", "changed", "newer", "reasons", "members"}
+    told = {"published", "missing", "notes", "marks", "judgements"}
     assert {*document.PLAIN} == fields.keys() - spread - told
     header, _ = document.flat(made.results)
     of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
@@ -471,23 +434,23 @@ def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:
     assert "red next line" in shown
 
 
-def test_rates_keep_the_digits_that_tell_runs_apart() -> None:
-    assert [formats.rate(v) for v in (11084.53, 12.3456, 1.23456, 0.012345)] == [
-        "11084.53",
-        "12.35",
-        "1.235",
-        "0.0123",
-    ]
-
-
-def test_small_numbers_are_written_out_and_never_become_0() -> None:
-    assert formats.rate(0.0000312) == "0.0000312"
-    assert formats.ratio(0.00123) == "0.00123"
-    assert formats.percent(0.0000123) == "0.0012 %"
-    assert formats.plain(1234567.0) == "1230000"
-
-
-def test_percentages_have_a_real_minus_and_never_a_signed_zero() -> None:
-    assert formats.signed_percent(-0.0123) == "−1.2 %"
-    assert formats.signed_percent(0.0123) == "+1.2 %"
-    assert formats.signed_percent(-0.0001) == "±0.0 %"
+@pytest.mark.parametrize(
+    ("written", "value", "text"),
+    [
+        (formats.rate, 11084.53, "11084.53"),
+        (formats.rate, 12.3456, "12.35"),
+        (formats.rate, 1.23456, "1.235"),
+        (formats.rate, 0.012345, "0.0123"),
+        (formats.rate, 0.0000312, "0.0000312"),
+        (formats.ratio, 0.00123, "0.00123"),
+        (formats.percent, 0.0000123, "0.0012 %"),
+        (formats.plain, 1234567.0, "1230000"),
+        (formats.signed_percent, -0.0123, "−1.2 %"),
+        (formats.signed_percent, 0.0123, "+1.2 %"),
+        (formats.signed_percent, -0.0001, "±0.0 %"),
+    ],
+)
+def test_figures_keep_the_digits_that_tell_runs_apart_and_never_become_0(
+    written: Callable[[float], str], value: float, text: str
+) -> None:
+    assert written(value) == text

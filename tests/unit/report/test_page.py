@@ -41,10 +41,16 @@ def text_of(made: page.Page) -> str:
     return re.sub(r"\s+", " ", " ".join(Read(page.html(made)).text))
 
 
+def charts(made: page.Page) -> list[str | None]:
+    """What is said of each chart to those who do not see it."""
+    return [its["aria-label"] for tag, its in Read(page.html(made)).tags if tag == "svg"]
+
+
 def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
     text = text_of(pages.page())
     for words in (
         "2806.66 samples/s",
+        "9000.00 samples/s does not count, rejected",
         "reject: gpu-count (3 runs): Its log states 2 GPUs, its plan 8.",
         "Input-bound: the GPUs were busy 38 %",
         "smoke (CPU): checks the path, not the speed",
@@ -58,18 +64,10 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
 
 
 def test_a_run_is_drawn_over_time() -> None:
-    drawn = [
-        attributes["aria-label"]
-        for tag, attributes in Read(page.html(pages.page())).tags
-        if tag == "svg"
-    ]
+    drawn = charts(pages.page())
     assert drawn[-4:-1] == ["throughput, samples/s", "loss", "GPU utilization, %"]
     assert drawn[-1] == "resnet50 pytorch: speedup against one GPU"
-    assert "loss" not in [
-        attributes["aria-label"]
-        for tag, attributes in Read(page.html(pages.page(histories=[]))).tags
-        if tag == "svg"
-    ]
+    assert "loss" not in charts(pages.page(histories=[]))
 
 
 def test_without_matplotlib_the_page_has_its_tables_and_says_what_is_missing(
@@ -146,14 +144,9 @@ def test_the_newest_two_sets_of_a_case_are_compared() -> None:
     assert compare.newest_sets([]) is None
 
 
-def test_a_run_that_does_not_count_is_shown_with_its_figure() -> None:
-    assert "9000.00 samples/s does not count, rejected" in text_of(pages.page())
-
-
 def test_a_run_that_trains_is_drawn_over_its_time_with_its_target_and_restarts() -> None:
     made = Read(page.html(pages.trained()))
-    charts = [attributes for tag, attributes in made.tags if tag == "svg"]
-    drawn = [attributes["aria-label"] for attributes in charts][-3:]
+    drawn = charts(pages.trained())[-3:]
     assert drawn == ["accuracy: mIoU, %", "throughput, samples/s", "loss"]
     assert " ".join(made.text).count("minutes; dashed: restarts") == 3
 
@@ -175,6 +168,7 @@ def test_a_curve_has_evaluations_restarts_and_times() -> None:
 
 
 def test_it_is_one_file_that_asks_for_nothing_and_runs_its_own_script_alone() -> None:
+    assert pages.HOSTILE in "".join(Read(page.html(pages.hostile())).text)
     for made in (pages.page(), pages.hostile()):
         tags = Read(page.html(made)).tags
         assert [attributes for tag, attributes in tags if tag == "script"] == [{}]
@@ -183,10 +177,6 @@ def test_it_is_one_file_that_asks_for_nothing_and_runs_its_own_script_alone() ->
             assert tag not in {"img", "iframe", "object", "form"}
             assert not [name for name in attributes if name.startswith("on")]
             assert (attributes.get("href") or "#").startswith(("#", "data:,"))
-
-
-def test_hostile_text_stays_text() -> None:
-    assert pages.HOSTILE in "".join(Read(page.html(pages.hostile())).text)
 
 
 def test_a_store_without_a_row_has_a_page() -> None:
