@@ -1,7 +1,16 @@
 """k8sbench: how fast a training job really is on a GPU cluster, on PyTorch and on Paddle.
 
-Imports nothing, so that ``k8sbench --help`` and the trainers (which travel into pods with this
-file) start at once. ``docs/architecture.md`` shows the packages and what each may import.
+Imports nothing, so that ``k8sbench --help`` and the trainers start at once: ``Client`` is imported
+when it is asked for (its type stands in ``__init__.pyi``). ``docs/architecture.md`` shows the
+packages and what each may import.
 """
 
 __version__ = "0.2.0"
+
+
+def __getattr__(name: str) -> object:
+    if name == "Client":
+        import importlib  # noqa: PLC0415 - see above
+
+        return importlib.import_module("k8sbench.client").Client
+    raise AttributeError(f"module 'k8sbench' has no attribute {name!r}")

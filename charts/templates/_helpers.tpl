@@ -71,6 +71,13 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Names, or objects with a name. */}}
+{{- define "dlperf.pullSecrets" -}}
+{{- range .Values.collector.imagePullSecrets }}
+- name: {{ kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name") }}
+{{- end }}
+{{- end -}}
+
 {{- define "dlperf.subjects" -}}
 {{- if or .Values.users.serviceAccount.create .Values.users.serviceAccount.name -}}
 - kind: ServiceAccount

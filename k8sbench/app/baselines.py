@@ -11,6 +11,7 @@ from k8sbench.app.sides import StoresRead
 from k8sbench.model import baseline as baselines
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import UsageError
+from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.ports import RunFilter
 
@@ -42,7 +43,7 @@ def save(
     name: str, texts: Sequence[str], where: str | None, note: Note, *, replace: bool, at: float
 ) -> Baseline:
     """Keep the runs of a side that count, under a name."""
-    baselines.checked_name(name)
+    checked_set_name(name, "baseline")
     stores.check_exists(where)
     with stores.to_write(where) as store:
         known = sides.made_of(store.runs(RunFilter()), store.baselines())

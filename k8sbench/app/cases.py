@@ -68,7 +68,7 @@ def prepare(
                 note(f"left out: {spec.name} {shape}: {error.message}")
                 continue
             check_here(draft)
-            planned.append(_case(draft, repeats, render))
+            planned.append(_case(draft, repeats, render, loaded.text))
     if not planned:
         raise left_out[0]
     return tuple(sorted(planned, key=lambda case: case.draft.world_size > 1))
@@ -100,7 +100,7 @@ def pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
     """Return the same case once for each node alone."""
     _, render = _renderer()
     drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
-    return [_case(draft, case.repeats, render) for draft in drafts]
+    return [_case(draft, case.repeats, render, case.benchmark_file) for draft in drafts]
 
 
 def _renderer() -> tuple[TrainerSources, Render]:
@@ -114,12 +114,13 @@ def _renderer() -> tuple[TrainerSources, Render]:
     )
 
 
-def _case(draft: RunPlan, repeats: int, render: Render) -> PlannedCase:
+def _case(draft: RunPlan, repeats: int, render: Render, benchmark_file: str) -> PlannedCase:
     from k8sbench.render import to_yaml
 
     return PlannedCase(
         draft=draft,
         repeats=repeats,
+        benchmark_file=benchmark_file,
         manifests=render,
         text=lambda plan: to_yaml(render(plan)[-1:]),
     )

@@ -12,6 +12,7 @@ from k8sbench.model.spec import BenchmarkSpec
 if TYPE_CHECKING:
     from k8sbench.adapters.files.catalog import LoadedSpec
     from k8sbench.model.image import ImageTable
+    from k8sbench.ports import Store
 
 __all__ = ["LoadedSpec", "benchmark", "benchmarks", "finder", "images", "named", "trainers_digest"]
 
@@ -24,6 +25,13 @@ def benchmarks() -> list[LoadedSpec]:
     from k8sbench.adapters.files import catalog
 
     return list(catalog.load_all())
+
+
+def names() -> list[str]:
+    """Return the names of the built-in benchmarks, without reading them."""
+    from k8sbench.adapters.files import catalog
+
+    return catalog.names()
 
 
 def benchmark(name: str) -> LoadedSpec:
@@ -52,22 +60,41 @@ def trainers_digest() -> str:
     return packaged.trainer_sources().digest
 
 
-def finder(note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:
-    """A function that finds a plan's catalog entry, reading each file once, when first asked."""
-    known: dict[str, BenchmarkSpec | None] = {}
+def finder(store: Store, note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:
+    """A function that finds a plan's catalog entry, reading each file once, when first asked.
+
+    A user's file that is gone, or holds another benchmark by now, is read from the run's copy.
+    """
+    known: dict[tuple[str, str], BenchmarkSpec | None] = {}
 
     def find(plan: RunPlan) -> BenchmarkSpec | None:
         if not plan.spec_source:
             return None  # an imported log of no benchmark
         name = plan.benchmark if plan.spec_source == "built-in" else plan.spec_source
-        if name not in known:
-            try:
-                known[name] = benchmark(name).spec
-            except BenchError as error:
-                note(f"warning: the catalog entry {name} cannot be used: {error.message}")
-                known[name] = None
-        spec = known[name]
-        # A user's file may hold another benchmark by now.
-        return spec if spec is not None and spec.name == plan.benchmark else None
+        if (name, plan.benchmark) not in known:
+            known[name, plan.benchmark] = _entry(plan, name, store, note)
+        return known[name, plan.benchmark]
 
     return find
+
+
+def _entry(
+    plan: RunPlan, name: str, store: Store, note: Callable[[str], None]
+) -> BenchmarkSpec | None:
+    from k8sbench.adapters.files import catalog
+    from k8sbench.lifecycle.context import BENCHMARK
+
+    try:
+        spec = benchmark(name).spec
+        if spec.name == plan.benchmark:
+            return spec
+        why = f"it holds {spec.name}, not {plan.benchmark}."
+    except BenchError as error:
+        why = error.message
+    try:
+        if copy := store.kept(plan.run_id, BENCHMARK):
+            return catalog.copied(copy, f"{plan.run_id}/{BENCHMARK}")
+    except BenchError:
+        pass  # a run of elsewhere: what is wrong with the file itself says more
+    note(f"warning: the catalog entry {name} cannot be used: {why}")
+    return None

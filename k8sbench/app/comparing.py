@@ -12,7 +12,7 @@ from k8sbench.app.sides import StoresRead
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group import history as histories
-from k8sbench.measure.group.sides import Side, differing
+from k8sbench.measure.group.compare import Side, differing
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     Interrupted,

@@ -20,6 +20,7 @@ from k8sbench.model.data_set import KnownDataSet, data_set
 from k8sbench.model.errors import InputError, Interrupted, JobFailed, UsageError
 from k8sbench.model.limits import LOOK_SECONDS
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.pool import claim
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import Manifest
 
@@ -122,8 +123,9 @@ def _job(task: Task, api: Api) -> Manifest:
     """Return the Job that carries out a task on a claim."""
     from k8sbench.adapters.files import packaged, pools
     from k8sbench.render import data_job
-    from k8sbench.render.pod import Claim
 
+    if (named := claim(task.place)) is None:
+        raise UsageError(f"{task.place!r} names no claim.", "Give pvc:NAME[/SUB].")
     pool = None
     if task.node_pool is not None:
         published = functools.partial(targets.cluster_pools, api)
@@ -131,7 +133,7 @@ def _job(task: Task, api: Api) -> Manifest:
     job = data_job.DataJob(
         action=task.action,
         data_set=task.data_set,
-        claim=Claim.parse(task.place, f"{task.place!r} names no claim."),
+        claim=named,
         words=task.words,
         image=task.image or catalog.images().image("pytorch", "public").name,
         secret=task.secret,

@@ -18,20 +18,20 @@ def explain(
     text: str, where: str | None, note: Note, *, accept: Collection[str] = ()
 ) -> Explanation:
     """Explain a run, by its id or a unique beginning of one, or a group by its id."""
-    from k8sbench.measure.group import compare, explaining, grouping
+    from k8sbench.measure.group import explaining, grouping, speedup
 
     results.check_accepted(accept)
     with stores.to_read(where, note) as store:
         runs = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         groups = grouping.groups(runs, accept=accept)
-        find = catalog.finder(note)
+        find = catalog.finder(store, note)
         if text.startswith("g-"):  # as the ids of groups do
             named = [group for group in groups if group.key.id.startswith(text)]
             if len(named) != 1:
                 count = f"{len(named)} groups begin with" if named else "There is no group"
                 way = "k8sbench results -o wide shows the groups' ids."
                 raise NotFound(f"{count} {text!r}.", way)
-            (result,) = compare.results(named, among=groups, find=find)
+            (result,) = speedup.results(named, among=groups, find=find)
             return explaining.of_group(result, find(result.group.plan))
         is_run = any(run.run_id == text for run in runs)
         if not is_run and any(run.plan.set_name == text for run in runs):
@@ -49,7 +49,7 @@ def explain_format(name: str, log: str) -> FormatExplanation:
     """Say which lines of a log the expressions of a benchmark's file match."""
     from k8sbench.adapters.files import line_limit, log_files
     from k8sbench.measure.run import evidence
-    from k8sbench.parse import expressions
+    from k8sbench.parse import declared
 
     spec = catalog.benchmark(name).spec
     variants: dict[LogFormat, list[str]] = {}
@@ -64,9 +64,9 @@ def explain_format(name: str, log: str) -> FormatExplanation:
             file=name,
         )
     (source,) = line_limit.opened(log_files.names([log], [log]), declared=True)
-    formats = {declared: ", ".join(its) for declared, its in variants.items()}
+    formats = {log_format: ", ".join(its) for log_format, its in variants.items()}
     quote = functools.partial(evidence.place, source.name)
-    read, explained = expressions.explain(source, formats, quote)
+    read, explained = declared.explain(source, formats, quote)
     if not read:
         raise InputError("is empty.", "Give the log of a training run.", file=log)
     return FormatExplanation(benchmark=spec.name, log=source.name, read=read, expressions=explained)

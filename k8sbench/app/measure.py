@@ -6,7 +6,8 @@ spread than it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,11 +15,13 @@ import msgspec
 
 from k8sbench.app import catalog, context, results, stores
 from k8sbench.app.results import Rows
+from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.model import choices, imported
 from k8sbench.model.errors import InputError, UsageError
 from k8sbench.model.identity import case_key, case_values, checked_set_name
 from k8sbench.model.imported import LogOrigin, Shape, completed
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Framework
 from k8sbench.parse.families import NAMES
@@ -161,6 +164,7 @@ def of_run(
         spec=chosen.loaded.spec if chosen.loaded else None,
         spec_digest=chosen.loaded.digest if chosen.loaded else "",
         spec_source=chosen.loaded.source if chosen.loaded else "",
+        spec_text=chosen.loaded.text if chosen.loaded else "",
         variant=chosen.variant,
         shape=options.shape,
         gpu_model=options.gpu_model,
@@ -226,7 +230,17 @@ def _candidates(options: MeasureOptions) -> list[LogCandidate]:
         wanted = "/".join(part for part in (options.framework, name) if part)
         raise UsageError(f"{spec.name} has no variant {wanted}.", f"Variants: {existing}.")
     return [
-        LogCandidate(from_variant(spec, variant, **given), loaded, variant) for variant in variants
+        LogCandidate(
+            from_variant(
+                spec,
+                variant,
+                declared_in=None if isinstance(variant.log, str) else loaded.source,
+                **given,
+            ),
+            loaded,
+            variant,
+        )
+        for variant in variants
     ]
 
 
@@ -252,6 +266,18 @@ class _Taken(NamedTuple):
     files: tuple[ImportedFile, ...]
     measured: Measurement
     origin: LogOrigin
+    by_name: tuple[str, ...]
+    """Options whose values are those that its name says."""
+
+
+class Proposed(NamedTuple):
+    """A log as it would be recorded."""
+
+    file: str
+    format: str
+    plan: RunPlan
+    by_name: tuple[str, ...]
+    """Options whose values are those that its name says."""
 
 
 def import_logs(
@@ -261,15 +287,20 @@ def import_logs(
     *,
     set_name: str | None = None,
     skip_unreadable: bool = False,
+    from_names: bool = False,
+    confirm: Callable[[Sequence[Proposed], str], None] | None = None,
     where: str | None = None,
 ) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
+
+    With ``from_names`` a log's name counts where the log states nothing. ``confirm`` is given what
+    would be recorded, and the set, and raises where it is not to be.
 
     The same log twice, or one that another run of the store has, is among the failures. With
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
-    from k8sbench.adapters.store import exchange
+    from k8sbench.adapters.store import artifacts, exchange
 
     set_name = checked_set_name(set_name or context.new_set_name())
     given = find(logs, options)
@@ -285,7 +316,9 @@ def import_logs(
                 copies: dict[str, str | None] = {
                     str(folder / file.kept_as): file.name for file in files
                 }
-                measured, origin = of_run(copies, next(iter(names)), given, options)
+                first = next(iter(names))
+                said = imported.from_name(first) if from_names else {}
+                measured, origin, by_name = _measured(copies, first, given, options, said)
             except InputError as error:
                 failures.append(error)
                 continue
@@ -293,7 +326,9 @@ def import_logs(
             run_id = imported.run_id(name, set_name, [file.sha256 for file in files])
             if measured.log_digest is None:  # a summary has no records
                 measured = msgspec.structs.replace(measured, log_digest=files[0].sha256)
-            taken.append(_Taken(folder, run_id, files, measured, origin))
+            if origin.spec_text:
+                artifacts.RunFolder(folder).write(BENCHMARK, origin.spec_text.encode())
+            taken.append(_Taken(folder, run_id, files, measured, origin, by_name))
         doubles = _doubles(taken, store.runs(RunFilter()))
         failures += doubles
         added, there = list[tuple[_Taken, Run]](), list[Run]()
@@ -301,6 +336,12 @@ def import_logs(
             added, there = _planned(store, taken, set_name, context.now(), failures)
             if failures and not skip_unreadable:
                 added, there = [], []
+        if confirm and added:
+            proposed = [
+                Proposed(log.origin.file, log.measured.format, run.plan, log.by_name)
+                for log, run in added
+            ]
+            confirm(proposed, set_name)
         runs = [(log.folder, run, log.files) for log, run in added]
         for run in exchange.add(store, runs) if runs else ():
             note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
@@ -313,6 +354,44 @@ def import_logs(
             failures=tuple(failures),
             rows=results.rows(store, present, note, accept=options.accept) if present else None,
         )
+
+
+def _measured(
+    files: Mapping[str, str | None],
+    first: str,
+    given: GivenLogs,
+    options: MeasureOptions,
+    said: Mapping[str, Any],
+) -> tuple[Measurement, LogOrigin, tuple[str, ...]]:
+    """Measure a log, with what its name says where neither it nor the user states it.
+
+    Returns the options that were taken from the name as well.
+    """
+    said = {option: value for option, value in said.items() if getattr(options, option) is None}
+    if options.gpus is not None or options.case is not None:
+        said = {option: said[option] for option in said.keys() - {"gpus", "case"}}
+    by_name: dict[str, Any] = {}
+    while True:
+        wanted = msgspec.structs.replace(options, **by_name)
+        of_log = given._replace(candidates=_candidates(wanted)) if by_name else given
+        missing = ["gpus", "case"]
+        try:
+            measured, origin = of_run(files, first, of_log, wanted)
+        except InputError:
+            if not said.keys() & missing - by_name.keys():
+                raise
+        else:
+            stated = {
+                "precision": measured.precision,
+                "batch_size": measured.batch_size_per_gpu,
+                "case": measured.environment.get("replicas"),
+            }
+            missing = [option for option, value in stated.items() if value is None]
+            if "case" in said and math.prod(choices.parse_case(said["case"])) != measured.gpus:
+                missing.remove("case")
+            if not said.keys() & missing - by_name.keys():
+                return measured, origin, tuple(by_name)
+        by_name |= {option: said[option] for option in missing if option in said}
 
 
 def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:

@@ -79,7 +79,7 @@ def _report(where: str | None, query: Mapping[str, str]) -> reporting.Report:
     )
     with stores.to_read(where, lambda _: None) as store:
         return reporting.report(
-            store.runs(RunFilter()), wanted, find=catalog.finder(lambda _: None)
+            store.runs(RunFilter()), wanted, find=catalog.finder(store, lambda _: None)
         )
 
 

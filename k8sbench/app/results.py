@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -77,7 +78,7 @@ def results(
                 raise UsageError(f"{text!r} is a set, not a run.", f"Name it with --set {text}.")
         named = tuple(records.resolve(ids, text) for text in wanted.runs)
         chosen = msgspec.structs.replace(wanted, runs=named)
-        find = catalog.finder(note)
+        find = catalog.finder(store, note)
         report = reporting.report(
             runs, chosen, accept=accept, published=published, find=find, is_strict=True
         )
@@ -185,7 +186,6 @@ def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     from k8sbench.adapters.files import line_limit
     from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
-    from k8sbench.parse.lines import ended
 
     declared = not isinstance(plan.log, str)
     if declared and threading.current_thread() is not threading.main_thread():
@@ -193,8 +193,7 @@ def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     logs = line_limit.opened(
         {str(path): path.name for path in store.log_files(plan.run_id)[:1]}, declared=declared
     )
-    lines = (line for log in logs for block in log for line in ended(block))
-    return curve.curve(plan, family_of(plan), lines)
+    return curve.curve(plan, family_of(plan), itertools.chain.from_iterable(logs))
 
 
 def rows(
@@ -206,7 +205,9 @@ def rows(
     run_ids = {run.run_id for run in runs}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     among = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name))]
-    report = reporting.report_of_runs(among, run_ids, accept=accept, find=catalog.finder(note))
+    report = reporting.report_of_runs(
+        among, run_ids, accept=accept, find=catalog.finder(store, note)
+    )
     rejected = frozenset(
         member.run_id
         for row in report.results

@@ -52,6 +52,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Those that are followed."""
     api_errors: dict[str, int]
     """By HTTP status, or ``none``: requests that API servers refused or did not answer."""
+    problem: str = ""
+    """Why the jobs of one of them cannot be listed; empty where they can."""
 
 
 def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
@@ -144,6 +146,7 @@ def serve_all(
                         listed_at=None if None in times else min(filter(None, times), default=None),
                         runs=[run for place in places for run in place.open_runs()],
                         api_errors=errors,
+                        problem=next((place.problem for place in places if place.problem), ""),
                     )
                 )
 
@@ -178,7 +181,10 @@ class Leadership:
         self.name, self._note = name, note
         self.waits_for = ""
         """Who holds it, or why it cannot be had; empty where it is ours."""
+        self.token = ""
+        """What its readers send; empty until it could be read."""
         self._renewed_at: float | None = None
+        self._read_token: Callable[[], str] = str
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
 
@@ -197,7 +203,7 @@ class Leadership:
         self._thread.join(HELD_SECONDS)
 
     def _keep(self) -> None:
-        from k8sbench.adapters.kubernetes.collectors import REQUEST_SECONDS, Lease
+        from k8sbench.adapters.kubernetes.collectors import REQUEST_SECONDS, Lease, token
 
         holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
         while not self._stopped.is_set():
@@ -209,12 +215,17 @@ class Leadership:
                     raise
                 with contextlib.closing(api):
                     api.retry_s = REQUEST_SECONDS
+                    self._read_token = partial(token, api, self.name)
                     self._renew(Lease(api, self.name, holder))
             self._stopped.wait(SERVER_SECONDS)
 
     def _renew(self, lease: Lease) -> None:
         while not self._stopped.is_set():
             began = time.monotonic()
+            try:
+                self.token = self.token or self._read_token()
+            except BenchError as error:
+                self._say(f"warning: nobody can read this collector: {error}")
             try:
                 is_ours = lease.attempt()
             except BenchError as error:

@@ -10,7 +10,7 @@ import msgspec
 from k8sbench.app import collectors, context, stores
 from k8sbench.lifecycle import records
 from k8sbench.measure.group import grouping
-from k8sbench.measure.group.sides import Side, chosen
+from k8sbench.measure.group.compare import Side, chosen
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import Group

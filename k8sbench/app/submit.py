@@ -20,13 +20,11 @@ from k8sbench.app import (
     collectors,
     connections,
     metric_sources,
-    results,
     stores,
     sweeps,
     targets,
 )
 from k8sbench.app.context import new_set_name, run_context
-from k8sbench.app.results import Rows
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import records, submitting
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext, Stop, SweepReporter
@@ -45,6 +43,7 @@ from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.catalog import LoadedSpec
+    from k8sbench.app.results import Rows
 
 Agree = Callable[[str], bool]
 """Shows the user a text, and asks whether to go on."""
@@ -160,6 +159,8 @@ def run(
         gathering = Gathering(context, reporter)
         runs, refusals = _run(cases_to_run, context, store, request, reporter, stop, gathering)
         with stop:  # What was measured is shown, whenever somebody asks for the end.
+            from k8sbench.app import results  # --detach does not need it
+
             runs = results.with_gpu_metrics([*finished, *runs], gathering, stop, reporter.note)
             rows = results.rows(store, runs, reporter.note, accept=request.accept)
         return msgspec.structs.replace(rows, refusals=refusals)
@@ -289,7 +290,10 @@ def _run(
 
 def check_names(request: SubmitRequest) -> None:
     """Reject names that are mistyped, before any cluster is asked."""
-    results.check_accepted(request.accept)
+    if request.accept:
+        from k8sbench.app import results
+
+        results.check_accepted(request.accept)
     if request.run_id is not None:
         checked_run_id(request.run_id)
     if request.set_name is not None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench import __version__
+from k8sbench.cli import completion
+from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, did_you_mean
 from k8sbench.model.plain_text import clean_lines
@@ -77,13 +79,6 @@ MODULES = {
 }
 """Name → the module in ``commands/`` that holds ``NAME_command``, where that is another's."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-PATHS = frozenset(
-    {
-        *("benchmark", "checkpoints", "config", "data", "file", "kubeconfig", "log", "logs"),
-        *("place", "plot", "pools_file", "store", "target", "weights", "where"),
-    }
-)
-"""Parameters that may be a path, in every command: a shell completes the names of files."""
 
 
 class Commands(click.Group):
@@ -100,7 +95,7 @@ class Commands(click.Group):
         module = importlib.import_module(f"k8sbench.cli.commands.{MODULES.get(cmd_name, cmd_name)}")
         command = getattr(module, f"{cmd_name}_command" if cmd_name in MODULES else "command")
         assert isinstance(command, click.Command)
-        _mark_paths(command)
+        completion.prepare(command)
         return command
 
     def resolve_command(
@@ -171,16 +166,6 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     return {name: configuration.default_map(name, command, files)}
 
 
-def _mark_paths(command: click.Command) -> None:
-    """Give parameters that may be a path the type of one, also in the commands below."""
-    for param in command.params:
-        if param.name in PATHS and type(param.type) is click.types.StringParamType:
-            param.type = click.Path(readable=False)
-    if isinstance(command, click.Group):
-        for below in command.commands.values():
-            _mark_paths(below)
-
-
 def _where_set(message: str) -> str:
     """Name the files that may have set an option that an error names."""
     from k8sbench.app import config
@@ -202,6 +187,12 @@ def _where_set(message: str) -> str:
     is_flag=True,
     expose_value=False,
     help="Show the traceback of an error; anywhere on the line.",
+)
+@click.option(
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    help="Print data and errors alone: no progress, no notes; anywhere on the line.",
 )
 def cli() -> None:
     """Measure how fast training jobs run: submit, watch, measure, report.
@@ -226,10 +217,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return shell_complete(cli, {}, "k8sbench", COMPLETE, instruction)
     args = list(sys.argv[1:] if argv is None else argv)
     end = args.index("--") if "--" in args else len(args)
-    debug = "--debug" in args[:end]
-    args = [word for word in args[:end] if word != "--debug"] + args[end:]
+    debug, output.quiet = "--debug" in args[:end], "--quiet" in args[:end]
+    args = [word for word in args[:end] if word not in {"--debug", "--quiet"}] + args[end:]
     try:
-        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)
+        code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False, obj=tuple(args))
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BenchError as error:

@@ -21,7 +21,7 @@ from k8sbench.model.filters import GroupFilter
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.model.sources import is_path
-from k8sbench.model.spec import Framework, Precision
+from k8sbench.model.spec import Precision
 from k8sbench.report import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,7 +48,7 @@ def _target(_: click.Context, __: click.Parameter, value: str | None) -> float |
 
 
 def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Read ``--timeout``: a duration above 0, in seconds."""
+    """Read a duration above 0, in seconds."""
     if value is None:
         return None
     option, seconds = param.opts[-1], times.seconds(value)
@@ -63,6 +63,7 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 
 _READ: dict[str, dict[str, Any]] = {
     "timeout_s": {"callback": _timeout},
+    "checkpoint_every": {"callback": _timeout},
     "target": {"type": click.UNPROCESSED, "callback": _target},
     "dry_run": {"is_flag": False, "flag_value": "client"},
     "prometheus": {
@@ -209,9 +210,7 @@ def grouped(
 
 _FILTERS = {
     "benchmark": click.option("--benchmark", metavar="NAME", help="Only this benchmark."),
-    "framework": click.option(
-        "--framework", type=click.Choice(get_args(Framework)), help="Only this framework."
-    ),
+    "framework": click.option("--framework", metavar="NAME", help="Only this framework."),
     "precision": click.option(
         "--precision", type=click.Choice(get_args(Precision)), help="Only this precision."
     ),

@@ -33,6 +33,10 @@ LATEST = 500
 """Runs of before that it looks at when it begins, for the metrics of the last ones."""
 RETENTION_SECONDS = 3600.0
 """Between two looks for logs that are to be deleted."""
+WRITE_SECONDS = 30.0
+"""Between two looks whether the store can be written."""
+SUCCESS_SECONDS = 90.0
+"""For which it counts as ready after it last listed the jobs and could write: several tries."""
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -45,8 +49,24 @@ class State(msgspec.Struct, kw_only=True):
     failure: str = ""
     """Why collecting has ended last, until it goes on again."""
     look: Look | None = None
+    succeeded_at: float = 0.0
+    """When it had last listed all jobs and could write to the store, or began to collect, Unix
+    seconds."""
     looked_at: float = 0.0
     """When it was seen to collect, or to wait, last, monotonic seconds."""
+
+    @property
+    def unready(self) -> str:
+        """Why it is not ready: what keeps it from collecting; empty where nothing does."""
+        if self.failure or not self.is_leader:
+            return self.failure
+        problem = "" if self.look is None else self.look.problem
+        if self.look is None or self.look.listed_at is None:
+            return f"the jobs were not listed yet. {problem}".strip()
+        age = time.time() - self.succeeded_at
+        if age > SUCCESS_SECONDS:
+            return f"the jobs were last listed {age:.0f} s ago. {problem}".strip()
+        return ""
 
 
 class Controller:
@@ -62,6 +82,7 @@ class Controller:
         self._lease, self._reporter, self._closed = lease, reporter, closed
         self.state = State(settings=settings, looked_at=time.monotonic())
         self._pause = FIRST_PAUSE
+        self._tried_at = -WRITE_SECONDS
 
     def run(self, stop: Stop) -> None:
         """Collect whenever the Lease is held, until the stop."""
@@ -72,6 +93,8 @@ class Controller:
                 if self.state.is_leader:
                     self._collect(stop)
                 else:
+                    if time.monotonic() - self._tried_at >= WRITE_SECONDS:
+                        self._try_store()
                     self.state.looked_at = time.monotonic()
                     time.sleep(LOOK_SECONDS)
         self.state.is_leader = False
@@ -100,17 +123,33 @@ class Controller:
             time.sleep(LOOK_SECONDS)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
+    def _try_store(self) -> None:
+        """Open the store while another one collects: an upgrade fails before it takes over."""
+        self._tried_at = time.monotonic()
+        try:
+            with stores.to_write(self.state.settings.store) as store:
+                store.check_writable()
+            self.state.failure = ""
+        except BenchError as error:
+            self.state.failure = str(error)
+
     def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""
         settings = self.state.settings
         places = [ClusterAccess(namespace=name) for name in settings.namespaces]
         options = CollectOptions(store=settings.store, prometheus=settings.prometheus)
-        delete_at = 0.0
+        delete_at = try_at = 0.0
+        self.state.look, self.state.succeeded_at = None, time.time()
 
         def look(seen: Look) -> None:
-            nonlocal delete_at
+            nonlocal delete_at, try_at
             now = time.monotonic()
+            if now >= try_at:
+                store.check_writable()
+                try_at = now + WRITE_SECONDS
             self.state.look, self.state.looked_at, self.state.failure = seen, now, ""
+            if seen.listed_at is not None:
+                self.state.succeeded_at = seen.listed_at
             if settings.keep_logs_for is not None and now >= delete_at:
                 delete_at = now + RETENTION_SECONDS
                 with contextlib.suppress(BenchError):  # the next look finds them

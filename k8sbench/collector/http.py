@@ -1,22 +1,29 @@
-"""The collector's HTTP: read-only, and without a sign-in: the cluster's own rules protect it.
+"""The collector's HTTP: read-only, for those who send its token; probes and metrics are for all.
 
 It is reached within the cluster, and from outside through the API server's service proxy.
 """
 
 from __future__ import annotations
 
+import base64
+import errno
+import secrets
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -26,47 +33,94 @@ from starlette.responses import (
     StreamingResponse,
 )
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from k8sbench.app import reading
 from k8sbench.collector.controller import State
-from k8sbench.model.errors import BenchError, NotFound, UsageError
+from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
+from k8sbench.model.kube import TOKEN_HEADER
 
 PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
 """For which collecting may be busy with one thing, such as a list of a slow API server."""
+MOST_CONNECTIONS, MOST_OF_PEER = 400, 100
+"""At once, of all and of one address; the API server's proxy is one."""
+REQUEST_SECONDS = 10.0
+"""For a connection to send its first request."""
 START_SECONDS, END_SECONDS = 10.0, 5.0
 """For the server to listen, and to end."""
 
 
-def application(state: State, registry: CollectorRegistry) -> Starlette:
+OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Paths for which no token is needed."""
+MOST_READS, WAIT_SECONDS = 2, 20.0
+"""Documents that are made at once; for how long others wait."""
+
+
+class _Guard:
+    """Lets requests pass that have the token: in a header of its own, or as Basic's password."""
+
+    def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        answer: ASGIApp = self._app
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            given, token = _given(Headers(scope=scope)), self._token()
+            if not token:
+                answer = _json_error("The collector has no token yet.", 503)
+            elif given is None:
+                answer = _json_error("A token is needed: see docs/kubernetes.md.", 401)
+            elif not secrets.compare_digest(given.encode(), token.encode()):
+                answer = _json_error("The token is not this collector's.", 403)
+        await answer(scope, receive, send)
+
+
+def _given(headers: Headers) -> str | None:
+    """Return the token of a request; None: it has none."""
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return headers.get(TOKEN_HEADER)
+    try:
+        return base64.b64decode(value).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
+def _json_error(message: str, status: int) -> Response:
+    headers = {"WWW-Authenticate": 'Basic realm="k8sbench"'} if status == 401 else None
+    return JSONResponse({"error": message, "action": ""}, status, headers)
+
+
+def application(state: State, registry: CollectorRegistry, token: Callable[[], str]) -> Starlette:
     """Make the application of what is served at present."""
+    reads = threading.BoundedSemaphore(MOST_READS)
 
     def where() -> str | None:
         return state.settings.store
 
-    def healthz(_: Request) -> Response:
-        silent = time.monotonic() - state.looked_at
-        if silent > HEALTHY_SECONDS:
-            return PlainTextResponse(f"nothing was done for {silent:.0f} s\n", 503)
-        return PlainTextResponse("ok\n")
-
-    def readyz(_: Request) -> Response:
-        if state.failure:
-            return PlainTextResponse(f"{state.failure}\n", 503)
-        text = "collecting" if state.is_leader else f"waiting: {state.waits_for or 'for the Lease'}"
-        return PlainTextResponse(f"{text}\n")
-
     def metrics(_: Request) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
+    def made(read: Callable[[Request], Any], request: Request) -> Any:
+        """Make a document; few at once, so that probes and collecting go on."""
+        if not reads.acquire(timeout=WAIT_SECONDS):
+            raise StoreError("The collector is busy.", "Try again.")
+        try:
+            return read(request)
+        finally:
+            reads.release()
+
     def page(request: Request) -> Response:
-        return HTMLResponse(reading.page(where(), request.query_params))
+        return HTMLResponse(made(lambda _: reading.page(where(), request.query_params), request))
 
     def answer(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
         """Make an endpoint of what reads a document, or a file."""
 
         def endpoint(request: Request) -> Response:
-            answered = read(request)
+            answered = made(read, request)
             if isinstance(answered, Path):
                 return file(answered)
             return Response(msgspec.json.encode(answered), media_type="application/json")
@@ -89,17 +143,41 @@ def application(state: State, registry: CollectorRegistry) -> Starlette:
     return Starlette(
         routes=[
             Route("/", page),
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
+            *_probes(state),
             Route("/metrics", metrics),
             *(Route(f"/api/v1{path}", answer(read)) for path, read in routes.items()),
         ],
-        exception_handlers={BenchError: _refusal},
+        middleware=[Middleware(_Guard, token=token)],
+        exception_handlers=dict.fromkeys((BenchError, ValueError, OSError), _refusal),
     )
 
 
+def probes(state: State) -> Starlette:
+    """Make an application of the probes alone, for a port and a thread of their own."""
+    return Starlette(routes=_probes(state))
+
+
+def _probes(state: State) -> list[Route]:
+    async def healthz(_: Request) -> Response:
+        silent = time.monotonic() - state.looked_at
+        if silent > HEALTHY_SECONDS:
+            return PlainTextResponse(f"nothing was done for {silent:.0f} s\n", 503)
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        if why := state.unready:
+            return PlainTextResponse(f"{why}\n", 503)
+        text = "collecting" if state.is_leader else f"waiting: {state.waits_for or 'for the Lease'}"
+        return PlainTextResponse(f"{text}\n")
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz)]
+
+
 def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
-    assert isinstance(error, BenchError)
+    if not isinstance(error, BenchError):
+        # A name with a NUL, or one that is longer than names of files are.
+        is_fault = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
+        return JSONResponse({"error": str(error), "action": ""}, 503 if is_fault else 400)
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
     return JSONResponse({"error": error.message, "action": error.action}, status)
 
@@ -119,6 +197,27 @@ def _pieces(path: Path, end: int) -> Iterator[bytes]:
             yield piece
 
 
+class _Bounded(uvicorn.Server):
+    """Closes connections that send no request, and those of a peer that has too many."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._opened: WeakKeyDictionary[H11Protocol, float] = WeakKeyDictionary()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at the connections, ten times a second."""
+        now, of_peer = time.monotonic(), Counter[str]()
+        for connection in [*self.server_state.connections]:
+            assert isinstance(connection, H11Protocol)
+            peer = connection.client[0] if connection.client else ""
+            of_peer[peer] += 1
+            is_silent = connection.cycle is None  # no request was read yet
+            age = now - self._opened.setdefault(connection, now)
+            if of_peer[peer] > MOST_OF_PEER or (is_silent and age > REQUEST_SECONDS):
+                connection.transport.abort()
+        return await super().on_tick(counter)
+
+
 class Server:
     """Serves an application in a thread of its own while it is entered."""
 
@@ -133,12 +232,14 @@ class Server:
             host=host.strip("[]"),
             port=int(port),
             lifespan="off",
+            http="h11",
+            ws="none",
             log_level="warning",
             access_log=False,
-            limit_concurrency=100,
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=int(END_SECONDS),
         )
-        self._listen, self._server = listen, uvicorn.Server(config)
+        self._listen, self._server = listen, _Bounded(config)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self.port = 0
 

@@ -179,11 +179,11 @@ class Metrics(Collector):
             ("collector_leader", "Whether this collector collects.", state.is_leader),
         ):
             yield GaugeMetricFamily(f"k8sbench_{name}", about, value=float(value))
-        if look is not None and look.listed_at is not None:
+        if state.is_leader:
             yield GaugeMetricFamily(
                 "k8sbench_last_success_timestamp_seconds",
-                "When the jobs of all namespaces were last listed.",
-                value=look.listed_at,
+                "When it had last listed all jobs and could write, or began to collect.",
+                value=state.succeeded_at,
             )
 
     def _is_stuck(self, run: Run) -> bool:

@@ -55,6 +55,8 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a run → what is asked of the cluster."""
     text: Callable[[RunPlan], str]
     """The same as the YAML that is kept with the run."""
+    benchmark_file: str = ""
+    """The text of the user's file that describes it; empty of a built-in benchmark."""
     joins: str | None = None
     """Id of a run of it that exists and is taken up, instead of a new one."""
 
@@ -98,6 +100,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
 MANIFEST = "manifest.yaml"
 """Artifact of a run: what is asked of the cluster."""
+BENCHMARK = "benchmark.yaml"
+"""Artifact of a run: the user's file that describes its benchmark, as it was then."""
 INTERRUPTED = "interrupted"
 """Id of the cause of runs that end because the user or the system asked for it."""
 

@@ -17,14 +17,13 @@ from types import FrameType
 import msgspec
 
 from k8sbench.diagnose.job import exits
-from k8sbench.measure.run import curve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
-from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family, LineReader
+from k8sbench.parse.lines import pieces
 from k8sbench.ports import JobEvent, LogLine
 
 LINE_SECONDS = 0.5
@@ -159,6 +158,9 @@ class Output:
         return max(0.0, pace * (last.total - last.iteration) - (now - last.at))
 
     def _found(self, line: LogLine) -> LatestStep | None:
+        # Imported with the first step, as in :func:`family_of`.
+        from k8sbench.measure.run import curve
+
         record = None
         for item in self._items(line):
             record = item if isinstance(item, Record) else record

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.diagnose.job.facts import JOB_CHANGED
 from k8sbench.measure import verdict
-from k8sbench.measure.run import completeness, expectation, measuring, rules
+from k8sbench.measure.run import expectation, integrity, measuring, rules
 from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
@@ -50,7 +50,7 @@ def measure_run(
     more: list[Finding] = []
     if gaps:
         first, *_ = kind_of(run.plan).names(run.plan.replicas)
-        more.append(completeness.gaps_reason(found, gaps, first=first))
+        more.append(integrity.gaps_reason(found, gaps, first=first))
     changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
     if changed is not None:
         more.append(rules.JOB_CHANGED.finding(changed.cause))

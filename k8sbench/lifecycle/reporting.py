@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.lifecycle import records
-from k8sbench.measure.group import compare, grouping, history, ratios
+from k8sbench.measure.group import grouping, history, ratios, speedup
 from k8sbench.model.errors import UsageError
 from k8sbench.model.filters import GroupFilter
 from k8sbench.model.group import Changed, Group, Newer, Parity, Result
@@ -166,7 +166,7 @@ def _report(
     published: bool,
     find: Find,
 ) -> Report:
-    results = compare.results(shown, among=groups, find=find, published=published)
+    results = speedup.results(shown, among=groups, find=find, published=published)
     return Report(
         results=tuple(sorted(results, key=lambda result: _order(result.group.key))),
         parities=tuple(sorted(ratios.parities(shown), key=_pair_by_case)),

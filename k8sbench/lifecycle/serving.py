@@ -52,7 +52,9 @@ class Serving:
         """By run that could not be collected: when it is tried again, Unix seconds, and after how
         many seconds."""
         self._may_fail = patient
-        self._due, self._reported = -math.inf, ""
+        self._due = -math.inf
+        self.problem = ""
+        """Why its jobs cannot be listed; empty where they can."""
         self.listed_at: float | None = None
         """When its jobs were last listed, Unix seconds; None: not yet."""
 
@@ -97,13 +99,13 @@ class Serving:
             if self.listed_at is None:
                 for run in self._owed():
                     self._gathering.add(run)
-            self.listed_at, self._may_fail, self._reported = self._clock(), True, ""
+            self.listed_at, self._may_fail, self.problem = self._clock(), True, ""
         except BenchError as error:
             if not self._may_fail:
                 raise
-            if str(error) != self._reported:
+            if str(error) != self.problem:
                 self._reporter.note(f"warning: new jobs are not seen for now: {error}")
-            self._reported = str(error)
+            self.problem = str(error)
         self._due = self._clock() + LIST_SECONDS
 
     def _take(self, run: Run) -> None:

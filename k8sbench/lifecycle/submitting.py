@@ -17,6 +17,7 @@ import msgspec
 
 from k8sbench.lifecycle import adopting, collecting, records, requests
 from k8sbench.lifecycle.context import (
+    BENCHMARK,
     INTERRUPTED,
     MANIFEST,
     PlannedCase,
@@ -350,6 +351,8 @@ def _create(
     """Keep what is asked of the cluster for a run, and have its job created."""
     try:
         context.store.keep(run.run_id, MANIFEST, case.text(run.plan))
+        if case.benchmark_file:
+            context.store.keep(run.run_id, BENCHMARK, case.benchmark_file)
     except BenchError as error:
         # An intent that cannot be recorded is not carried out.
         final = requests.refusal(

@@ -103,6 +103,16 @@ class IntegrityRule(msgspec.Struct, frozen=True):
         )
 
 
+def reject(name: str, action: str) -> IntegrityRule:
+    """A rule whose findings, as a rule, are against the figures."""
+    return IntegrityRule(name, "reject", action)
+
+
+def warn(name: str, action: str) -> IntegrityRule:
+    """A rule whose findings are remarks."""
+    return IntegrityRule(name, "warn", action)
+
+
 def rules_in(module: Mapping[str, object]) -> dict[str, IntegrityRule]:
     """Return the rules of a module by their ids."""
     return {rule.id: rule for rule in module.values() if isinstance(rule, IntegrityRule)}

@@ -6,17 +6,12 @@ what it was when the runs are removed, or measured anew.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,13 +69,3 @@ def kept(run: Run) -> KeptRun:
         measurement=run.measurement,
         image_digest=run.image_digest,
     )
-
-
-def checked_name(text: str) -> str:
-    """Return ``text`` if it may name a baseline (and a file), else raise :class:`UsageError`."""
-    if not NAME.fullmatch(text):
-        raise UsageError(
-            f"{text!r} cannot name a baseline.",
-            "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
-        )
-    return text

@@ -14,7 +14,7 @@ import msgspec
 from k8sbench import __version__
 from k8sbench.model import speed_options
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
-from k8sbench.model.image import ImageTable, built_image, image_warning, number
+from k8sbench.model.image import ImageTable, built_image, checked_image, image_warning, number
 from k8sbench.model.plan import Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import SubmitRequest
@@ -295,10 +295,10 @@ def image(
     if case.site.backend == "local":
         return None, "local run: no image", "configmap" if ours else None
     if request.image:
-        return request.image, "--image", "configmap" if ours else None
+        return checked_image(request.image), "--image", "configmap" if ours else None
     if not ours:
         if case.variant.image and case.impl == "user":
-            return case.variant.image, f"image of {case.spec.name}", None
+            return checked_image(case.variant.image), f"image of {case.spec.name}", None
         raise UsageError(
             f"--impl {case.impl} of {case.spec.name} needs an image that holds the program.",
             "Give it with --image NAME:TAG.",
@@ -307,7 +307,7 @@ def image(
         assert trainers_digest is not None, "our own trainers have a digest"
         registry, digest = request.image_registry, trainers_digest
         name = built_image(registry, case.framework, version=__version__, trainers_digest=digest)
-        return name, "--image-registry", "image"
+        return checked_image(name), "--image-registry", "image"
     assert case.site.images is not None, "clusters have the table of images"
     reason = "public framework image, trainers by ConfigMap"
     return case.site.images.image(case.framework, "public").name, reason, "configmap"

@@ -62,11 +62,14 @@ def checked_run_id(text: str) -> str:
     return text
 
 
-def checked_set_name(text: str) -> str:
-    """Return ``text`` if it may name a set (a Kubernetes label value), else raise."""
+def checked_set_name(text: str, what: str = "set") -> str:
+    """Return ``text`` if it may name a set (a Kubernetes label value), else raise.
+
+    ``what`` is named so as well: a baseline, which is a file.
+    """
     if not SET_NAME.fullmatch(text):
         raise UsageError(
-            f"{text!r} cannot name a set.",
+            f"{text!r} cannot name a {what}.",
             "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
         )
     return text
@@ -156,12 +159,13 @@ def _training(plan: RunPlan) -> str | None:
 
 
 def _command(plan: RunPlan) -> object:
-    """The command without what differs between repeats, or says where checkpoints lie."""
+    """The command without what differs between repeats, and what only guards a training."""
     words = tuple("0" if word == SEED else word for word in plan.command)
-    if plan.checkpoints is None or CHECKPOINTS_OPTION not in words:
-        return words
-    at = words.index(CHECKPOINTS_OPTION)
-    return (*words[:at], *words[at + 2 :])
+    for option in (CHECKPOINTS_OPTION, "--checkpoint-every", "--broken-limit"):
+        if option in words and (plan.trainer or plan.checkpoints):
+            at = words.index(option)
+            words = (*words[:at], *words[at + 2 :])
+    return words
 
 
 def _unknown(_: RunPlan) -> str:

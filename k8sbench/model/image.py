@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import Framework, Text
 
 Origin = Literal["public", "built"]
@@ -33,12 +34,19 @@ TITLES: dict[Framework, str] = {"pytorch": "PyTorch", "paddle": "Paddle"}
 _TAG = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)(?:-gpu)?-cuda(?P<cuda>[0-9]+\.[0-9]+)(?:-.*)?")
 """How PyTorch and Paddle tag their public images."""
 
+_COMPONENT = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_HOST_PART = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
+_IMAGE = (
+    r"\A(?=.{1,512}\Z)"
+    rf"(({_HOST_PART}(\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?"
+    rf"{_COMPONENT}(/{_COMPONENT})*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
+    r"(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,128})?\Z"
+)
+"""``[registry[:port]/]path[:tag][@digest]``, as the container runtimes read it."""
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value that refuses keys it does not know."""
 
-
-class CapabilityGpus(_Strict, frozen=True, kw_only=True):
+class CapabilityGpus(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The GPUs of one compute capability."""
 
     capability: Capability
@@ -51,7 +59,7 @@ class CapabilityGpus(_Strict, frozen=True, kw_only=True):
     """GPUs of workstations and consumers."""
 
 
-class Build(_Strict, frozen=True, kw_only=True):
+class Build(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line of builds of a framework, which all have kernels for the same GPUs."""
 
     framework: Framework
@@ -70,7 +78,7 @@ class Build(_Strict, frozen=True, kw_only=True):
     """How that is known."""
 
 
-class Image(_Strict, frozen=True, kw_only=True):
+class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One image that k8sbench's trainers run in."""
 
     framework: Framework
@@ -97,18 +105,7 @@ class Image(_Strict, frozen=True, kw_only=True):
     """What to know of it; None for nothing."""
 
 
-class Content(_Strict, frozen=True, kw_only=True):
-    """A framework with its version, as an image's tag states it."""
-
-    framework: Framework
-    version: Version
-    cuda: Version
-
-    def __str__(self) -> str:
-        return f"{TITLES[self.framework]} {self.version} (CUDA {self.cuda})"
-
-
-class ImageTable(_Strict, frozen=True, kw_only=True):
+class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is known: GPUs, builds and images."""
 
     gpus: tuple[CapabilityGpus, ...]
@@ -137,38 +134,32 @@ class ImageTable(_Strict, frozen=True, kw_only=True):
         ]
         return max(capabilities)[1] if capabilities else None
 
-    def build(self, content: Content) -> Build | None:
-        """The line of builds that a version belongs to; None where none is known."""
+    def build(self, image: Image) -> Build | None:
+        """The line of builds that the framework in an image belongs to; None: none is known."""
         for line in self.builds:
             if (
-                line.framework == content.framework
-                and number(line.since) <= number(content.version)
-                and (line.before is None or number(content.version) < number(line.before))
-                and content.cuda in line.cuda
+                line.framework == image.framework
+                and number(line.since) <= number(image.version)
+                and (line.before is None or number(image.version) < number(line.before))
+                and image.cuda in line.cuda
             ):
                 return line
         return None
 
-    def build_in(self, image: Image) -> Build | None:
-        """The build in one of the table's own images."""
-        return self.build(
-            Content(framework=image.framework, version=image.version, cuda=image.cuda)
-        )
-
-    def content(self, image: str) -> Content | None:
+    def content(self, image: str) -> Image | None:
         """What an image holds, by its name: a public one of any version, or one of ``images/``.
 
-        A registry before the name (a mirror) changes nothing. None for any other image.
+        The row of the table with the framework's version of the tag. A registry before the name (a
+        mirror) changes nothing. None for any other image.
         """
         repository, _, tag = image.partition("@")[0].rpartition(":")
         match = _TAG.fullmatch(tag)
         for known in self.images:
             if known.origin == "built" and repository.rpartition("/")[2] == known.name:
-                return Content(framework=known.framework, version=known.version, cuda=known.cuda)
+                return known
             public = known.name.partition(":")[0]
             if known.origin == "public" and match and f"/{repository}".endswith(f"/{public}"):
-                version, cuda = match["version"], match["cuda"]
-                return Content(framework=known.framework, version=version, cuda=cuda)
+                return msgspec.structs.replace(known, version=match["version"], cuda=match["cuda"])
         return None
 
     def running_on(self, build: Build) -> tuple[CapabilityGpus, ...]:
@@ -198,7 +189,7 @@ def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None
     if build is None or capability is None or has_kernels(build, capability):
         return None
     known = table.image(content.framework, "public")
-    theirs = table.build_in(known)
+    theirs = table.build(known)
     if theirs is not None and has_kernels(theirs, capability):
         action = f"Leave out --image: {known.name} has them."
     else:
@@ -206,8 +197,9 @@ def image_warning(table: ImageTable, *, gpu_model: str | None, image: str | None
         names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
         action = f"Choose a pool with other GPUs: {', '.join(names)} or the like."
         action = " ".join([action, *filter(None, [build.elsewhere.get(capability)])])
+    held = f"{TITLES[content.framework]} {content.version} (CUDA {content.cuda})"
     return (
-        f"{image} holds {content}, which has no kernels for {gpu_model} (compute capability"
+        f"{image} holds {held}, which has no kernels for {gpu_model} (compute capability"
         f" {capability}): the first step on the GPU will fail. {action}"
     )
 
@@ -218,6 +210,16 @@ def built_image(registry: str, framework: Framework, *, version: str, trainers_d
     The digest is that of the trainers in it: a plan that names the image says which trainers run.
     """
     return f"{registry.rstrip('/')}/k8sbench-{framework}:{version}-{trainers_digest[:12]}"
+
+
+def checked_image(name: str) -> str:
+    """Return ``name`` if a container runtime can read it, else raise :class:`UsageError`."""
+    if not re.match(_IMAGE, name):
+        raise UsageError(
+            f"{name!r} cannot name an image.",
+            "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
+        )
+    return name
 
 
 def number(version: str) -> tuple[int, ...]:

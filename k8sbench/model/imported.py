@@ -8,6 +8,7 @@ never a guess.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -21,7 +22,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool
-from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, LogFormat, Variant
+from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Impl, LogFormat, Precision, Variant
 
 POOL = "imported"
 MOST_ON_ONE_NODE = 8
@@ -33,6 +34,38 @@ CAUSE_ID = "imported"
 Shape = tuple[int, int]
 """Nodes, and GPUs (CPU processes) on each."""
 
+_COUNT = r"([1-9]\d{0,4})"
+_IN_NAMES = {
+    # No more than 16 GPUs are in a node: 512x1024 is a crop.
+    "case": (rf"n{_COUNT}[-_]?[gc]{_COUNT}", rf"{_COUNT}n{_COUNT}g", rf"{_COUNT}x(\d|1[0-6])"),
+    "gpus": (rf"gpus?[-_x]?{_COUNT}", rf"{_COUNT}[-_]?gpus?", rf"[cg]{_COUNT}"),
+    "batch_size": (rf"bs?[-_]?{_COUNT}", rf"batch(?:[-_]?size)?[-_]?{_COUNT}"),
+    "precision": (r"(fp32|fp16|bf16)", r"(amp)"),
+}
+"""Option → what states it as a word of a log's name, in lower case."""
+
+
+def from_name(name: str) -> dict[str, Any]:
+    """Read what the name of a log says of its run: ``n4g8_amp_bs128.log``, ``gpu8/1.log``.
+
+    Keys are options of ``import``. A folder counts where the names below it say nothing; what a
+    name says twice is not taken.
+    """
+    said: dict[str, tuple[str, ...]] = {}
+    for part in reversed(name.lower().split("/")):
+        for option, expressions in _IN_NAMES.items():
+            for expression in expressions:
+                word = rf"(?<![a-z0-9])(?:{expression})(?![a-z0-9])"
+                values = {match.groups() for match in re.finditer(word, part)}
+                if len(values) == 1:
+                    said.setdefault(option, values.pop())
+    if "case" in said:
+        said.pop("gpus", None)
+    return {
+        option: "x".join(words) if option in {"case", "precision"} else int(words[0])
+        for option, words in said.items()
+    }
+
 
 class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a log besides what it states."""
@@ -43,6 +76,8 @@ class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """The benchmark that it is of; None where only its format is known."""
     spec_digest: str = ""
     spec_source: str = ""
+    spec_text: str = ""
+    """The text of the user's file that describes it; empty of a built-in benchmark."""
     variant: Variant | None = None
     shape: Shape | None = None
     """As the user gives it."""
@@ -97,10 +132,11 @@ def plan(
     notes: list[str] = []
     replicas, processes = shape(measurement, origin, notes)
     on_gpus = measurement.device != "cpu"
-    framework: Framework = _stated(
-        measurement.framework, "framework", "--framework", Framework, origin
-    )
-    precision = _stated(measurement.precision, "precision", "--precision", ("fp32", "amp"), origin)
+    if measurement.framework is None:
+        raise _unknown("framework", "--framework", origin)
+    precision: Any = measurement.precision
+    if precision not in get_args(Precision):
+        raise _unknown("precision", "--precision", origin)
     if measurement.batch_size_per_gpu is None:
         raise _unknown("batch per GPU", "--batch-size", origin)
     amp_dtype: AmpDtype | None = None
@@ -117,7 +153,7 @@ def plan(
         spec_source=origin.spec_source,
         variant=variant.name if variant else measurement.format,
         impl=impl,
-        framework=framework,
+        framework=measurement.framework,
         precision=precision,
         amp_dtype=amp_dtype,
         device="cuda" if on_gpus else "cpu",
@@ -131,22 +167,13 @@ def plan(
         window=_window(measurement, variant, replicas * processes),
         log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
         unit=spec.unit if spec else _unit(measurement),
-        trainer=None,
-        command=(),
-        env={},
-        workdir=None,
-        options={},
-        image=None,
         image_reason="imported logs: no image",
-        trainers_by=None,
-        trainers_digest=None,
         pool=NodePool(
             name=POOL,
             gpus_per_node=processes if on_gpus else 0,
             gpu_model=measurement.gpu_model if on_gpus else None,
         ),
         backend="imported",
-        timeout_s=None,
         fingerprint=variant.fingerprint if variant else None,
         sync_bn=bool(variant and variant.sync_bn and on_gpus and replicas * processes > 1),
         notes=tuple(notes),
@@ -177,12 +204,6 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     if gpus > 1:
         notes.append(f"nothing states the nodes: {each} are taken to be of one")
     return 1, gpus
-
-
-def _stated(value: str | None, what: str, option: str, known: Any, origin: LogOrigin) -> Any:
-    if value in (get_args(known) or known):
-        return value
-    raise _unknown(what, option, origin)
 
 
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:

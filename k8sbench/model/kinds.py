@@ -45,8 +45,6 @@ class InjectedVariable(msgspec.Struct, frozen=True):
     """With placeholders: see :meth:`JobKind.injected` and :attr:`JobKind.local`."""
     of: Literal["all", "first", "others"] = "all"
     """Which replicas get it; the first is that of rank 0."""
-    needs_lead: bool = False
-    """Whether a job without a leading replica goes without it."""
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +124,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         """Return the command that starts ``module``, with the trainers below ``mount``."""
         return tuple(word.format(module=module, mount=mount) for word in self.launcher)
 
-    def injected(self, values: Mapping[str, object], *, has_lead: bool) -> Variables:
+    def injected(self, values: Mapping[str, object]) -> Variables:
         """Compute what the operator appends to the container of a replica.
 
         ``values`` are the placeholders: ``job`` (its name), ``rank`` of the replica, ``replicas``
@@ -135,8 +133,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         """
         processes, replicas = str(values["processes"]), int(str(values["replicas"]))
         per_replica = int(processes) if re.fullmatch(r"[+-]?\d+", processes) else 1
-        variables = (variable for variable in self.variables if has_lead or not variable.needs_lead)
-        return filled(variables, {**values, "world_size": replicas * per_replica})
+        return filled(self.variables, {**values, "world_size": replicas * per_replica})
 
     def phase(self, conditions: Iterable[str]) -> Phase | None:
         """Return what the true conditions of a job mean; None: they are unknown."""
@@ -180,13 +177,13 @@ PYTORCH_JOB = JobKind(
     launcher=("python3", "-m", "torch.distributed.run", "-m", "k8sbench.trainers.{module}"),
     variables=(
         InjectedVariable("PYTHONUNBUFFERED", "1"),
-        InjectedVariable("MASTER_PORT", "{port}", needs_lead=True),
-        InjectedVariable("PET_MASTER_PORT", "{port}", needs_lead=True),
-        InjectedVariable("MASTER_ADDR", "{address}", needs_lead=True),
-        InjectedVariable("PET_MASTER_ADDR", "{address}", needs_lead=True),
-        InjectedVariable("WORLD_SIZE", "{world_size}", needs_lead=True),
-        InjectedVariable("RANK", "{rank}", needs_lead=True),
-        InjectedVariable("PET_NODE_RANK", "{rank}", needs_lead=True),
+        InjectedVariable("MASTER_PORT", "{port}"),
+        InjectedVariable("PET_MASTER_PORT", "{port}"),
+        InjectedVariable("MASTER_ADDR", "{address}"),
+        InjectedVariable("PET_MASTER_ADDR", "{address}"),
+        InjectedVariable("WORLD_SIZE", "{world_size}"),
+        InjectedVariable("RANK", "{rank}"),
+        InjectedVariable("PET_NODE_RANK", "{rank}"),
         InjectedVariable("PET_NPROC_PER_NODE", "{processes}"),
         InjectedVariable("PET_NNODES", "{replicas}"),
     ),
@@ -228,9 +225,13 @@ PADDLE_JOB = JobKind(
 KINDS = {kind.name: kind for kind in (PYTORCH_JOB, PADDLE_JOB)}
 
 
-def default_kind(framework: Framework) -> JobKind:
-    """Return the kind of a framework's runs whose plans name none."""
-    return next(kind for kind in KINDS.values() if framework in kind.default_for)
+def default_kind(framework: str) -> JobKind:
+    """Return the kind of a framework's runs whose plans name none.
+
+    An imported log may be of another framework; it has no job, and any kind will do.
+    """
+    kinds = (kind for kind in KINDS.values() if framework in kind.default_for)
+    return next(kinds, PYTORCH_JOB)
 
 
 def kind_of(plan: RunPlan) -> JobKind:
@@ -245,7 +246,7 @@ def kind_of(plan: RunPlan) -> JobKind:
     return KINDS[plan.kind]
 
 
-def kinds_of(frameworks: tuple[Framework, ...]) -> list[JobKind]:
+def kinds_of(frameworks: tuple[str, ...]) -> list[JobKind]:
     """Return the kinds of these frameworks' runs; all kinds where none is named."""
     return [default_kind(framework) for framework in frameworks] or list(KINDS.values())
 

@@ -38,14 +38,14 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     time_weighted: float | None
     """Samples in the window ÷ time in the window, the headline; None if the log's records do not
     give it."""
-    time_weighted_steady: float | None
+    time_weighted_steady: float | None = None
     """The same without records that hold an evaluation, a checkpoint or a restart; None as
     above."""
-    median: float | None
+    median: float | None = None
     """Median of the records' rates; None as above."""
-    arithmetic: float | None
+    arithmetic: float | None = None
     """Mean of the records' rates; None as above."""
-    timestamps: float | None
+    timestamps: float | None = None
     """Samples between the first and the last stamped record ÷ the time between their stamps,
     corrected for a known jump of the clock; None without stamps."""
     printed_steps: float | None = None
@@ -240,21 +240,21 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Iterations inside the window that were measured."""
     records: int
     """Records inside the window."""
-    throughput: Throughput | None
+    throughput: Throughput | None = None
     """None where the verdict is ``rejected``; the figures are then under ``unverified``."""
     unverified: Throughput | None = None
     """The figures of a rejected log; None where the verdict is ``valid``, or there is no figure at
     all."""
     estimator: str = "time_weighted"
     """Which of the throughputs is the headline."""
-    final_loss: float | None
+    final_loss: float | None = None
     """Loss of the last record; None if the log has none, or it is no number."""
-    accuracy: AccuracyResult | None
+    accuracy: AccuracyResult | None = None
     """What the evaluations reached; None without evaluation."""
-    time_to_train_s: float | None
+    time_to_train_s: float | None = None
     """Seconds from AI-Rank's ``test_begin`` to the first evaluation that reaches the target; None
     otherwise."""
-    train_wall_s: float | None
+    train_wall_s: float | None = None
     """Seconds from the first to the last stamp of training; None if the log has no stamps."""
     mode: str | None = None
     """``throughput`` or ``train``; None of other programs."""

@@ -10,7 +10,6 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import (
     AmpDtype,
     Fingerprint,
-    Framework,
     LengthUnit,
     LogFormat,
     Mode,
@@ -93,8 +92,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the benchmark's programs."""
     impl: Literal["k8sbench", "upstream", "user", "unknown"]
     """``unknown``: only of an imported log that does not show whose program wrote it."""
-    framework: Framework
-    """Decides the kind of job."""
+    framework: str
+    """Decides the kind of job; of an imported log it may be another than our two."""
     precision: Precision
     """As requested."""
     amp_dtype: AmpDtype | None
@@ -123,32 +122,32 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     """What is counted: ``samples``, ``images``, ``clips``, ``sequences`` or ``tokens``, per
     second."""
-    trainer: str | None
+    trainer: str | None = None
     """File stem under ``k8sbench/trainers/``; None for a command of upstream's or the user's."""
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     """The container's command, complete; no shell."""
-    env: dict[str, str]
+    env: dict[str, str] = {}
     """Its environment variables."""
     secret_env: dict[str, SecretKey] = {}
     """Those that take their values from Secrets of the namespace."""
-    workdir: str | None
+    workdir: str | None = None
     """Where it starts; None for the image's own choice."""
-    options: dict[str, str | int | float | bool]
+    options: dict[str, str | int | float | bool] = {}
     """Options of our trainer, such as speed options (``channels-last``, ``workers``, …): part of
     the group key."""
-    image: str | None
+    image: str | None = None
     """The container image; None for a local run."""
     image_reason: str
     """The reason for this image."""
-    trainers_by: TrainersBy | None
+    trainers_by: TrainersBy | None = None
     """How our trainers reach the container; None where none of ours runs."""
-    trainers_digest: str | None
+    trainers_digest: str | None = None
     """SHA-256 of our trainers' sources; None where none of ours runs."""
     pool: NodePool
     """The nodes that it runs on."""
     backend: Backend
     """Where it runs."""
-    timeout_s: float | None
+    timeout_s: float | None = None
     """The run is ended after so many seconds; None for no limit."""
     fingerprint: Fingerprint | None
     """What identifies the model; None where the file does not state it."""

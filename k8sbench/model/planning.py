@@ -84,7 +84,7 @@ def make_plan(
         )
     if impl == "k8sbench":
         files = sources.arguments(data, weights, checkpoints)
-        files |= training.arguments(planned) | options
+        files |= training.arguments(planned, request) | options
         command = _own_command(case, window, batch_size, amp_dtype, size, files)
     else:
         is_here = site.backend == "local"

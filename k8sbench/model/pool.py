@@ -10,13 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 At = tuple[str | int, ...]
 """Path of the offending key."""
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+OBJECT_NAME = rf"^{_SUBDOMAIN}\Z"
+ObjectName = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=253,
+        pattern=OBJECT_NAME,
+        description="a Kubernetes name: lower-case letters, digits, '-', '.'",
+    ),
+]
+"""Names of most objects: claims, secrets, queues, classes."""
 Quantity = Annotated[
     str,
     msgspec.Meta(
@@ -29,15 +42,21 @@ Quantity = Annotated[
 LabelKey = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
-        r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?\Z",
+        pattern=rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z",
         description="a Kubernetes name such as nvidia.com/gpu",
+    ),
+]
+ResourceName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^{_SUBDOMAIN}/{_QUALIFIED}\Z",
+        description="an extended resource such as nvidia.com/gpu",
     ),
 ]
 LabelValue = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?\Z",
+        pattern=rf"^({_QUALIFIED})?\Z",
         description="a label's value: at most 63 letters, digits, '-', '_' and '.'",
     ),
 ]
@@ -47,6 +66,10 @@ EnvName = Annotated[
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"
     ),
 ]
+Word = Annotated[
+    str, msgspec.Meta(pattern=r"^[^\0]*\Z", description="text without a NUL character")
+]
+"""What a process can be given: an argument, or the value of a variable."""
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?|(?:API|ACCESS)?_?KEY)S?\Z",
     re.IGNORECASE,
@@ -80,7 +103,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Rdma(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """RDMA devices of a pool. Any of it leaves the restricted Pod Security Standard."""
 
-    resource: LabelKey
+    resource: ResourceName
     """Extended resource name of the device plugin, for example ``rdma/hca_shared_devices_a``."""
     count: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Devices per pod."""
@@ -97,7 +120,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Also the default of ``--gpus``."""
     gpu_model: Text | None
     """As the driver names it (``Tesla V100-SXM2-16GB``); null for a pool without GPUs."""
-    gpu_resource: LabelKey = "nvidia.com/gpu"
+    gpu_resource: ResourceName = "nvidia.com/gpu"
     """Extended resource that a pod asks for, one per GPU."""
     selector: dict[LabelKey, LabelValue] = {}
     """Node labels that a node must have."""
@@ -109,15 +132,15 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Memory of a pod, per GPU; ``shm`` is part of it."""
     shm: Quantity = "8Gi"
     """Size of /dev/shm, a memory volume: it counts against the pod's memory limit."""
-    runtime_class: Text | None = None
+    runtime_class: ObjectName | None = None
     """``runtimeClassName``, where GPUs need one."""
-    priority_class: Text | None = None
+    priority_class: ObjectName | None = None
     """``priorityClassName``."""
-    image_pull_secrets: tuple[Text, ...] = ()
+    image_pull_secrets: tuple[ObjectName, ...] = ()
     """Names of secrets in the job's namespace."""
     annotations: dict[LabelKey, str] = {}
     """Annotations of the pods, such as a network attachment."""
-    nccl_env: dict[EnvName, str] = {}
+    nccl_env: dict[EnvName, Word] = {}
     """Variables of the communication library (``NCCL_…``)."""
     python_packages: Text | None = None
     """A claim with the framework's site-packages, as ``pvc:NAME[/SUB]``, for images that have no
@@ -162,6 +185,36 @@ def amount(quantity: str) -> Decimal:
     return Decimal(match[1]) * _UNITS[match[2]]
 
 
+def times(quantity: str, count: int) -> str:
+    """Multiply a quantity, in its own unit: 8 × ``1.5Gi`` is ``12Gi``."""
+    number = re.match("[0-9.]+", quantity)
+    assert number is not None, "a quantity begins with a number"
+    return plain(Decimal(number[0]) * count) + quantity[number.end() :]
+
+
+def plain(number: Decimal | int) -> str:
+    """Write a number of things, or of plain units, without an exponent."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+class Claim(NamedTuple):
+    """A folder of a persistent volume claim, or a file."""
+
+    name: str
+    folder: str | None
+    """Below the claim's root, without slashes at its ends; None: the root."""
+
+
+_CLAIM = re.compile(rf"pvc:(?P<name>{_SUBDOMAIN})(?P<folder>(/(?!\.\.?(/|\Z))[^/\0]+)*)/*")
+
+
+def claim(place: str) -> Claim | None:
+    """Read ``pvc:NAME[/SUB]``; None: it is something else, or has ``..`` or an empty name in it."""
+    match = _CLAIM.fullmatch(place)
+    return None if match is None else Claim(match["name"], match["folder"][1:] or None)
+
+
 def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, str]]:
     """Yield what is wrong with a pool for pods of ``gpus`` GPUs (default: a whole node's)."""
     for field in ("cpu_per_gpu", "memory_per_gpu", "shm"):
@@ -175,6 +228,8 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
         )
     if pool.gpus_per_node > 0 and pool.gpu_model is None:
         yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
+    if pool.python_packages is not None and claim(pool.python_packages) is None:
+        yield ("python_packages",), f"is {pool.python_packages}, not pvc:NAME[/SUB]"
     yield from ((("nccl_env", *path), text) for path, text in secret_problems(pool.nccl_env))
 
 

@@ -83,6 +83,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: float | Literal["none"] | None = None
     to_the_end: bool = False
     checkpoints: str | None = None
+    checkpoint_every: float | None = None
+    broken_limit: str | None = None
     max_restarts: int | None = None
 
     run_id: str | None = None
@@ -239,6 +241,14 @@ TRAINING_FLAGS = {
     "checkpoints": Flag(
         "Folder below which each run keeps its checkpoints; default: none are kept.",
         "DIR|pvc:NAME[/SUB]",
+    ),
+    "checkpoint_every": Flag(
+        "Time between checkpoints, besides those at evaluations; default 10m.",
+        "TIME",
+    ),
+    "broken_limit": Flag(
+        "Samples that cannot be read, more of which end the run; default 100, at most 10%.",
+        "N|X%",
     ),
     "max_restarts": Flag(
         "How often a failed job continues from its checkpoint; default 3, or 0 without"

@@ -154,6 +154,11 @@ class Mark(_Printed, frozen=True, kw_only=True):
     values: dict[str, float | str | None] = {}
     stamp: float | None = None
 
+    def number(self, name: str) -> float | None:
+        """A value that is a number; None for all others."""
+        value = self.values.get(name)
+        return value if isinstance(value, float) else None
+
 
 class GpuSamples(_Printed, frozen=True, kw_only=True):
     """What the GPU of a rank did for some seconds, as the rank itself sampled it."""

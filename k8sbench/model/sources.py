@@ -6,12 +6,11 @@ On a cluster all of them are on volume claims, on this machine in its own files.
 
 from __future__ import annotations
 
-import re
-
 from k8sbench.model import identity
 from k8sbench.model.choices import PlanChoices, check_ours
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.pool import claim
 from k8sbench.model.speed_options import Option
 
 OWN_DATA = ("synthetic", "synthetic-host")
@@ -21,7 +20,6 @@ DATA_MOUNT, WEIGHTS_MOUNT, CHECKPOINTS_MOUNT = "/data", "/weights", "/checkpoint
 RUN_FOLDER = "$(K8SBENCH_RUN_ID)"
 """A run's own folder of checkpoints, as its command names it: by a variable, so that the commands
 of repeats are equal."""
-_PVC = re.compile(r"^pvc:([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)(/[^\0]*)?$")
 
 
 def data(case: PlanChoices) -> str:
@@ -72,19 +70,12 @@ def is_path(text: str) -> bool:
     return bool(text) and not text.startswith(("pvc:", "synth"))
 
 
-def claim(place: str) -> tuple[str, str] | None:
-    """The claim's name and what follows it in a place, which may be empty; None: a path."""
-    kind, _, rest = place.partition(":")
-    name, _, below = rest.partition("/")
-    return (name, below) if kind == "pvc" else None
-
-
 def claims(plan: RunPlan) -> dict[str, bool]:
     """The claims that a run's pods mount, by name: whether they write to it."""
-    read = [plan.data, plan.weights, plan.pool.python_packages]
-    writes = {named[0]: False for text in read if text and (named := claim(text)) is not None}
-    if plan.checkpoints is not None and (named := claim(plan.checkpoints)) is not None:
-        writes[named[0]] = True
+    writes: dict[str, bool] = {}
+    for text in (plan.data, plan.weights, plan.pool.python_packages, plan.checkpoints):
+        if text and (named := claim(text)) is not None:
+            writes[named.name] = text == plan.checkpoints or writes.get(named.name, False)
     return writes
 
 
@@ -111,15 +102,15 @@ def arguments(data: str, weights: str | None, checkpoints: str | None) -> dict[s
 def _place(case: PlanChoices, option: str, text: str, below: str = "[/SUB]") -> str:
     is_local = case.site.backend == "local"
     if text.startswith("pvc:"):
-        parts = [part for part in text.split("/")[1:] if part not in {"", "."}]
-        if not _PVC.match(text) or ".." in parts or (below == "/FILE" and not parts):
+        named = claim(text)
+        if named is None or (below == "/FILE" and named.folder is None):
             raise UsageError(f"{option} {text!r} names no volume claim.", f"Write pvc:NAME{below}.")
         if is_local:
             raise UsageError(
                 f"{option} {text} is a volume of a cluster, and this run is local.",
                 "Name a folder or a file of this machine, or leave it out.",
             )
-        return "/".join((text.partition("/")[0], *parts))
+        return text.rstrip("/")
     if not is_local:
         raise UsageError(
             f"{option} {text}: a path of the nodes would be a hostPath volume, which the restricted"

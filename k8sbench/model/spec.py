@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.model.pool import EnvName
+from k8sbench.model.pool import EnvName, Word
 
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
@@ -33,11 +33,14 @@ Estimator = Literal[
 LARGEST_INT = 2**53
 """Every JSON reader holds whole numbers up to here exactly."""
 PositiveInt = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_INT)]
-Command = tuple[str, ...]
+Command = tuple[Word, ...]
 """A program and its arguments, one word each; no shell."""
 NonNegativeInt = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+AbsolutePath = Annotated[
+    str, msgspec.Meta(pattern=r"^/[^\0]*\Z", description="an absolute path of the container")
+]
 Name = Annotated[
     str,
     msgspec.Meta(
@@ -293,9 +296,9 @@ class Upstream(_Strict, frozen=True, kw_only=True):
     """Placeholders of this file's own, such as a learning rate that grows with the GPUs."""
     environment: dict[str, str]
     """What the report ran on: versions of framework, CUDA, cuDNN, image. For the reader."""
-    env: dict[EnvName, str] = {}
+    env: dict[EnvName, Word] = {}
     """Environment variables of the command; values may hold placeholders too."""
-    workdir: Text | None = None
+    workdir: AbsolutePath | None = None
     """Folder in the container from which the command starts."""
     data: Literal["real", "synthetic"] = "real"
     """What the program trains on."""
@@ -326,6 +329,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
     name: Name
     """Name of the format in results."""
+    framework: Name | None = None
+    """What the program is written in, for rows: ``tensorflow``; None: the variant's framework."""
     unit: Text
     """What ``rate`` counts per second, as the log says it."""
     per: Literal["job", "card"]
@@ -344,6 +349,12 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """Patterns of lines that state the run: ``gpus`` of the whole job, or ``gpus_per_node`` and
     ``replicas`` (nodes), ``batch_size`` per GPU, ``precision`` (``amp``, ``fp16``, ``bf16``,
     ``True``; ``fp32``, ``False``), ``gpu_model``."""
+
+
+def framework_of(log: str | LogFormat, framework: str) -> str:
+    """Return the framework that results name of a log, with that of its job's kind."""
+    own = log.framework if isinstance(log, LogFormat) else None
+    return own or framework
 
 
 class PublishedDataSet(_Strict, frozen=True, kw_only=True):
@@ -386,7 +397,7 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """The user's own program (``impl: user``), with the placeholders of ``upstream``'s."""
     image: Text | None = None
     """Image of the user's own program; ``--image`` overrides it."""
-    env: dict[EnvName, str | FromSecret] = {}
+    env: dict[EnvName, Word | FromSecret] = {}
     """Environment variables of the program. One that is named like a secret (``…_TOKEN``,
     ``…_PASSWORD``, ``…_SECRET``, ``…_KEY``) takes its value from a Secret."""
     local: bool = False
@@ -428,6 +439,11 @@ class Variant(_Strict, frozen=True, kw_only=True):
         """File stem of the trainer under ``k8sbench/trainers/``."""
         return None if self.trainer is None else self.trainer.replace("-", "_")
 
+    @property
+    def framework_of_logs(self) -> str:
+        """The framework that results name: a declared format may have one of its own."""
+        return framework_of(self.log, self.framework)
+
 
 class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """One benchmark: its variants, and the figures that were published for them."""
@@ -461,11 +477,12 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
             *(f for f in rest if f in offered - {self.default_framework}),
         )
 
-    def variants_of(self, framework: Framework) -> tuple[Variant, ...]:
-        """All variants of ``framework``, in the file's order."""
-        return tuple(v for v in self.variants if v.framework == framework)
+    def variants_of(self, framework: str) -> tuple[Variant, ...]:
+        """All variants of ``framework``, or whose logs are, in the file's order."""
+        named = (v for v in self.variants if framework in (v.framework, v.framework_of_logs))
+        return tuple(named)
 
-    def variant(self, framework: Framework, name: str) -> Variant | None:
+    def variant(self, framework: str, name: str) -> Variant | None:
         """The variant of a name; None where there is none."""
         return next((v for v in self.variants_of(framework) if v.name == name), None)
 

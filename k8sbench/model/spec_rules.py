@@ -31,17 +31,9 @@ def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem
         seen.add((variant.framework, variant.name))
         yield from ((at + path, text) for path, text in _variant_problems(spec, variant, families))
     for framework in spec.frameworks:
-        mine = spec.variants_of(framework)
-        if mine and spec.default_variant(framework) is None:
-            yield (
-                ("variants",),
-                f"has no single default for {framework}; set default: true on exactly one",
-            )
-        for variant in [v for v in mine if v.default][1:]:
-            yield (
-                ("variants", spec.variants.index(variant), "default"),
-                f"is true on a second variant for {framework}; keep one",
-            )
+        defaults = [variant.default for variant in spec.variants_of(framework)]
+        if len(defaults) > 1 and sum(defaults) != 1:
+            yield ("variants",), f"needs default: true on exactly one variant for {framework}"
 
 
 def _variant_problems(
@@ -51,9 +43,6 @@ def _variant_problems(
         yield ("batch_size",), "is empty; give the batch per GPU for fp32, amp or both"
     if not variant.cases:
         yield ("cases",), "is empty; give at least one case such as 1x8"
-    for index, case in enumerate(variant.cases):
-        if case in variant.cases[:index]:
-            yield ("cases", index), f"says {case} a second time"
     if variant.trainer and variant.command:
         yield ("command",), "stands beside trainer; a variant runs one program"
     if variant.trainer is None and not variant.command and variant.upstream is None:
@@ -98,16 +87,11 @@ def _training_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Proble
 
 
 def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
-    seen: set[tuple[object, ...]] = set()
     for index, figure in enumerate(variant.published):
         at = ("published", index)
         if figure.source not in spec.sources:
             known = ", ".join(spec.sources) or "none"
             yield (*at, "source"), f"is {figure.source!r}, not among the file's sources ({known})"
-        key = (figure.source, figure.case, figure.precision, figure.batch_size, figure.gpu_model)
-        if key in seen:
-            yield at, f"gives {figure.case} {figure.precision} of {figure.source} a second time"
-        seen.add(key)
         if figure.throughput is None and figure.note is None:
             yield at, "has neither throughput nor a note that says why"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from k8sbench.model.errors import UsageError, did_you_mean
-from k8sbench.model.spec import Framework
 
 Option = str | int | float | bool
 
@@ -23,7 +22,7 @@ COUNTS = ("workers", "threads")
 MOST = 1024
 """More loader processes or threads of one rank than any machine has use for."""
 
-_ALL = (*SWITCHES, *TWO_WAY, *COUNTS)
+NAMES = (*SWITCHES, *TWO_WAY, *COUNTS)
 _LACKING: dict[str, frozenset[str]] = {
     "paddle": frozenset({"compile"}),
     "arcface": frozenset({"channels-last", "overlap"}),
@@ -39,11 +38,11 @@ def parse(texts: Iterable[str]) -> dict[str, Option]:
     options: dict[str, Option] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if name not in _ALL:
+        if name not in NAMES:
             raise UsageError(
                 f"--speed-option {name!r} is none.",
-                did_you_mean(name, _ALL)
-                + f"There are: {', '.join(_ALL)}. What changes the work of a step belongs into"
+                did_you_mean(name, NAMES)
+                + f"There are: {', '.join(NAMES)}. What changes the work of a step belongs into"
                 " args: of a catalog file.",
             )
         if name in options:
@@ -67,7 +66,7 @@ def _value(name: str, text: str | None) -> Option:
     raise UsageError(f"--speed-option {name} needs {needed}{given}.", f"Write {name}={example}.")
 
 
-def check(asked: Mapping[str, Option], framework: Framework, trainer: str, label: str) -> None:
+def check(asked: Mapping[str, Option], framework: str, trainer: str, label: str) -> None:
     """Raise UsageError for an option that the trainer does not have."""
     there = available(framework, trainer)
     for name in asked:
@@ -78,10 +77,10 @@ def check(asked: Mapping[str, Option], framework: Framework, trainer: str, label
             )
 
 
-def available(framework: Framework, trainer: str) -> tuple[str, ...]:
+def available(framework: str, trainer: str) -> tuple[str, ...]:
     """The speed options of a trainer."""
     lacking = _LACKING.get(framework, frozenset()) | _LACKING.get(trainer, frozenset())
-    return tuple(name for name in _ALL if name not in lacking)
+    return tuple(name for name in NAMES if name not in lacking)
 
 
 def arguments(options: Mapping[str, Option]) -> Iterator[str]:
@@ -100,5 +99,5 @@ def words(options: Mapping[str, Option]) -> tuple[str, ...]:
     return tuple(
         name if value is True else f"no {name}" if value is False else f"{name} {value}"
         for name, value in sorted(options.items())
-        if name in _ALL
+        if name in NAMES
     )

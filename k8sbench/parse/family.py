@@ -8,7 +8,6 @@ millions of lines fast: a line without one is skipped unread.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -16,7 +15,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, MarkKind
-from k8sbench.model.spec import Framework
 from k8sbench.parse import stamps
 from k8sbench.parse.records import RecordRule, number_in
 
@@ -197,17 +195,13 @@ def each_line(
     return read_lines
 
 
-_shared = functools.lru_cache(maxsize=256)
-"""Readers are many where many jobs are followed; their rules are the same."""
-
-
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     """One log family."""
 
     name: str
     title: str
     """The program that prints it, for people."""
-    framework: Framework | None
+    framework: str | None
     """None where the log itself states it."""
     unit: str
     facts: tuple[FactRule, ...] = ()
@@ -230,7 +224,6 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         return self.make_reader(self)
 
 
-@_shared
 def records(rule: RecordRule) -> Read:
     """Read training lines."""
     needle, search = rule.needle, rule.pattern.search
@@ -261,7 +254,6 @@ def records(rule: RecordRule) -> Read:
     return read_lines
 
 
-@_shared
 def _evaluations(rule: EvaluationRule) -> Read:
     def read(line: CleanLine) -> Iterator[Item]:
         for match in rule.pattern.finditer(line.text):
@@ -286,7 +278,6 @@ def _evaluation(line: CleanLine, match: re.Match[str], rule: EvaluationRule) -> 
     )
 
 
-@_shared
 def _marks(rule: MarkRule) -> Read:
     pattern = rule.pattern
 

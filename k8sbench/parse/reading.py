@@ -8,20 +8,50 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Item, Mark, Record
-from k8sbench.parse import airank
-from k8sbench.parse.cleaning import PREFIX_STARTS, pieces, plain, without_prefixes
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import CleanLine, Family, LineReader, LineRule, TextLines, each_line
-from k8sbench.parse.lines import NumberedLine, UniqueLines
+from k8sbench.parse.lines import (
+    PREFIX_STARTS,
+    NumberedLine,
+    UniqueLines,
+    pieces,
+    plain,
+    without_prefixes,
+)
+from k8sbench.parse.records import number_in
 
 AT_ONCE = 128
 """Lines that are read at once."""
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
 OURS = FAMILIES["k8sbench"]
+
+# AI-Rank's event lines may stand in a log of any family: ``- AI-Rank-log 1618109465.704
+# test_begin`` and its kin, with or without the dash. The same prefix in front of a logger's own
+# line is no event.
+AIRANK = "AI-Rank-log"
+_EVENT = re.compile(
+    r"AI-Rank-log (?P<at>\d{6,}(?:\.\d+)?) "
+    r"(?P<event>load_data|test_begin|eval_accuracy|test_finish|target_quality_time|total_use_time"
+    r"|avg_ips)"
+    # Where the checksum is the number of samples and no hash.
+    r"(?:, checksum: ?(?P<samples>\d{1,9})(?!\w))?"
+    r"(?:: ?(?P<value>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?(?:[A-Za-z]*/?s(?:ec)?\b)?)?"
+)
+
+
+def airank_events(line: CleanLine) -> Iterator[Mark]:
+    """Yield the AI-Rank events of a line."""
+    for match in _EVENT.finditer(line.text):
+        values = {
+            "event": match["event"],
+            "value": number_in(match["value"] or match["samples"]),
+        }
+        yield line.mark("airank", match[0], values, number_in(match["at"]))
 
 
 class FamilyLog:
@@ -41,18 +71,11 @@ class FamilyLog:
         """Yield the items, some hundred at once; nothing for a log of none of the candidates."""
         others = [family for family in self._candidates if family is not OURS]
         heads = [_Head(family) for family in (OURS, *others)]
-        for number, text in self._lines.in_turn(_texts(heads)):
-            # Every piece of the line is read before the family is settled by one of them.
-            split = pieces(text)
-            for index, (source, piece) in enumerate(split):
-                for head in heads:
-                    if head.read(number, piece, source):
-                        self.family = head.family
-                        yield list(head.items())
-                        for later_source, later in split[index + 1 :]:
-                            yield _read(head.reader, number, later, later_source)
-                        yield from self._rest(head.family, head.reader)
-                        return
+        head, items = _decided(self._lines.in_turn(_texts(heads)), heads)
+        if head is not None:
+            self.family = head.family
+            yield items
+            yield from self._rest(head.family, head.reader)
 
     @property
     def empty(self) -> bool:
@@ -62,7 +85,7 @@ class FamilyLog:
     def _rest(self, family: Family, reader: LineReader) -> Iterator[Sequence[Item]]:
         """Everything after the line that decided: the fast part."""
         lines = self._lines
-        texts = (airank.NEEDLE, *reader.needles, *([family.opening] if family.opening else []))
+        texts = (AIRANK, *reader.needles, *([family.opening] if family.opening else []))
         while lines.more():
             present = lines.present(texts)
             if not present:
@@ -75,7 +98,7 @@ class FamilyLog:
     def _block(self, reader: LineReader, present: Sequence[str]) -> Iterator[Sequence[Item]]:
         """The rest of a block, which holds these of the needles and no header."""
         rules = reader.rules_for(present)
-        if airank.NEEDLE in present:
+        if AIRANK in present:
             rules.insert(0, _AIRANK)
         has_pieces = "\r" in self._lines.block
         numbers, texts = self._lines.holding(present)
@@ -112,22 +135,15 @@ class FamilyLog:
         head = _Head(family)
         source, piece = pieces(line[1])[-1]
         yield Mark(line=line[0], text=piece, source=source, kind="header")
-        lines = self._lines.in_turn(_texts([head]))
-        for number, text in itertools.chain([line], lines):
-            split = pieces(text)
-            for index, (source, piece) in enumerate(split):
-                if head.read(number, piece, source):
-                    yield from head.items()
-                    for later_source, later in split[index + 1 :]:
-                        yield from _read(head.reader, number, later, later_source)
-                    return
-        yield from head.items()
+        lines = itertools.chain([line], self._lines.in_turn(_texts([head])))
+        decided, items = _decided(lines, [head])
+        yield from items if decided else head.items()
 
 
 _EVERY = frozenset([""])
 """A text that every line holds."""
 _INDEX = operator.itemgetter(0)
-_AIRANK = LineRule(airank.NEEDLE, airank.NEEDLE, each_line(airank.NEEDLE, airank.read))
+_AIRANK = LineRule(AIRANK, AIRANK, each_line(AIRANK, airank_events))
 
 
 def _pieces(numbers: list[int], texts: list[str]) -> TextLines:
@@ -152,8 +168,8 @@ def _whole_lines(numbers: list[int], texts: list[str]) -> TextLines:
 
 def _read(reader: LineReader, number: int, text: str, source: str) -> list[Item]:
     items: list[Item] = []
-    if airank.NEEDLE in text:
-        items += airank.read(CleanLine(number, text, source))
+    if AIRANK in text:
+        items += airank_events(CleanLine(number, text, source))
     if any(needle in text for needle in reader.needles):
         items += reader.read(number, text, source)
     return items
@@ -186,10 +202,27 @@ class _Head:
         yield from self._found
 
 
+def _decided(
+    lines: Iterable[NumberedLine], heads: Sequence[_Head]
+) -> tuple[_Head | None, list[Item]]:
+    """The first of the heads that a line decides for, and its items up to the end of that line."""
+    for number, text in lines:
+        # Every piece of the line is read before the family is settled by one of them.
+        split = pieces(text)
+        for index, (source, piece) in enumerate(split):
+            for head in heads:
+                if head.read(number, piece, source):
+                    items = list(head.items())
+                    for later_source, later in split[index + 1 :]:
+                        items += _read(head.reader, number, later, later_source)
+                    return head, items
+    return None, []
+
+
 def _texts(heads: Collection[_Head]) -> Callable[[], frozenset[str]]:
     """Texts of the lines that any of the heads can read."""
     readers = [head.reader for head in heads]
-    texts = frozenset([airank.NEEDLE]).union(*(reader.head_needles for reader in readers))
+    texts = frozenset([AIRANK]).union(*(reader.head_needles for reader in readers))
     return lambda: _EVERY if any(reader.reads_all for reader in readers) else texts
 
 

@@ -6,18 +6,19 @@ Its name follows from what is asked for, so that whoever asks for the same again
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import msgspec
 from jinja2 import Environment
 
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.image import checked_image
 from k8sbench.model.planning import TRAINERS_MOUNT
-from k8sbench.model.pool import NodePool
-from k8sbench.render import syntax
-from k8sbench.render.manifest import read
-from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, USER, Claim, no_packages, toleration
+from k8sbench.model.pool import OBJECT_NAME, Claim, NodePool, claim
+from k8sbench.render.pod import PACKAGES_MOUNT, SIDECAR, USER, toleration
 from k8sbench.render.templates import render
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 
@@ -79,9 +80,7 @@ def manifest(job: DataJob, *, templates: Environment, trainers: TrainerSources) 
         LABEL: job.name,
     }
     pool = job.pool
-    packages = None
-    if pool is not None and pool.python_packages:
-        packages = Claim.parse(pool.python_packages, no_packages(pool))
+    packages = claim(pool.python_packages or "") if pool is not None else None
     annotations = {DIGEST_ANNOTATION: trainers.digest}
     values = {
         "name": job.name,
@@ -114,15 +113,12 @@ def manifest(job: DataJob, *, templates: Environment, trainers: TrainerSources) 
         "trainers_mount": TRAINERS_MOUNT,
         "trainers": trainers,
     }
-    return read(render(templates, TEMPLATE, job=values))
+    loaded: dict[str, Any] = yaml_text.load(render(templates, TEMPLATE, job=values))
+    return loaded
 
 
 def _check(job: DataJob) -> None:
-    if not syntax.fits(syntax.IMAGE, job.image):
-        raise UsageError(
-            f"{job.image!r} cannot name an image.",
-            "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
-        )
-    if job.secret is not None and not syntax.fits(syntax.DNS_1123_SUBDOMAIN, job.secret):
+    checked_image(job.image)
+    if job.secret is not None and not re.match(OBJECT_NAME, job.secret):
         message = f"{job.secret!r} cannot name a Secret."
         raise UsageError(message, "'kubectl get secrets' lists them.")

@@ -6,6 +6,7 @@ with what the user can change.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import QUEUE_LABEL
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import syntax
+from k8sbench.model.pool import OBJECT_NAME
 from k8sbench.render.pod import fitting, pod, security
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources
 
@@ -30,9 +31,8 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
     ``trainers`` are the sources that its pods mount. Raises :class:`UsageError` where there can be
     no job.
     """
-    _check_sizes(plan)
     kind = kind_of(plan)
-    own_labels = labels(plan)
+    own_labels = identity.labels(plan)
     keeps = plan.checkpoints is not None and plan.backend != "local"
     secured = security(plan.pool, writes=keeps)
     about: dict[str, str] = {SECURITY_ANNOTATION: secured.level}
@@ -67,29 +67,6 @@ def mounted(plan: RunPlan, trainers: TrainerSources) -> TrainerSources | None:
     return trainers
 
 
-def _check_sizes(plan: RunPlan) -> None:
-    if plan.replicas < 1 or plan.processes_per_replica < 1 or plan.gpus_per_replica < 0:
-        raise UsageError(
-            f"A job of {plan.replicas} replicas × {plan.processes_per_replica} processes on "
-            f"{plan.gpus_per_replica} GPUs cannot run.",
-            "Ask for at least 1 replica and 1 process.",
-        )
-    # Labels are names, and one of them names the job: the error is the one of --run-id.
-    identity.checked_run_id(plan.run_id)
-
-
-def labels(plan: RunPlan) -> dict[str, str]:
-    """Return the labels of everything that belongs to the run."""
-    values = identity.labels(plan)
-    for key, value in values.items():
-        if not syntax.fits(syntax.LABEL_VALUE, value) or not value:
-            raise UsageError(
-                f"{value!r} cannot be the label {key}.",
-                "Use at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends.",
-            )
-    return values
-
-
 def plan_text(plan: RunPlan) -> str:
     """Return the plan as the job's annotation holds it."""
     try:
@@ -102,7 +79,7 @@ def plan_text(plan: RunPlan) -> str:
 
 
 def _queue(name: str) -> str:
-    if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name) or len(name) > 63:
+    if not re.match(OBJECT_NAME, name) or len(name) > 63:
         raise UsageError(
             f"--queue {name!r} cannot name a Kueue queue.",
             "Name a LocalQueue of the namespace: 'kubectl get localqueues' lists them.",

@@ -16,7 +16,6 @@ import yaml
 from jinja2 import Environment
 
 from k8sbench.model import yaml_text
-from k8sbench.model.errors import BenchError
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import ATTEMPT_LABEL
 from k8sbench.model.plan import RunPlan
@@ -31,14 +30,13 @@ def manifests(
 ) -> tuple[dict[str, Any], ...]:
     """Render the objects that run ``plan``: the trainers' ConfigMap where one is needed, the job.
 
-    Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept,
-    and :class:`~k8sbench.model.errors.BenchError` where our templates are at fault.
+    Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept.
     """
     mounted = jobs.mounted(plan, trainers)
     job = jobs.job(plan, mounted)
     values = {"plan": plan, "job": job, "pod": job["pod"], "mount": TRAINERS_MOUNT}
     text = render(templates, job["kind"].template, **values)
-    return (*(() if mounted is None else (config_map(mounted),)), read(text))
+    return (*(() if mounted is None else (config_map(mounted),)), yaml_text.load(text))
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -93,20 +91,6 @@ def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _represent_text)
-
-
-def read(text: str) -> dict[str, Any]:
-    """Read what a template gave; anything but an object is our fault."""
-    try:
-        loaded = yaml_text.load(text)
-    except yaml.YAMLError as error:
-        raise BenchError(
-            f"A template gave no YAML: {error}",
-            "This is a fault of k8sbench's templates, not of your input; please report it.",
-        ) from error
-    if not isinstance(loaded, dict):
-        raise BenchError(f"A template gave {type(loaded).__name__}, not an object.")
-    return loaded
 
 
 def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapping[str, Any], ...]:

@@ -14,12 +14,12 @@ import msgspec
 
 from k8sbench.model import identity, sources
 from k8sbench.model import pool as pools
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import kind_of
+from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
-from k8sbench.render import syntax
 from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"
@@ -27,35 +27,12 @@ SIDECAR = "sidecar.istio.io/inject"
 PACKAGES_MOUNT = "/opt/python-packages"
 """Where a pool's ``python_packages`` lie inside a container."""
 
+ANNOTATIONS_LIMIT = 256 * 1024
+"""All keys and values of an object's annotations together, in bytes."""
+END_SECONDS = 15
+"""Between SIGTERM and SIGKILL for a program that saves nothing: a cancelled job frees its GPUs."""
 FIELDS = {POD_VARIABLE: "metadata.name", "NODE_NAME": "spec.nodeName"}
 """Variables that the kubelet fills in: which pod and node a rank ran on, for the slowest one."""
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """A folder of a persistent volume claim."""
-
-    name: str
-    folder: str | None
-
-    @classmethod
-    def parse(cls, text: str, message: str, also: str = "") -> Claim:
-        """Read ``pvc:NAME[/SUB]``; raises :class:`UsageError`, which says what is ``wrong``.
-
-        ``also`` is what may be given in its place.
-        """
-        source, _, rest = text.partition(":")
-        name, _, folder = rest.partition("/")
-        folder = folder.removesuffix("/")
-        sound = "\0" not in folder and not {"", ".", ".."} & set(folder.split("/"))
-        if (
-            source != "pvc"
-            or not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name)
-            or (folder and not sound)
-        ):
-            raise UsageError(
-                message, f"Give {also}pvc:NAME[/SUB] with the name of a claim and a folder in it."
-            )
-        return cls(name, folder or None)
 
 
 class ClaimMount(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +59,11 @@ def pod(
     where the image has them. Raises :class:`UsageError` for a plan that Kubernetes would reject.
     """
     pool = plan.pool
-    _check_program(plan)
-    _check_pool(pool)
     mounts = _mounts(plan)
     return {
         "labels": labels | {SIDECAR: "false"},
         "annotations": _annotations(pool, about),
+        "grace": END_SECONDS if plan.checkpoints is None else SAVE_SECONDS,
         # Before env, whose values may use them.
         "fields": FIELDS.items(),
         "env": environment(plan).items(),
@@ -131,16 +107,13 @@ def environment(plan: RunPlan) -> dict[str, str]:
         fixed["PYTHONPATH"] = ":".join(folders)
     given = dict([*_sorted(plan.pool.nccl_env), *_sorted(plan.env)])
     own = {**plan.env, **dict.fromkeys(plan.secret_env, "")}
-    for name, value in {**given, **own}.items():
+    for name in {**given, **own}:
         whose = "The plan's env" if name in own else f"Pool {plan.pool.name}'s nccl_env"
-        if not syntax.fits(syntax.ENV_NAME, name):
-            raise UsageError(f"{whose} holds {name!r}, which cannot name a variable.")
         if name in kind.reserved or name in fixed or name in FIELDS:
             owner = "the training operator" if name in kind.reserved else "k8sbench"
             raise UsageError(
                 f"{whose} sets {name}, which {owner} sets itself.", f"Leave {name} out."
             )
-        _without_nul(value, f"{whose}, variable {name},")
     values = {**fixed, **{k: v for k, v in defaults.items() if k not in given}, **given}
     return {name: value for name, value in values.items() if name not in plan.secret_env}
 
@@ -148,10 +121,10 @@ def environment(plan: RunPlan) -> dict[str, str]:
 def fitting(annotations: dict[str, str]) -> dict[str, str]:
     """Return ``annotations`` if one object can hold them all."""
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-    if size > syntax.ANNOTATIONS_LIMIT:
+    if size > ANNOTATIONS_LIMIT:
         raise UsageError(
             f"The plan and its annotations take {size} bytes; an object of Kubernetes holds "
-            f"{syntax.ANNOTATIONS_LIMIT}.",
+            f"{ANNOTATIONS_LIMIT}.",
             "Shorten the benchmark's command, env and notes, or the pool's annotations.",
         )
     return annotations
@@ -164,36 +137,7 @@ def _annotations(pool: NodePool, about: Mapping[str, str]) -> dict[str, str]:
                 f"Pool {pool.name} sets the annotation {key}, which k8sbench sets itself.",
                 f"Leave {key} out of the pool.",
             )
-    return fitting({SIDECAR: "false", **about, **dict(_sorted(pool.annotations))})
-
-
-def _check_program(plan: RunPlan) -> None:
-    """Raise unless the plan's image, command and working directory can be used."""
-    if plan.image is None and plan.backend != "local":
-        raise UsageError(
-            f"There is no image to run {plan.benchmark} in.",
-            "Name one that has the framework with --image, or a registry of built ones with "
-            "--image-registry.",
-        )
-    if plan.image is not None and not syntax.fits(syntax.IMAGE, plan.image):
-        raise UsageError(
-            f"{plan.image!r} cannot name an image.",
-            "Write it as [registry[:port]/]name[:tag][@sha256:…]; the name is lower case.",
-        )
-    if not plan.command or not plan.command[0]:
-        raise BenchError(f"The plan of {plan.benchmark} has no command.")
-    for word in (*plan.command, plan.workdir or ""):
-        _without_nul(word, "The command or its working directory")
-    if plan.workdir is not None and not plan.workdir.startswith("/"):
-        raise UsageError(
-            f"The working directory {plan.workdir!r} is not an absolute path.",
-            "Give workdir as a path inside the image, beginning with '/'.",
-        )
-
-
-def _without_nul(text: str, what: str) -> None:
-    if "\0" in text:
-        raise UsageError(f"{what} holds a NUL character, which no process can be given.")
+    return {SIDECAR: "false", **about, **dict(_sorted(pool.annotations))}
 
 
 def _resources(plan: RunPlan) -> dict[str, str]:
@@ -206,45 +150,14 @@ def _resources(plan: RunPlan) -> dict[str, str]:
             "Correct the pool, or choose another with --node-pool.",
         )
     amounts: dict[str, str] = {
-        "cpu": syntax.times(pool.cpu_per_gpu, shares),
-        "memory": syntax.times(pool.memory_per_gpu, shares),
+        "cpu": pools.times(pool.cpu_per_gpu, shares),
+        "memory": pools.times(pool.memory_per_gpu, shares),
     }
     if plan.gpus_per_replica:
         amounts[pool.gpu_resource] = str(plan.gpus_per_replica)
     if pool.rdma is not None:
         amounts[pool.rdma.resource] = str(pool.rdma.count)
     return amounts
-
-
-def _check_pool(pool: NodePool) -> None:
-    """Raise unless the names in the pool are names to Kubernetes."""
-    keys = {
-        "selector": tuple(pool.selector),
-        "annotation": tuple(pool.annotations),
-        "toleration": tuple(entry.key for entry in pool.tolerations),
-        "resource": (pool.gpu_resource, pool.rdma.resource if pool.rdma else None),
-    }
-    for what, key in _each(keys):
-        if not syntax.fits(syntax.QUALIFIED_NAME, key) or (what == "resource" and "/" not in key):
-            raise UsageError(
-                f"Pool {pool.name} has the {what} {key!r}, which is not a valid name.",
-                "Write it as domain/name with a domain in lower case; resources need a domain.",
-            )
-    names = {
-        "runtime_class": (pool.runtime_class,),
-        "priority_class": (pool.priority_class,),
-        "image_pull_secrets": pool.image_pull_secrets,
-    }
-    for field, name in _each(names):
-        if not syntax.fits(syntax.DNS_1123_SUBDOMAIN, name):
-            raise UsageError(
-                f"Pool {pool.name} has {field}: {name!r}, which is not a valid name.",
-                "Use lower-case letters, digits, '-' and '.', a letter or digit at both ends.",
-            )
-
-
-def _each(names: Mapping[str, Iterable[str | None]]) -> Iterator[tuple[str, str]]:
-    return ((what, name) for what, some in names.items() for name in some if name is not None)
 
 
 def toleration(given: Toleration) -> dict[str, str]:
@@ -254,27 +167,25 @@ def toleration(given: Toleration) -> dict[str, str]:
 
 
 def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
-    """Every folder of a claim that the container sees."""
-    mounts: list[ClaimMount] = []
-    if plan.data not in (*sources.OWN_DATA, "image"):
-        message = f"--data {plan.data!r} names no data."
-        mounts += _of_user(plan, "data", plan.data, sources.DATA_MOUNT, message)
-    if plan.weights is not None:
+    """Every folder of a claim that the container sees; no path of this machine is among them."""
+    places = {
+        "data": (plan.data, sources.DATA_MOUNT),
         # The folder that holds the file: a file that is mounted alone stays when it is replaced.
-        folder, message = plan.weights.rpartition("/")[0], f"--weights {plan.weights!r} is no file."
-        mounts += _of_user(plan, "weights", folder, sources.WEIGHTS_MOUNT, message)
-    if (packages := _packages(plan)) is not None:
-        mounts.append(_mount("packages", packages, PACKAGES_MOUNT, no_packages(plan.pool)))
-    if plan.checkpoints is not None:
-        message = f"--checkpoints {plan.checkpoints!r} names no folder."
-        for mount in _of_user(
-            plan, "checkpoints", plan.checkpoints, sources.CHECKPOINTS_MOUNT, message
-        ):
-            mounts.append(msgspec.structs.replace(mount, read_only=False))
+        "weights": ((plan.weights or "").rpartition("/")[0], sources.WEIGHTS_MOUNT),
+        "packages": (_packages(plan) or "", PACKAGES_MOUNT),
+        "checkpoints": (plan.checkpoints or "", sources.CHECKPOINTS_MOUNT),
+    }
     first: dict[str, str] = {}
     return tuple(
-        msgspec.structs.replace(mount, volume=first.setdefault(mount.claim, mount.volume))
-        for mount in mounts
+        ClaimMount(
+            volume=first.setdefault(claim.name, name),
+            claim=claim.name,
+            folder=claim.folder,
+            path=path,
+            read_only=name != "checkpoints",
+        )
+        for name, (place, path) in places.items()
+        if (claim := pools.claim(place)) is not None
     )
 
 
@@ -288,33 +199,9 @@ def _volumes(mounts: Iterable[ClaimMount]) -> Iterator[dict[str, Any]]:
         yield {"name": name, "claim": of_volume[0].claim, "read_only": read_only}
 
 
-def _of_user(plan: RunPlan, volume: str, text: str, path: str, message: str) -> list[ClaimMount]:
-    """What an option names: one mount, or none where it is a path of this machine."""
-    if not text.startswith("path:"):
-        return [_mount(volume, text, path, message)]
-    if plan.backend == "local":
-        return []
-    raise UsageError(
-        f"--{volume} {text.removeprefix('path:')} is a folder on a node, and the restricted Pod"
-        " Security Standard lets no pod mount one.",
-        f"Put it into a persistent volume claim and give --{volume} pvc:NAME[/SUB].",
-    )
-
-
 def _packages(plan: RunPlan) -> str | None:
     # A local process has the packages of the machine.
     return None if plan.backend == "local" else plan.pool.python_packages
-
-
-def _mount(volume: str, text: str, path: str, message: str) -> ClaimMount:
-    also = "synthetic, synthetic-host or " if volume == "data" else ""
-    claim = Claim.parse(text, message, also)
-    return ClaimMount(volume=volume, claim=claim.name, folder=claim.folder, path=path)
-
-
-def no_packages(pool: NodePool) -> str:
-    """Say that a pool's Python packages are on no claim."""
-    return f"Pool {pool.name} has python_packages: {pool.python_packages!r}, which names no claim."
 
 
 def _sorted(mapping: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -7,16 +7,13 @@ digest, and its content never changes.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from k8sbench.model.errors import BenchError
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of
-from k8sbench.render import syntax
 
 CONFIG_MAP = "k8sbench-trainers-"
 """How the ConfigMap's name begins; the digest of the sources follows."""
@@ -30,7 +27,6 @@ LABELS = {
 }
 """Labels of the ConfigMap."""
 SELECTOR = f"{LABEL_DOMAIN}/shared=trainers"
-_SOURCE_PATH = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py")
 
 
 class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,13 +55,6 @@ class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
 
 def config_map(sources: TrainerSources) -> dict[str, Any]:
     """Return the ConfigMap of the trainers' sources."""
-    size = sum(len(text.encode()) for text in sources.files.values())
-    if size >= syntax.CONFIG_LIMIT:
-        raise BenchError(
-            f"The trainers' sources take {size} bytes, and a ConfigMap holds less than "
-            f"{syntax.CONFIG_LIMIT}.",
-            "Build an image with the trainers in it and name it with --image-registry.",
-        )
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -98,8 +87,6 @@ def mounted_by(job_or_pod: KubeObject) -> str | None:
 
 def config_key(path: str) -> str:
     """Key of a source file in the ConfigMap: keys cannot hold slashes, ``path`` has one dot."""
-    if not _SOURCE_PATH.fullmatch(path):
-        raise BenchError(f"The trainers' source {path!r} has a name that a ConfigMap cannot carry.")
     return path.replace("/", ".")
 
 

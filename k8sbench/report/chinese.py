@@ -35,7 +35,7 @@ TITLES = {
     "planned window": "计划窗口",
 }
 
-UNITS = ("images/s", "samples/s")
+UNITS = ("samples/s", "clips/s", "images/s", "sequences/s", "tokens/s")
 
 
 def title(text: str) -> str:

@@ -27,6 +27,7 @@ DEFAULTS = settings.Defaults(
     shares_gpu=True,
 )
 BYTES = 4  # of a float32
+SMALLEST = 4096
 STEP = 4  # from one size to the next
 # On a slow network the largest sizes would take minutes: fewer operations measure as well.
 SECONDS_PER_SIZE = 5.0
@@ -46,16 +47,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     if here.place.world_size == 1:
         settings.refuse("one rank alone has no peers; start at least two")
     journal = here.begin("bytes", {})
-    for size in sizes(own.smallest, own.largest):
+    for size in sizes(own.largest):
         _measure(size, here, journal)
     here.close()
 
 
-def sizes(smallest: int, largest: int) -> Iterator[int]:
+def sizes(largest: int) -> Iterator[int]:
     """Bytes of the vectors, each four times the one before."""
-    while smallest <= largest:
-        yield smallest
-        smallest *= STEP
+    size = SMALLEST
+    while size <= largest:
+        yield size
+        size *= STEP
 
 
 def _measure(size: int, here: Session, journal: Journal) -> None:
@@ -99,10 +101,7 @@ def _measure(size: int, here: Session, journal: Journal) -> None:
 def _options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--framework", choices=("pytorch", "paddle"), default="pytorch")
     group.add_argument(
-        "--smallest", type=settings.whole(BYTES), default=4096, help="bytes; default: 4096"
-    )
-    group.add_argument(
-        "--largest", type=settings.whole(BYTES), default=1 << 30, help="bytes; default: 1 GiB"
+        "--largest", type=settings.whole(SMALLEST), default=1 << 30, help="bytes; default: 1 GiB"
     )
 
 

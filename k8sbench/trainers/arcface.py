@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("arcface", __doc__, DEFAULTS, _options, argv)
     machine.before_paddle(common)
 
-    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Faces
+    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
     from k8sbench.trainers.models.ir50_paddle import EMBEDDING, IR50, evaluation
     from k8sbench.trainers.parts import paddle_loop
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),
             sharded_parameters=own.classes * EMBEDDING,
-            samples=Faces(own.size, own.classes, common.seed),
+            samples=Pictures(own.size, own.classes, common.seed, faces=True),
             files=opener("faces", size=own.size, classes=own.classes),
             evaluation=evaluation,
             normalise=FACES_NORMALISE,

@@ -111,9 +111,14 @@ def _convert(given: argparse.Namespace) -> dict[str, object]:
 def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
     """The publisher's name, and the arrays (float32) under our names.
 
-    Raises :class:`weights.WeightsError` unless every tensor of a ResNet-50 is there and no other.
+    Raises :class:`weights.WeightsError` unless every tensor of a ResNet-50, as wide as its stem, is
+    there and no other, and all numbers are finite.
     """
-    tables = {publisher: dict(_names(publisher)) for publisher in PUBLISHERS}
+    tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
+    tables = {
+        publisher: {theirs: ours for theirs, ours, _ in _names(publisher)}
+        for publisher in PUBLISHERS
+    }
     publisher = max(PUBLISHERS, key=lambda publisher: len(tables[publisher].keys() & tensors))
     table = tables[publisher]
     missing = [ours for name, ours in table.items() if name not in tensors]
@@ -130,38 +135,55 @@ def convert(tensors: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
     arrays = {ours: tensors[name] for name, ours in table.items() if name in tensors}
     if publisher.transposed and "fc.weight" in arrays:
         arrays["fc.weight"] = arrays["fc.weight"].T
+    width = tensors[f"{publisher.stem[-1][0]}.weight"].shape[0]
+    shapes = {ours: shape for _, ours, shape in _names(publisher, width)}
+    classes = arrays.get("fc.bias", np.zeros(0)).shape
+    shapes |= {"fc.weight": (*classes, 32 * width), "fc.bias": classes}
+    for ours, array in arrays.items():
+        if array.shape != shapes[ours]:
+            shape = f"has the shape {list(array.shape)} and not {list(shapes[ours])}"
+            raise weights.WeightsError(f"{ours} {shape}: these are not a ResNet-50's weights")
+        if not np.isfinite(array).all():
+            raise weights.WeightsError(f"{ours} has numbers that are not finite")
     return publisher.name, {
         ours: np.ascontiguousarray(array, np.float32) for ours, array in arrays.items()
     }
 
 
-def _names(publisher: Publisher) -> Iterator[tuple[str, str]]:
-    """The published and our name of every tensor but the classifier's."""
-    for (convolution, norm), ours in _units(publisher):
-        yield f"{convolution}.weight", f"{ours}.conv.weight"
-        yield f"{norm}.weight", f"{ours}.norm.weight"
-        yield f"{norm}.bias", f"{ours}.norm.bias"
-        yield f"{norm}.{publisher.mean}", f"{ours}.norm.running_mean"
-        yield f"{norm}.{publisher.variance}", f"{ours}.norm.running_var"
+def _names(publisher: Publisher, width: int = 64) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """The published and our name and the shape of every tensor but the classifier's."""
+    for (convolution, norm), ours, shape in _units(publisher, width):
+        yield f"{convolution}.weight", f"{ours}.conv.weight", shape
+        for theirs, leaf in (
+            *(("weight", "weight"), ("bias", "bias")),
+            *((publisher.mean, "running_mean"), (publisher.variance, "running_var")),
+        ):
+            yield f"{norm}.{theirs}", f"{ours}.norm.{leaf}", shape[:1]
 
 
-def _units(publisher: Publisher) -> Iterator[tuple[Layers, str]]:
-    """Each convolution with its norm, and our name of both."""
-    is_deep = len(publisher.stem) > 1
+def _units(publisher: Publisher, width: int) -> Iterator[tuple[Layers, str, tuple[int, ...]]]:
+    """Each convolution with its norm, our name of both, and its shape."""
+    is_deep, half = len(publisher.stem) > 1, width // 2
+    deep = ((half, 3, 3, 3), (half, half, 3, 3), (width, half, 3, 3))
     for place, layers in enumerate(publisher.stem):
-        yield layers, f"stem.{place}" if is_deep else "stem"
+        if is_deep:
+            yield layers, f"stem.{place}", deep[place]
+        else:
+            yield layers, "stem", (width, 3, 7, 7)
+    inputs = width
     for stage, depth in enumerate(DEPTHS):
         for block in range(depth):
             at = {"stage": stage, "layer": stage + 1, "block": block}
-            parts = [(publisher.part, part) for part in PARTS]
+            inside, outside = width << stage, 4 * (width << stage)
+            shapes = ((inside, inputs, 1, 1), (inside, inside, 3, 3), (outside, inside, 1, 1))
+            parts = [(publisher.part, *each) for each in zip(PARTS, shapes, strict=True)]
             if block == 0:
-                parts.append((publisher.shortcut, "shortcut"))
-            for place, ((convolution, norm), part) in enumerate(parts):
+                parts.append((publisher.shortcut, "shortcut", (outside, inputs, 1, 1)))
+            inputs = outside
+            for place, ((convolution, norm), part, shape) in enumerate(parts):
                 at |= {"place": place, "number": place + 1}
-                yield (
-                    (convolution.format(**at), norm.format(**at)),
-                    f"stages.{stage}.{block}.{part}",
-                )
+                layers = (convolution.format(**at), norm.format(**at))
+                yield layers, f"stages.{stage}.{block}.{part}", shape
 
 
 def _tensors(path: Path) -> dict[str, Array]:

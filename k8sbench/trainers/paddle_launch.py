@@ -34,13 +34,13 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 USAGE = "usage: paddle_launch.py SCRIPT [ARGS...]; the variables PADDLE_* give the job's shape"
 
 STDOUT, STDERR = 1, 2
-# How long ranks may take to end after a signal; Kubernetes kills after 30 s.
-GRACE = 15.0
+# How long ranks may take to end after a signal, as torchrun lets them: they save (`parts/ending`).
+GRACE = 30.0
 PIPE = 1 << 16  # bytes that a pipe holds at most: one read takes all that has been written
 
 # How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of
@@ -53,10 +53,6 @@ LONGEST_ERROR = 1000  # bytes of it that are repeated
 TERMINATED = 128 + signal.SIGTERM
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None)
-
-
-class UsageError(Exception):
-    """What is wrong with the arguments or the environment, and what to do."""
 
 
 class NodePlace(NamedTuple):
@@ -156,25 +152,29 @@ def _end_with_the_launcher() -> None:
 
 
 def place(given: Mapping[str, str], hostname: str) -> NodePlace:
-    """The shape of the job by the operator's variables. Raises `UsageError`."""
+    """The shape of the job by the operator's variables; ends the process where there is none."""
     nodes, here = _count(given, "PADDLE_NNODES"), _count(given, "PADDLE_NPROC_PER_NODE")
     if nodes == 1:
         return NodePlace(0, here, here, None)
     named = re.fullmatch(rf"{re.escape(given.get('PADDLE_JOB_ID', ''))}-worker-(\d+)", hostname)
     node = given.get("PADDLE_RANK") or (named[1] if named else "")
     if not node.isdecimal() or int(node) >= nodes:
-        raise UsageError(
-            f"node {node or 'without a number'} of {nodes}; set PADDLE_RANK to 0, 1, …"
-        )
+        refuse(f"node {node or 'without a number'} of {nodes}; set PADDLE_RANK to 0, 1, …")
     if "PADDLE_MASTER" not in given:
-        raise UsageError("several nodes meet at PADDLE_MASTER, which is not set to HOST:PORT")
+        refuse("several nodes meet at PADDLE_MASTER, which is not set to HOST:PORT")
     return NodePlace(int(node) * here, here, nodes * here, given["PADDLE_MASTER"])
+
+
+def refuse(message: str) -> NoReturn:
+    """End with one line that says what is wrong, and exit code 2."""
+    print(f"paddle_launch.py: error: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _count(given: Mapping[str, str], name: str) -> int:
     text = given.get(name, "1")
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{name} is {text!r}, which is no count")
+        refuse(f"{name} is {text!r}, which is no count")
     return int(text)
 
 
@@ -272,13 +272,9 @@ def follow(ranks: Sequence[Rank], wake: int, signals: Sequence[int]) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one node of a job; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        if not arguments or not Path(arguments[0]).is_file():
-            raise UsageError(f"no such script: {arguments[:1]}; {USAGE}")
-        at = place(os.environ, socket.gethostname())
-    except UsageError as error:
-        print(f"paddle_launch.py: error: {error}", file=sys.stderr)
-        return 2
+    if not arguments or not Path(arguments[0]).is_file():
+        refuse(f"no such script: {arguments[:1]}; {USAGE}")
+    at = place(os.environ, socket.gethostname())
 
     received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

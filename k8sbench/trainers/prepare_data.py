@@ -37,7 +37,9 @@ TOP = {
 }
 UNPACKED = ".unpacked"  # ends the name of the mark of an archive that is
 LENGTHS = {"md5": 32, "sha256": 64}
+# What does not hold of a drawn set, nor of a part of a published one.
 _NUMBER = re.compile(r": [\d,]+ of [\d,]+ (pictures|label files|clips|classes|pairs)$")
+_SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,16 +86,24 @@ def _prepare(given: argparse.Namespace) -> int:
     state = folder / STATE
     state.mkdir(parents=True, exist_ok=True)
     with _held(state / "lock"):
-        if next(_missing(given.name, folder), None) is None:
+        sources = _sources(given)
+        marks = [state / f"{source.key}{UNPACKED}" for source in sources]
+        are_unpacked = all(mark.exists() for mark in marks)
+        lacks = list(_missing(given.name, folder))
+        if not lacks or (are_unpacked and all(map(_NUMBER.search, lacks))):
             say("All is there: nothing is fetched.")
         else:
-            _fill(given, folder, state)
-        code = _check(given)
-        for mark in state.glob(f"*{UNPACKED}"):
-            mark.unlink()
-        if code == 0:
+            for mark in marks if are_unpacked else ():
+                mark.unlink()  # something of it is gone
+            try:
+                _fill(given.name, sources, folder, state)
+            finally:
+                (state / "incoming").unlink(missing_ok=True)  # which may fill the disk
+        problems, notes = _told(given)
+        if not problems + notes:
+            # Else the archives are remembered: the next call may name others.
             shutil.rmtree(state, ignore_errors=True)
-    return code
+    return EXIT_INPUT if problems else 0
 
 
 @contextlib.contextmanager
@@ -120,16 +130,16 @@ def _held(path: Path) -> Iterator[None]:
         yield
 
 
-def _fill(given: argparse.Namespace, folder: Path, state: Path) -> None:
-    for source in _sources(given):
+def _fill(name: str, sources: Sequence[ArchiveSource], folder: Path, state: Path) -> None:
+    for source in sources:
         archive, mark = state / source.key / source.name, state / f"{source.key}{UNPACKED}"
         archive.parent.mkdir(exist_ok=True)
         if not mark.exists():
             fetch(source, archive)
-            unpack(archive, folder, TOP[given.name], state)
+            unpack(archive, folder, TOP[name], state)
             mark.touch()
         archive.unlink(missing_ok=True)
-    if given.name == "cityscapes":
+    if name == "cityscapes":
         _module("data.cityscapes").make_train_ids(folder, state)
 
 
@@ -153,11 +163,19 @@ def _sources(given: argparse.Namespace) -> list[ArchiveSource]:
 
 
 def _check(given: argparse.Namespace) -> int:
-    problems = 0
+    return EXIT_INPUT if _told(given)[0] else 0
+
+
+def _told(given: argparse.Namespace) -> tuple[int, int]:
+    """Say what the folder lacks, and what it has less or more of than the published set has: how
+    many lines of both.
+    """
+    counts = [0, 0]
     for sentence in _missing(given.name, given.folder, deep=given.deep):
-        say(f"{MISSING}{sentence}")
-        problems += 1
-    return EXIT_INPUT if problems else 0
+        is_note = _NUMBER.search(sentence) is not None
+        say(f"Note: {sentence} of the published set." if is_note else f"{MISSING}{sentence}")
+        counts[is_note] += 1
+    return counts[0], counts[1]
 
 
 def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
@@ -168,7 +186,7 @@ def _missing(name: str, folder: Path, *, deep: bool = False) -> Iterator[str]:
     marker = folder / SAMPLE
     is_drawn = marker.exists()
     for sentence in _module(f"data.{name}").problems(folder, deep=deep):
-        if not (is_drawn and _NUMBER.search(sentence)):
+        if not (is_drawn and (_NUMBER.search(sentence) or _SIZE.search(sentence))):
             yield sentence
     if is_drawn:
         files, have = json.loads(marker.read_text())["files"], _files(folder)

@@ -57,7 +57,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
     global_batch = common.batch_size * Place.from_environment().world_size
-    epoch_steps = max(IMAGES // global_batch, 1)
     accumulate = own.accumulate
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"
@@ -81,10 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 per=course.epoch_steps,
             ),
             epoch_samples=IMAGES,
-            line=lambda progress: lines.dle_resnet50(
-                progress,
-                epoch=None if common.real_data else (progress.record.step - 1) // epoch_steps,
-            ),
+            line=lines.dle_resnet50,
             accumulate=accumulate,
             static_scale=scale,
             mean_values=True,

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,13 +38,18 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> int:
     """Measure and print; returns 1 if the limit is missed."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS
+    return on_cluster(lambda own, folder: measure(own, folder, pairs))
+
+
+def on_cluster(use: Callable[[OwnCluster, Path], int]) -> int:
+    """Return what a function returns of a new test cluster and a folder; 0 where none can be."""
     if (reason := needs.missing()) is not None:
         print(f"skipped: {reason}")
         return 0
     with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
         own = bringup.start(Path(name) / "k", say=lambda _: None)
         try:
-            return measure(own, Path(name), pairs)
+            return use(own, Path(name))
         finally:
             own.end()
 

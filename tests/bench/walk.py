@@ -11,32 +11,16 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from tests.bench.submit_speed import BENCHMARK
-from tests.harness.cluster import bringup, needs
+from tests.bench.submit_speed import BENCHMARK, on_cluster
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
 
-def main() -> int:
-    """Submit once, and print what that entered."""
-    if (reason := needs.missing()) is not None:
-        print(f"skipped: {reason}")
-        return 0
-    with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        own = bringup.start(Path(name) / "k", say=lambda _: None)
-        try:
-            report(own, Path(name))
-        finally:
-            own.end()
-    return 0
-
-
-def report(own: OwnCluster, folder: Path) -> None:
+def report(own: OwnCluster, folder: Path) -> int:
     """Print the files and functions that a submit enters, and the way to the POST."""
     namespace, out = Namespace.make(own, "walk").name, folder / "walk.json"
     environ = os.environ | own.variables() | {"K8SBENCH_STORE": str(folder / "store")}
@@ -49,7 +33,8 @@ def report(own: OwnCluster, folder: Path) -> None:
     print(f"From the command line to the POST: {len(walked['calls'])} calls in {len(files)} files.")
     for call in walked["calls"]:
         print(f"  {call}")
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(on_cluster(report))

@@ -98,6 +98,7 @@ def labelled(name: str) -> str:
 HEALTHY = {
     "up": "1x60",
     "k8sbench_stuck_jobs": "0x60",
+    "k8sbench_last_success_timestamp_seconds": "0+60x60",
     "k8sbench_store_bytes": "600x60",
     "k8sbench_store_free_bytes": "400x60",
     "k8sbench_baseline_ratio": "1x60",
@@ -107,6 +108,12 @@ HEALTHY = {
 ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
     "K8sbenchStuckJob": ({"k8sbench_stuck_jobs": "0x4 2x55"}, 19, 20),
     "K8sbenchCollectorDown": ({"up": "1x4 0x55"}, 9, 10),
+    # It lists until the 5th minute; five minutes later that is too long ago, for five more.
+    "K8sbenchNotCollecting": (
+        {"k8sbench_last_success_timestamp_seconds": "0+60x5 300x55"},
+        15,
+        16,
+    ),
     "K8sbenchStoreFull": (
         {"k8sbench_store_bytes": "600x4 910x55", "k8sbench_store_free_bytes": "400x4 90x55"},
         9,

@@ -20,6 +20,11 @@ AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDu
 SUBJECT = {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
 RULE = {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 5432}]}
 ENV = {"name": "NO_PROXY", "value": ".svc"}
+CA = {"name": "ca", "secret": {"secretName": "ca"}}
+MOUNT = {"name": "ca", "mountPath": "/etc/ca", "readOnly": True}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+RELABEL = {"action": "labeldrop", "regex": "pod"}
+MONITOR = {"monitoring": {"serviceMonitor": {"enabled": True}}}
 CIDR = {"networkPolicy": {"apiServerCIDRs": ["10.88.0.1/32"]}}
 
 
@@ -34,78 +39,91 @@ class Case(NamedTuple):
     """Other values, without which this one has no effect."""
 
 
-def deployment(objects: Objects) -> dict[str, Any]:
-    return find(objects, "Deployment")
+def at(kind: str, path: str, name: str | None = None) -> Callable[[Objects], Any]:
+    """What stands in an object under keys and indices that dots part."""
+
+    def follow(objects: Objects) -> Any:
+        found: Any = find(objects, kind, name)
+        for key in path.split("."):
+            found = found[int(key)] if isinstance(found, list) else found[key]
+        return found
+
+    return follow
 
 
-def pod(objects: Objects) -> dict[str, Any]:
-    found: dict[str, Any] = deployment(objects)["spec"]["template"]["spec"]
-    return found
+def together(*seen: Callable[[Objects], Any]) -> Callable[[Objects], Any]:
+    return lambda objects: tuple(one(objects) for one in seen)
 
 
-def container(objects: Objects) -> dict[str, Any]:
-    (found,) = pod(objects)["containers"]
-    assert isinstance(found, dict)
-    return found
+def pod(path: str) -> Callable[[Objects], Any]:
+    return at("Deployment", f"spec.template.spec.{path}")
 
 
-def claim(objects: Objects) -> dict[str, Any]:
-    return find(objects, "PersistentVolumeClaim")
+def endpoint(path: str) -> Callable[[Objects], Any]:
+    return at("ServiceMonitor", f"spec.endpoints.0.{path}")
 
 
-def published_pools(objects: Objects) -> dict[str, Any]:
-    found = yaml.safe_load(find(objects, "ConfigMap", "dlperf-pools")["data"]["pools.yaml"])
-    assert isinstance(found, dict)
-    return found
+def night(path: str) -> Callable[[Objects], Any]:
+    return at("CronJob", f"spec.{path}")
 
 
-def env(objects: Objects, name: str) -> Any:
-    return next(each for each in container(objects)["env"] if each["name"] == name)
+def night_pod(path: str) -> Callable[[Objects], Any]:
+    return night(f"jobTemplate.spec.template.spec.{path}")
 
 
-def volume(objects: Objects) -> Any:
-    return next(each for each in pod(objects)["volumes"] if each["name"] == "data")
+def claim(path: str) -> Callable[[Objects], Any]:
+    return at("PersistentVolumeClaim", path)
 
 
-def night(objects: Objects) -> dict[str, Any]:
-    found: dict[str, Any] = find(objects, "CronJob")["spec"]
-    return found
+def policy(path: str) -> Callable[[Objects], Any]:
+    return at("NetworkPolicy", f"spec.{path}")
 
 
-def night_pod(objects: Objects) -> dict[str, Any]:
-    found: dict[str, Any] = night(objects)["jobTemplate"]["spec"]["template"]["spec"]
-    return found
+def named_one(
+    seen: Callable[[Objects], Any], name: str, path: str = ""
+) -> Callable[[Objects], Any]:
+    """What one of a list has, which its ``name``, or that of an alert, tells."""
+
+    def follow(objects: Objects) -> Any:
+        found = next(
+            each for each in seen(objects) if name in (each.get("name"), each.get("alert"))
+        )
+        for key in filter(None, path.split(".")):
+            found = found[key]
+        return found
+
+    return follow
 
 
-def alerts(objects: Objects) -> list[dict[str, Any]]:
-    (group,) = find(objects, "PrometheusRule")["spec"]["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+def env(name: str, path: str = "value") -> Callable[[Objects], Any]:
+    return named_one(pod("containers.0.env"), name, path)
 
 
-def alert(objects: Objects, name: str) -> dict[str, Any]:
-    return next(each for each in alerts(objects) if each["alert"] == name)
+def alert(name: str, path: str) -> Callable[[Objects], Any]:
+    return named_one(at("PrometheusRule", "spec.groups.0.rules"), name, path)
 
 
-def policy(objects: Objects) -> dict[str, Any]:
-    found: dict[str, Any] = find(objects, "NetworkPolicy")["spec"]
-    return found
+def published_pools(key: str) -> Callable[[Objects], Any]:
+    text = at("ConfigMap", "data", "dlperf-pools")
+    return lambda objects: yaml.safe_load(text(objects)["pools.yaml"])[key]
 
 
 def labels(kind: str, name: str | None = None) -> Callable[[Objects], Any]:
-    return lambda objects: find(objects, kind, name)["metadata"]["labels"]
+    return at(kind, "metadata.labels", name)
 
 
 def annotated(kind: str, name: str | None = None) -> Callable[[Objects], Any]:
-    return lambda objects: find(objects, kind, name)["metadata"]["annotations"]
+    return at(kind, "metadata.annotations", name)
 
 
 def count(kind: str, name: str | None = None) -> Callable[[Objects], int]:
     return lambda objects: len(named(objects, kind, name))
 
 
-def subjects(objects: Objects) -> Any:
-    return find(objects, "RoleBinding", USER)["subjects"]
+def is_within(
+    some: Callable[[Objects], dict[str, Any]], every: Callable[[Objects], dict[str, Any]]
+) -> Callable[[Objects], bool]:
+    return lambda objects: some(objects).items() <= every(objects).items()
 
 
 NIGHTLY = {"nightly": {"enabled": True}}
@@ -113,6 +131,14 @@ MONITOR = {"monitoring": {"serviceMonitor": {"enabled": True}}}
 RULES = {"monitoring": {"prometheusRule": {"enabled": True}}}
 BASELINE = {"baseline": {"name": "release"}}
 POLICY = merged({"networkPolicy": {"enabled": True}}, CIDR)
+FROM = {"ipBlock": {"cidr": "10.9.0.1/32"}}
+VOLUME = named_one(pod("volumes"), "data")
+POD_LABELS = at("Deployment", "spec.template.metadata.labels")
+PROMETHEUS = "https://prometheus.example"
+COMPARES = (
+    *("compare", "baseline:release", "set:$(NIGHT)", "--store=cluster", "--wait=12h"),
+    "--fail-on-regression=3%",
+)
 CASES: dict[str, Case] = {
     "nameOverride": Case("bench", count("Service", "dlperf-bench-collector"), 1),
     "fullnameOverride": Case("bench", count("Service", "bench-collector"), 1),
@@ -120,7 +146,7 @@ CASES: dict[str, Case] = {
     "namespaces": Case(
         ["team-b", "team-c"],
         lambda objects: (
-            env(objects, "K8SBENCH_NAMESPACES")["value"],
+            env("K8SBENCH_NAMESPACES")(objects),
             [each["metadata"]["namespace"] for each in named(objects, "Role", USER)],
             [each["metadata"]["namespace"] for each in named(objects, "RoleBinding", COLLECTOR)],
             find(objects, "Role", f"{COLLECTOR}-lease")["metadata"]["namespace"],
@@ -137,115 +163,84 @@ CASES: dict[str, Case] = {
         lambda objects: [each["metadata"]["name"] for each in named(objects, "ServiceAccount")],
         [COLLECTOR],
     ),
-    "users.subjects": Case([SUBJECT], lambda objects: subjects(objects)[1:]),
+    "users.subjects": Case([SUBJECT], at("RoleBinding", "subjects.1", USER), SUBJECT),
     "users.serviceAccount.create": Case(
-        False,
-        lambda objects: (
-            count("ServiceAccount", USER)(objects),
-            count("RoleBinding", USER)(objects),
-        ),
-        (0, 0),
+        False, together(count("ServiceAccount", USER), count("RoleBinding", USER)), (0, 0)
     ),
     "users.serviceAccount.name": Case(
         "pipeline",
-        lambda objects: (
-            subjects(objects)[0]["name"],
-            count("ServiceAccount", "pipeline")(objects),
-        ),
+        together(at("RoleBinding", "subjects.0.name", USER), count("ServiceAccount", "pipeline")),
         ("pipeline", 1),
     ),
     "users.serviceAccount.annotations": Case({"a": "b"}, annotated("ServiceAccount", USER)),
-    "nodePools": Case([examples.POOL], lambda objects: published_pools(objects)["pools"]),
+    "nodePools": Case([examples.POOL], published_pools("pools")),
     "defaultNodePool": Case(
-        "h100",
-        lambda objects: published_pools(objects)["default"],
-        beside={"nodePools": [examples.POOL]},
+        "h100", published_pools("default"), beside={"nodePools": [examples.POOL]}
     ),
     "prometheus.url": Case(
-        "https://prometheus.example",
-        lambda objects: (
-            find(objects, "ConfigMap", "dlperf-prometheus")["data"]["url"],
-            env(objects, "K8SBENCH_PROMETHEUS")["value"],
-        ),
-        ("https://prometheus.example", "https://prometheus.example"),
+        PROMETHEUS,
+        together(at("ConfigMap", "data.url", "dlperf-prometheus"), env("K8SBENCH_PROMETHEUS")),
+        (PROMETHEUS, PROMETHEUS),
     ),
-    "collector.image": Case(OTHER_IMAGE, lambda objects: container(objects)["image"]),
-    "collector.imagePullPolicy": Case(
-        "Never", lambda objects: container(objects)["imagePullPolicy"]
-    ),
+    "collector.image": Case(OTHER_IMAGE, pod("containers.0.image")),
+    "collector.imagePullPolicy": Case("Never", pod("containers.0.imagePullPolicy")),
     "collector.imagePullSecrets": Case(
-        ["registry"], lambda objects: pod(objects)["imagePullSecrets"], [{"name": "registry"}]
+        ["registry", {"name": "other"}],
+        pod("imagePullSecrets"),
+        [{"name": "registry"}, {"name": "other"}],
     ),
-    "collector.keepLogsFor": Case(
-        "90d", lambda objects: env(objects, "K8SBENCH_KEEP_LOGS_FOR")["value"]
-    ),
+    "collector.keepLogsFor": Case("90d", env("K8SBENCH_KEEP_LOGS_FOR")),
     "collector.postgresql.secretName": Case(
-        "store",
-        lambda objects: env(objects, "K8SBENCH_STORE")["valueFrom"]["secretKeyRef"],
-        {"name": "store", "key": "url"},
+        "store", env("K8SBENCH_STORE", "valueFrom.secretKeyRef"), {"name": "store", "key": "url"}
     ),
     "collector.postgresql.secretKey": Case(
         "uri",
-        lambda objects: env(objects, "K8SBENCH_STORE")["valueFrom"]["secretKeyRef"]["key"],
+        env("K8SBENCH_STORE", "valueFrom.secretKeyRef.key"),
         beside=nested("collector.postgresql.secretName", "store"),
     ),
     "collector.persistence.enabled": Case(
         False,
-        lambda objects: (volume(objects), count("PersistentVolumeClaim")(objects)),
+        together(VOLUME, count("PersistentVolumeClaim")),
         ({"name": "data", "emptyDir": {}}, 0),
     ),
     "collector.persistence.existingClaim": Case(
         "mine",
-        lambda objects: (
-            volume(objects)["persistentVolumeClaim"]["claimName"],
-            count("PersistentVolumeClaim")(objects),
-        ),
-        ("mine", 0),
+        together(VOLUME, count("PersistentVolumeClaim")),
+        ({"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}, 0),
     ),
-    "collector.persistence.storageClass": Case(
-        "fast", lambda objects: claim(objects)["spec"]["storageClassName"]
-    ),
-    "collector.persistence.accessModes": Case(
-        ["ReadWriteMany"], lambda objects: claim(objects)["spec"]["accessModes"]
-    ),
-    "collector.persistence.size": Case(
-        "1Ti", lambda objects: claim(objects)["spec"]["resources"]["requests"]["storage"]
-    ),
+    "collector.persistence.storageClass": Case("fast", claim("spec.storageClassName")),
+    "collector.persistence.accessModes": Case(["ReadWriteMany"], claim("spec.accessModes")),
+    "collector.persistence.size": Case("1Ti", claim("spec.resources.requests.storage")),
     "collector.persistence.annotations": Case({"a": "b"}, annotated("PersistentVolumeClaim")),
     "collector.persistence.keep": Case(
-        False, lambda objects: claim(objects)["metadata"].get("annotations"), None
+        False, lambda objects: claim("metadata")(objects).get("annotations"), None
     ),
     "collector.resources": Case(
-        {"limits": {"memory": "2Gi"}},
-        lambda objects: container(objects)["resources"]["limits"],
-        {"memory": "2Gi"},
+        {"limits": {"memory": "2Gi"}}, pod("containers.0.resources.limits"), {"memory": "2Gi"}
     ),
-    "collector.terminationGracePeriodSeconds": Case(
-        5, lambda objects: pod(objects)["terminationGracePeriodSeconds"]
+    "collector.terminationGracePeriodSeconds": Case(5, pod("terminationGracePeriodSeconds")),
+    "collector.extraEnv": Case([ENV], env("NO_PROXY", ""), ENV),
+    "collector.extraVolumes": Case([CA], pod("volumes.2"), CA),
+    "collector.extraVolumeMounts": Case([MOUNT], pod("containers.0.volumeMounts.2"), MOUNT),
+    "collector.podSecurityContext": Case({"runAsUser": 7}, pod("securityContext")),
+    "collector.securityContext": Case(
+        {"readOnlyRootFilesystem": False}, pod("containers.0.securityContext")
     ),
-    "collector.extraEnv": Case([ENV], lambda objects: env(objects, "NO_PROXY"), ENV),
+    "collector.topologySpreadConstraints": Case([SPREAD], pod("topologySpreadConstraints")),
     "collector.podAnnotations": Case(
-        {"a": "b"},
-        lambda objects: deployment(objects)["spec"]["template"]["metadata"]["annotations"],
+        {"a": "b"}, at("Deployment", "spec.template.metadata.annotations")
     ),
-    "collector.podLabels": Case(
-        {"a": "b"}, lambda objects: deployment(objects)["spec"]["template"]["metadata"]["labels"]
-    ),
-    "collector.nodeSelector": Case({"infra": "true"}, lambda objects: pod(objects)["nodeSelector"]),
-    "collector.tolerations": Case([TOLERATION], lambda objects: pod(objects)["tolerations"]),
-    "collector.affinity": Case(AFFINITY, lambda objects: pod(objects)["affinity"]),
-    "collector.priorityClassName": Case("high", lambda objects: pod(objects)["priorityClassName"]),
+    "collector.podLabels": Case({"a": "b"}, POD_LABELS),
+    "collector.nodeSelector": Case({"infra": "true"}, pod("nodeSelector")),
+    "collector.tolerations": Case([TOLERATION], pod("tolerations")),
+    "collector.affinity": Case(AFFINITY, pod("affinity")),
+    "collector.priorityClassName": Case("high", pod("priorityClassName")),
     "collector.serviceAccount.create": Case(
-        False,
-        lambda objects: (pod(objects)["serviceAccountName"], count("Role", COLLECTOR)(objects)),
-        ("default", 0),
+        False, together(pod("serviceAccountName"), count("Role", COLLECTOR)), ("default", 0)
     ),
     "collector.serviceAccount.name": Case(
         "watcher",
-        lambda objects: (
-            pod(objects)["serviceAccountName"],
-            find(objects, "RoleBinding", COLLECTOR)["subjects"][0]["name"],
-        ),
+        together(pod("serviceAccountName"), at("RoleBinding", "subjects.0.name", COLLECTOR)),
         ("watcher", "watcher"),
     ),
     "collector.serviceAccount.annotations": Case(
@@ -253,33 +248,27 @@ CASES: dict[str, Case] = {
     ),
     "collector.service.annotations": Case({"a": "b"}, annotated("Service")),
     "monitoring.serviceMonitor.enabled": Case(
-        True,
-        lambda objects: (
-            find(objects, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
-            <= labels("Service")(objects).items()
-        ),
+        True, is_within(at("ServiceMonitor", "spec.selector.matchLabels"), labels("Service"))
     ),
     "monitoring.serviceMonitor.labels": Case(
         {"release": "p"}, labels("ServiceMonitor"), beside=MONITOR
     ),
     "monitoring.serviceMonitor.interval": Case(
-        "1m",
-        lambda objects: find(objects, "ServiceMonitor")["spec"]["endpoints"][0]["interval"],
-        beside=MONITOR,
+        "1m", at("ServiceMonitor", "spec.endpoints.0.interval"), beside=MONITOR
     ),
     "monitoring.prometheusRule.enabled": Case(True, count("PrometheusRule"), 1),
     "monitoring.prometheusRule.labels": Case(
         {"release": "p"}, labels("PrometheusRule"), beside=RULES
     ),
     "monitoring.prometheusRule.stuckFor": Case(
-        "1h", lambda objects: alert(objects, "K8sbenchStuckJob")["for"], beside=RULES
+        "1h", alert("K8sbenchStuckJob", "for"), beside=RULES
     ),
     "monitoring.prometheusRule.downFor": Case(
-        "1h", lambda objects: alert(objects, "K8sbenchCollectorDown")["for"], beside=RULES
+        "1h", alert("K8sbenchCollectorDown", "for"), beside=RULES
     ),
     "monitoring.prometheusRule.freePercent": Case(
         20,
-        lambda objects: alert(objects, "K8sbenchStoreFull")["expr"].endswith("< 20"),
+        lambda objects: alert("K8sbenchStoreFull", "expr")(objects).endswith("< 20"),
         True,
         beside=RULES,
     ),
@@ -289,92 +278,87 @@ CASES: dict[str, Case] = {
         {"folder": "GPU"}, annotated("ConfigMap", "dlperf-dashboard")
     ),
     "networkPolicy.enabled": Case(
-        True,
-        lambda objects: (
-            policy(objects)["podSelector"]["matchLabels"].items()
-            <= deployment(objects)["spec"]["template"]["metadata"]["labels"].items()
-        ),
-        beside=CIDR,
+        True, is_within(policy("podSelector.matchLabels"), POD_LABELS), beside=CIDR
     ),
     "networkPolicy.apiServerCIDRs": Case(
         ["10.9.0.1/32"],
-        lambda objects: (
-            policy(objects)["egress"][1]["to"],
-            policy(objects)["ingress"][0]["from"][0],
-        ),
-        ([{"ipBlock": {"cidr": "10.9.0.1/32"}}], {"ipBlock": {"cidr": "10.9.0.1/32"}}),
+        together(policy("egress.1.to"), policy("ingress.0.from.0")),
+        ([FROM], FROM),
         beside={"networkPolicy": {"enabled": True}},
     ),
+    "monitoring.serviceMonitor.scrapeTimeout": Case(
+        "9s", endpoint("scrapeTimeout"), beside=MONITOR
+    ),
+    "monitoring.serviceMonitor.relabelings": Case(
+        [RELABEL], endpoint("relabelings"), beside=MONITOR
+    ),
+    "monitoring.serviceMonitor.metricRelabelings": Case(
+        [RELABEL], endpoint("metricRelabelings"), beside=MONITOR
+    ),
+    "monitoring.prometheusRule.alertLabels": Case(
+        {"severity": "page", "team": "ml"},
+        alert("K8sbenchStuckJob", "labels"),
+        beside=RULES,
+    ),
+    "monitoring.prometheusRule.runbookUrl": Case(
+        "https://wiki.example/k8sbench",
+        alert("K8sbenchStuckJob", "annotations.runbook_url"),
+        "https://wiki.example/k8sbench#k8sbenchstuckjob",
+        beside=RULES,
+    ),
     "networkPolicy.apiServerPorts": Case(
-        [16443],
-        lambda objects: [each["port"] for each in policy(objects)["egress"][1]["ports"]],
-        beside=POLICY,
+        [16443], policy("egress.1.ports.0.port"), 16443, beside=POLICY
     ),
     "networkPolicy.scrapeNamespaceLabels": Case(
         {"monitors": "all"},
-        lambda objects: policy(objects)["ingress"][0]["from"][1]["namespaceSelector"][
-            "matchLabels"
-        ],
+        policy("ingress.0.from.1.namespaceSelector.matchLabels"),
         beside=POLICY,
     ),
-    "networkPolicy.extraEgress": Case(
-        [RULE], lambda objects: policy(objects)["egress"][2:], beside=POLICY
-    ),
+    "networkPolicy.extraEgress": Case([RULE], policy("egress.2"), RULE, beside=POLICY),
     "baseline.name": Case(
         "release",
-        lambda objects: (
-            env(objects, "K8SBENCH_BASELINE")["value"],
-            night_pod(objects)["containers"][-1]["args"],
-            "K8sbenchRegression" in {each["alert"] for each in alerts(objects)},
+        together(
+            env("K8SBENCH_BASELINE"),
+            night_pod("containers.1.args"),
+            alert("K8sbenchRegression", "alert"),
         ),
-        (
-            "release",
-            [
-                *("compare", "baseline:release", "set:$(NIGHT)", "--store=cluster", "--wait=12h"),
-                "--fail-on-regression=3%",
-            ],
-            True,
-        ),
+        ("release", [*COMPARES], "K8sbenchRegression"),
         beside=merged(NIGHTLY, RULES),
     ),
     "baseline.percent": Case(
         2.5,
         lambda objects: (
-            night_pod(objects)["containers"][-1]["args"][-1],
-            "< 0.9750" in alert(objects, "K8sbenchRegression")["expr"],
+            night_pod("containers.1.args.5")(objects),
+            "< 0.9750" in alert("K8sbenchRegression", "expr")(objects),
         ),
         ("--fail-on-regression=2.5%", True),
         beside=merged(NIGHTLY, RULES, BASELINE),
     ),
     "nightly.compareWithin": Case(
         "90m",
-        lambda objects: night_pod(objects)["containers"][-1]["args"][-2],
+        night_pod("containers.1.args.4"),
         "--wait=90m",
         beside=merged(NIGHTLY, BASELINE),
     ),
     "nightly.enabled": Case(
         True,
-        lambda objects: night_pod(objects)["containers"][0]["args"],
+        night_pod("containers.0.args"),
         ["submit", "resnet50", "--all-cases", "--set=$(NIGHT)", "--detach"],
     ),
-    "nightly.image": Case(
-        OTHER_IMAGE, lambda objects: night_pod(objects)["containers"][0]["image"], beside=NIGHTLY
-    ),
-    "nightly.schedule": Case(
-        "30 2 * * 1-5", lambda objects: night(objects)["schedule"], beside=NIGHTLY
-    ),
-    "nightly.timeZone": Case(
-        "Europe/Berlin", lambda objects: night(objects)["timeZone"], beside=NIGHTLY
-    ),
+    "nightly.image": Case(OTHER_IMAGE, night_pod("containers.0.image"), beside=NIGHTLY),
+    "nightly.schedule": Case("30 2 * * 1-5", night("schedule"), beside=NIGHTLY),
+    "nightly.timeZone": Case("Europe/Berlin", night("timeZone"), beside=NIGHTLY),
     "nightly.submits": Case(
         [["tsm"], ["arcface", "--amp"]],
-        lambda objects: [each["args"][1:-2] for each in night_pod(objects)["containers"]],
+        lambda objects: [each["args"][1:-2] for each in night_pod("containers")(objects)],
         beside=NIGHTLY,
     ),
-    "nightly.suspend": Case(True, lambda objects: night(objects)["suspend"], beside=NIGHTLY),
+    "nightly.suspend": Case(True, night("suspend"), beside=NIGHTLY),
+    "nightly.nodeSelector": Case({"infra": "true"}, night_pod("nodeSelector"), beside=NIGHTLY),
+    "nightly.tolerations": Case([TOLERATION], night_pod("tolerations"), beside=NIGHTLY),
     "nightly.resources": Case(
         {"limits": {"memory": "1Gi"}},
-        lambda objects: night_pod(objects)["containers"][0]["resources"]["limits"],
+        night_pod("containers.0.resources.limits"),
         {"memory": "1Gi"},
         beside=NIGHTLY,
     ),

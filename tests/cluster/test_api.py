@@ -18,6 +18,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from tests.harness.cluster import wire
 from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
@@ -136,16 +137,10 @@ def test_what_a_webhook_refuses_is_reported_in_its_words(api: Api) -> None:
 
 
 def test_a_pod_that_the_namespace_forbids_is_refused_with_the_rule(restricted: Namespace) -> None:
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "c", "image": "x"}]},
-    }
     kubeconfig = str(restricted.cluster.kubeconfig)
     with contextlib.closing(connect(kubeconfig=kubeconfig, namespace=restricted.name)) as admin:
         with pytest.raises(ApiFault) as fault:
-            admin.create(kinds.path("Pod", restricted.name), pod)
+            admin.create(kinds.path("Pod", restricted.name), pod("p", {"name": "c", "image": "x"}))
         error = admin.explained(fault.value, "pod p be created")
     assert (type(error), error.cause_id) == (UsageError, "pod-security")
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.harness.cluster.manifests import claim
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 
 RUN = ("submit", "resnet50", "--gpus=1", "--preset=smoke", "--image=registry.example.com/torch:1")
 TRAINING = ("--mode=train", "--data=pvc:pictures", "--checkpoints=pvc:kept")
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-
-
-def claim(name: str, mode: str, storage_class: str = "") -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {
-            "accessModes": [mode],
-            "storageClassName": storage_class,
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,21 +90,6 @@ def test_a_clock_of_ours_that_is_wrong_is_no_trouble_of_the_job(
 # -- creating ---------------------------------------------------------------------------------
 
 
-def test_two_who_submit_one_run_at_once_make_one_job(user: Path, namespace: Namespace) -> None:
-    plan, start = following.plan("1x1"), threading.Barrier(2)
-    wanted = following.objects(plan)
-
-    def submit(_: int) -> Phase:
-        with following.opened(user) as port:
-            start.wait()
-            port.cluster.create(plan, wanted, following.FOLDER)
-            return port.end_of(plan).phase
-
-    with ThreadPoolExecutor() as pool:
-        assert list(pool.map(submit, range(2))) == [Phase.SUCCEEDED] * 2
-    assert len(namespace.get("pytorchjobs")) == 1
-
-
 def test_a_job_of_the_name_that_another_record_has_asked_for_is_not_joined(
     port: Port, user: Path
 ) -> None:
@@ -181,23 +165,6 @@ def test_a_cancellation_is_not_lost_when_the_cluster_is_let_go_at_once(
     with following.opened(user) as port:
         plan = port.submit(following.plan("1x1"), None)
         port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
-    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
-
-
-def test_another_job_that_was_given_the_name_since_is_not_deleted(
-    port: Port, user: Path, namespace: Namespace
-) -> None:
-    plan = port.submit(following.plan("1x1"), None)
-    port.until_phase(plan, Phase.RUNNING)
-    namespace.kubectl("delete", f"pytorchjob/{plan.run_id}")
-    with following.opened(user) as other:
-        other.submit(plan, None)
-        assert port.end_of(plan).phase is Phase.LOST
-        assert "another job" in (port.cluster.remove(plan.run_id) or "")
-        assert other.until_phase(plan, Phase.RUNNING)
-    # Named by somebody who does not mean an earlier one, it is.
-    with following.opened(user) as anyone:
-        anyone.cluster.remove(plan.run_id)
     namespace.wait("delete", f"pytorchjob/{plan.run_id}")
 
 

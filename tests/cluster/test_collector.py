@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.harness import disks
 from tests.harness.cluster import collectors
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.own import OwnCluster
@@ -29,43 +26,6 @@ def is_collected(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
     assert (status["phase"], status["measurement"]["verdict"]) == ("Succeeded", "valid")
     for replica, lines in logs.expected.items():
         assert collector.archived(run_id, replica) == lines
-
-
-def test_a_run_is_collected_though_its_submitter_never_comes_back(
-    own_shell: Shell, collector: Collector, tmp_path: Path
-) -> None:
-    with collector.collecting("--prometheus=none") as running:
-        first = own_shell.printing("first")
-        running.until("step ")
-        first.end()
-        own_shell.finish("first")
-        is_collected(collector, "first", first)
-        second = own_shell.printing("second")
-        second.end()
-        own_shell.finish("second")
-        is_collected(collector, "second", second)
-        collectors.end(running)
-    assert "warning: collecting has ended" not in running.err
-
-
-@pytest.mark.soak
-def test_killed_at_any_moment_it_goes_on_where_it_was(
-    own_shell: Shell, collector: Collector
-) -> None:
-    logs = own_shell.logs("r1")
-    logs.begin()
-    own_shell.submit("r1", "--node-pool=endless", "--detach")
-    for moment in ("run r1", "Running", "step "):
-        with collector.collecting() as running:
-            running.until(moment)
-    with collector.collecting() as running:
-        running.until("Running")
-        logs.end()
-        own_shell.finish("r1")
-        until(lambda: len(collector.archived("r1")) > len(logs.expected["master-0"]) // 2, "logs")
-    with collector.collecting() as running:
-        is_collected(collector, "r1", logs)
-        collectors.end(running)
 
 
 def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
@@ -107,33 +67,16 @@ def test_an_api_server_that_is_away_is_waited_for(
         collectors.end(running)
 
 
-@pytest.fixture
-def disk(collector: Collector) -> Iterator[Path]:
-    """Let the collector's store lie on a disk of its own, of 2 MB."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small disk")
-    collector.store.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "k8sbench-test", str(collector.store)]
-    done = subprocess.run(mount, check=False, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
-    yield collector.store
-    subprocess.run(["umount", "--lazy", str(collector.store)], check=True)
-
-
 def test_a_disk_that_is_full_and_free_again_loses_nothing(
-    own_shell: Shell, collector: Collector, disk: Path
+    own_shell: Shell, collector: Collector
 ) -> None:
     logs = own_shell.printing("r1")
-    with collector.collecting() as running:
+    with disks.small(collector.store, "2m") as disk, collector.collecting() as running:
         running.until("step ")
-        filler = disk / "filler"
-        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
-            file.writelines(itertools.repeat(b"\0" * 4096))
-        logs.end()
-        own_shell.finish("r1")
-        running.until("disk is full")
-        assert "r1" in own_shell.on_cluster()
-        filler.unlink()
+        with disks.full(disk):
+            logs.end()
+            own_shell.finish("r1")
+            running.until("disk is full")
+            assert "r1" in own_shell.on_cluster()
         is_collected(collector, "r1", logs)
         collectors.end(running)

@@ -109,7 +109,6 @@ def test_gpu_metrics_that_a_collector_archived_are_read_on_other_machines(
 ) -> None:
     collector = collectors.make(own_shell.namespace, tmp_path / "machine")
     collector.program = ("-c", shortening({**LOOKS, **collector.limits}) + PROGRAM)
-    collector.environment["SETTLES_IN"] = "0"
     other = own_shell.colleague()
     with collector.collecting() as running:
         expose(own_cluster, other, running)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 import yaml
@@ -14,8 +13,7 @@ from tests.harness.cluster.trainer_logs import RATE
 
 
 def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
-    logs = shell.logs("detached")
-    logs.begin()
+    logs = shell.logs("detached").begin()
     submitted = shell.submit("detached", ENDLESS, "--detach")
     # stdout is for scripts; what to do next is for people.
     assert submitted.out == "detached\n"
@@ -68,9 +66,8 @@ def test_a_detached_run_is_looked_at_and_collected(shell: Shell) -> None:
 
 def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) -> None:
     names = ["first", "second", "third"]
-    logs = {name: own_shell.logs(name) for name in names}
+    logs = {name: own_shell.logs(name).begin() for name in names}
     for name in names:
-        logs[name].begin()
         own_shell.submit(name, ENDLESS, "--detach", "--set=night")
     for name in ("first", "second"):
         logs[name].end()
@@ -104,8 +101,7 @@ def test_everything_is_collected_with_nothing_but_the_cluster(own_shell: Shell) 
 
 
 def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell: Shell) -> None:
-    logs = own_shell.logs("theirs")
-    logs.begin()
+    logs = own_shell.logs("theirs").begin()
     own_shell.submit("theirs", ENDLESS, "--detach", "--set=night")
     until(lambda: own_shell.json("list")[0]["on_cluster"] == "Running", "it to run")
     colleague, here = own_shell.colleague(), own_shell.namespace.name
@@ -166,8 +162,7 @@ def measured(text: str) -> set[str]:
 
 
 def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Shell) -> None:
-    logs = shell.logs("followed")
-    logs.begin()
+    logs = shell.logs("followed").begin()
     with shell.submitted("followed") as submit:
         submit.until("step ")
         shown = shell.run("status", "followed").out
@@ -201,24 +196,6 @@ def test_following_the_logs_of_a_run_that_nobody_follows_archives_and_closes_it(
     assert again.out.splitlines() == logs.expected["master-0"]
     assert shell.archived("alone") == logs.expected["master-0"]
     assert shell.json("status", "alone")["measurement"]["verdict"] == "valid"
-
-
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(shell: Shell) -> None:
-    shell.printing("piped")
-    until(lambda: shell.run("logs", "piped").out, "lines to be there")
-    for words in ("logs piped", "status piped -o json", "list -o json"):
-        command = f'set -o pipefail; "$0" -m k8sbench {words} | head -n 1'
-        done = subprocess.run(
-            ["bash", "-c", command, shell.python],
-            cwd=shell.folder,
-            env=shell.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stderr == ""
-        assert len(done.stdout.splitlines()) == 1
-    shell.run("delete", "piped")
 
 
 def test_pools_lists_those_that_the_chart_publishes_in_the_namespace(shell: Shell) -> None:

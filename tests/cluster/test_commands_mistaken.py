@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.harness.cluster.cluster import KubectlFailed
+from tests.harness.cluster.manifests import limit, refusing
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 COMMANDS = ("status", "logs", "watch", "collect", "cancel", "delete")
@@ -34,11 +30,7 @@ def test_a_run_that_is_looked_for_in_the_wrong_namespace_is_not_lost(
 
 def test_what_was_created_before_a_refusal_is_named(own_shell: Shell) -> None:
     counted = "count/pytorchjobs.kubeflow.org"
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
-    own_shell.namespace.create({**quota, "spec": {"hard": {counted: "2"}}})
-    own_shell.namespace.until(
-        lambda few: counted in few.get("status", {}).get("used", {}), "resourcequota/few"
-    )
+    limit(own_shell.namespace, {counted: "2"})
     words = ("submit", *CASE, ENDLESS, "--repeats=3", "--set=some", "--detach", "--output=name")
     refused = own_shell.run(*words, code=2)
     assert refused.out.split() == sorted(own_shell.on_cluster(), key=refused.out.index)
@@ -47,44 +39,21 @@ def test_what_was_created_before_a_refusal_is_named(own_shell: Shell) -> None:
     assert f"quota few allows {counted} 2, of which 2 used, and 1 more asked for." in refused.err
 
 
-@pytest.fixture
-def kept(own_cluster: OwnCluster, namespace: Namespace) -> Iterator[None]:
-    """Have a policy refuse that jobs of the namespace are deleted."""
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1"}
-    name = {"metadata": {"name": namespace.name}}
-    here = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}
-    rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": ["DELETE"]}
-    policy = {
-        "matchConstraints": {"resourceRules": [{**rule, "resources": ["*"]}]},
-        "validations": [{"expression": "false", "message": "No jobs are deleted on Fridays."}],
-    }
-    binding = {
-        "policyName": namespace.name,
-        "validationActions": ["Deny"],
-        "matchResources": {"namespaceSelector": here},
-    }
-    kinds = {"ValidatingAdmissionPolicy": policy, "ValidatingAdmissionPolicyBinding": binding}
-    own_cluster.create(*({**kind, "kind": one, **name, "spec": kinds[one]} for one in kinds))
-    yield
-    for one in kinds:
-        own_cluster.kubectl("delete", one.lower(), namespace.name)
-    # The API server hears of that a moment later; the namespace is deleted next.
-    until(lambda: "Fridays" not in refusal(namespace, "guarded"), "the policy is gone")
-
-
-@pytest.mark.usefixtures("kept")
 def test_a_run_that_may_not_be_cancelled_goes_on_and_nobody_says_otherwise(
     own_shell: Shell, namespace: Namespace
 ) -> None:
     own_shell.submit("guarded", ENDLESS, "--detach")
     until(lambda: own_shell.json("status", "guarded")["on_cluster"]["phase"] == "Running", "runs")
-    until(lambda: "Fridays" in refusal(namespace, "guarded"), "the policy is known")
-    for command in ("cancel", "delete"):
-        refused = own_shell.run(command, "guarded", code=2)
-        assert "No jobs are deleted on Fridays." in refused.err
-        assert "Change what the rule asks for" in refused.err
-    now = own_shell.json("status", "guarded")
-    assert (now["phase"], now["on_cluster"]["phase"]) == ("Running", "Running")
+    with refusing(namespace, "DELETE", "*", "false", "No jobs are deleted on Fridays."):
+        until(lambda: "Fridays" in refusal(namespace, "guarded"), "the policy is known")
+        for command in ("cancel", "delete"):
+            refused = own_shell.run(command, "guarded", code=2)
+            assert "No jobs are deleted on Fridays." in refused.err
+            assert "Change what the rule asks for" in refused.err
+        now = own_shell.json("status", "guarded")
+        assert (now["phase"], now["on_cluster"]["phase"]) == ("Running", "Running")
+    # The namespace is deleted next.
+    until(lambda: "Fridays" not in refusal(namespace, "guarded"), "the policy is gone")
 
 
 def refusal(namespace: Namespace, name: str) -> str:
@@ -93,12 +62,6 @@ def refusal(namespace: Namespace, name: str) -> str:
         return namespace.kubectl("delete", f"pytorchjob/{name}", "--dry-run=server")
     except KubectlFailed as wrong:
         return str(wrong)
-
-
-def test_what_is_to_be_kept_is_said_to_whoever_ends_the_run(shell: Shell) -> None:
-    refused = shell.submit("kept", ENDLESS, "--detach", "--keep", code=2)
-    assert "k8sbench collect RUN --keep" in refused.err
-    assert "kept" not in shell.on_cluster()
 
 
 def test_a_run_that_is_named_twice_is_named_once(shell: Shell) -> None:

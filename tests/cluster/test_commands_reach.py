@@ -44,21 +44,6 @@ def test_cluster_and_namespace_are_chosen_as_with_kubectl(
     assert "role.yaml" in denied.err
 
 
-def test_a_cluster_that_does_not_answer_is_an_error_where_it_was_asked_for(shell: Shell) -> None:
-    for words in (("--backend=kubernetes",), ("--context=test",), ("--namespace=x",)):
-        asked = shell.run(*SUBMIT, *words, code=6, KUBECONFIG=dead(shell))
-        assert "of context test cannot be reached: connection refused." in asked.err
-    none = shell.run(*SUBMIT, "--backend=kubernetes", code=6, KUBECONFIG=None)
-    assert "error: No cluster is configured: ~/.kube/config does not exist" in none.err
-    assert "--kubeconfig" in none.err
-    assert shell.json("list") == []
-    # What is only looked at is not waited for.
-    listed = shell.run("list", "--namespace=x", code=6, KUBECONFIG=dead(shell))
-    assert "of context test cannot be reached: connection refused." in listed.err
-    nowhere = shell.run("status", "nope", code=2, KUBECONFIG=dead(shell))
-    assert "The cluster could not be queried: The API server https://127.0.0.1:" in nowhere.err
-
-
 def test_a_dry_run_creates_nothing(shell: Shell) -> None:
     for where in ("client", "server"):
         done = shell.run("submit", *CASE, f"--dry-run={where}")

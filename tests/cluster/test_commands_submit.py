@@ -19,9 +19,7 @@ PLAN = (
 
 
 def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell: Shell) -> None:
-    logs = own_shell.logs("whole")
-    logs.begin()
-    logs.end()
+    logs = own_shell.logs("whole").begin().end()
     with own_shell.submitted("whole") as done:
         done.until("Running: ")
         own_shell.finish("whole")
@@ -53,8 +51,7 @@ def test_a_run_ends_with_a_valid_row_and_leaves_nothing_on_the_cluster(own_shell
 
 
 def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
-    logs = shell.logs("left")
-    logs.begin()
+    logs = shell.logs("left").begin()
     with shell.submitted("left", columns=100) as submit:
         # Drawn: each replica with its node, and how far the training is.
         submit.until("step 6/12")
@@ -80,21 +77,6 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
     assert shell.on_cluster() == []
 
 
-def test_nothing_is_lost_or_doubled_when_submit_is_killed(shell: Shell) -> None:
-    logs = shell.logs("killed")
-    logs.begin()
-    with shell.submitted("killed") as submit:
-        submit.until("step ")
-        until(lambda: shell.archived("killed") == logs.expected["master-0"], "lines to come")
-        submit.kill()
-    logs.end()
-    shell.finish("killed")
-    done = shell.run("collect", "killed", "--follow")
-    assert " valid; smoke" in done.out
-    assert shell.archived("killed") == logs.expected["master-0"]
-    assert shell.archived("killed", "worker-0") == logs.expected["worker-0"]
-
-
 def test_a_run_that_fails_shows_its_last_lines_and_ends_with_code_3(shell: Shell) -> None:
     shell.logs("failing").begin(3)
     pool = shell.pools.read_text().replace(": 0s}", ": 0s, k8sbench.test/exit-code: '7'}")
@@ -111,8 +93,7 @@ def test_a_run_that_fails_shows_its_last_lines_and_ends_with_code_3(shell: Shell
 
 
 def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> None:
-    logs = shell.logs("joined")
-    logs.begin()
+    logs = shell.logs("joined").begin()
     colleague = shell.colleague()
     shell.submit("joined", "--node-pool=endless", "--set=night", "--detach")
     # By its record, by the job on the cluster, and by way of the process that follows it.

@@ -24,26 +24,19 @@ def shell(own_shell: Shell) -> Iterator[Shell]:
 def copy(shell: Shell, run_id: str, **reported: str) -> None:
     """Create a job again under another name; its pods do what is ``reported``."""
     job: dict[str, Any] = shell.namespace.get("pytorchjob", run_id)
-    metadata = {key: job["metadata"][key] for key in ("labels", "annotations")}
     for replica in job["spec"]["pytorchReplicaSpecs"].values():
         annotations = replica["template"]["metadata"].setdefault("annotations", {})
         annotations.update({key.replace("_", "-"): value for key, value in reported.items()})
-    named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-    shell.namespace.create({**named, "metadata": {"name": COPY, **metadata}, "spec": job["spec"]})
-
-
-def conditions(shell: Shell, name: str) -> set[str]:
-    found = shell.namespace.get("pytorchjob", name).get("status", {}).get("conditions", ())
-    return {one["type"] for one in found if one["status"] == "True"}
+    shell.namespace.create_again(job, COPY)
 
 
 def test_collect_records_what_became_of_the_run_and_not_of_its_copy(shell: Shell) -> None:
     logs = shell.printing("run")
     copy(shell, "run", **{RUN_FOR: "0s", EXIT_CODE: "1"})
-    until(lambda: "Failed" in conditions(shell, COPY), "the end of the copy")
+    shell.namespace.wait("condition=Failed", f"pytorchjob/{COPY}")
     logs.end()
     shell.namespace.kubectl("annotate", "pods", "run-master-0", "run-worker-0", f"{RUN_FOR}=0s")
-    until(lambda: "Succeeded" in conditions(shell, "run"), "the end of the run")
+    shell.namespace.wait("condition=Succeeded", "pytorchjob/run")
     collected = shell.run("collect", "--all")
     assert " valid; smoke" in collected.out
     assert f"left out: The plan of PyTorchJob {COPY} in namespace" in collected.err
@@ -56,7 +49,7 @@ def test_a_run_is_ended_and_its_copy_is_not(shell: Shell, command: str) -> None:
     logs = shell.printing("run")
     until(lambda: shell.json("status", "run")["on_cluster"]["phase"] == "Running", "running")
     copy(shell, "run")
-    until(lambda: "Running" in conditions(shell, COPY), "the copy to run")
+    shell.namespace.wait("condition=Running", f"pytorchjob/{COPY}")
     shell.run(command, "run")
     assert shell.phase("run") == "Cancelled"
     assert shell.archived("run") == logs.expected["master-0"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.cluster.volumes import claimed
@@ -60,11 +61,9 @@ def test_a_job_that_cannot_start_says_why_and_ends_at_its_time_limit(shell: Shel
 
 
 def test_a_job_that_can_never_start_fails_with_the_reason_and_is_deleted(shell: Shell) -> None:
-    hard = {"hard": {"requests.cpu": "100m", "requests.memory": "1Gi"}}
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
-    shell.namespace.create({**quota, "spec": hard})
+    limit(shell.namespace, {"requests.cpu": "100m", "requests.memory": "1Gi"})
     done = shell.run(*PREPARE, code=3)
-    assert "is not created: quota small allows requests.cpu 100m" in done.err
+    assert "is not created: quota few allows requests.cpu 100m" in done.err
     until(lambda: not jobs(shell), "the deletion of a Job that cannot start")
 
 

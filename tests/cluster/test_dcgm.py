@@ -25,7 +25,7 @@ from k8sbench.cli.main import main
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 from k8sbench.model.kube import RUN_LABEL
 from k8sbench.model.run import Run
-from tests.harness.cluster import following, page_roles
+from tests.harness.cluster import following, manifests, page_roles
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.prometheus import Exporter, wait
 from tests.tiers import ROOT
@@ -67,9 +67,7 @@ class Site:
         container: dict[str, Any] = {"name": "main", "image": "example.invalid/one:1"}
         if port is not None:
             container["ports"] = [{"name": "metrics", "containerPort": port}]
-        about = {"name": name, "labels": labels}
-        spec = {"nodeName": node, "containers": [container]}
-        self.namespace.create({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec})
+        self.namespace.create(manifests.pod(name, container, labels=labels, nodeName=node))
         self.namespace.wait("condition=Ready", f"pod/{name}")
         if port is not None:
             address = {"podIP": self._address(), "podIPs": [{"ip": self._address()}]}

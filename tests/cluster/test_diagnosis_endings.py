@@ -1,12 +1,11 @@
 """Why a job ended: what the real operator, scheduler and controllers make of it.
 
-Exit codes and memory are kwok's word (``tests/cluster/kwok/pod-finish.yaml``); what needs images
-and processes is pretended, and marked so. The node tier shows the same on kubelets.
+Exit codes are kwok's word (``tests/harness/cluster/kwok/pod-finish.yaml``). What pods and
+containers end by, and who deletes or evicts them, the node tier shows on kubelets.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -22,10 +21,6 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of, pretend
-
-pretended = pytest.mark.parametrize("by", ["pretended"])
-"""Statuses that a kubelet would write, written by the test; the texts are a kubelet's."""
-STAMP = "2026-11-20T08:15:00Z"
 
 
 def follow(namespace: Namespace, job: dict[str, Any]) -> Follower:
@@ -54,37 +49,22 @@ def silent(cluster: Cluster, namespace: Namespace) -> Iterator[str]:
         namespace.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
-def placed(namespace: Namespace, node: str, **job: Any) -> Follower:
-    """Create a job on a node, and wait until its pods are placed there."""
-    follower = follow(namespace, pytorch_job(run_for=None, pod=on_node(node), **job))
-    follower.until(lambda reading: all(one.node == node for one in reading.replicas))
-    return follower
-
-
 def stuck(namespace: Namespace, node: str, **job: Any) -> Follower:
     """Create a job whose pods seem to run, and stay when they are deleted: nobody ends them."""
-    follower = placed(namespace, node, **job)
-    state = {"running": {"startedAt": STAMP}}
+    follower = follow(namespace, pytorch_job(run_for=None, pod=on_node(node), **job))
+    follower.until(lambda reading: all(one.node == node for one in reading.replicas))
+    runs = {
+        "name": "pytorch",
+        "image": "example.invalid/trainer:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"running": {"startedAt": "2026-11-20T08:15:00Z"}},
+    }
     for name in follower.seen.pods:
-        pretend(namespace, name, {"phase": "Running", "containerStatuses": [container(state)]})
+        pretend(namespace, name, {"phase": "Running", "containerStatuses": [runs]})
     follower.until(lambda reading: reading.phase is Phase.RUNNING)
     return follower
-
-
-def container(state: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Status of the training container."""
-    common = {"name": "pytorch", "image": "example.invalid/trainer:1", "imageID": ""}
-    return {**common, "ready": False, "restartCount": 0, "state": state, **more}
-
-
-def waiting(reason: str, message: str) -> dict[str, Any]:
-    state = {"waiting": {"reason": reason, "message": message}}
-    return {"phase": "Pending", "containerStatuses": [container(state)]}
-
-
-def ended(code: int, reason: str, message: str = "") -> dict[str, Any]:
-    terminated = {"exitCode": code, "reason": reason, "message": message, "finishedAt": STAMP}
-    return {"phase": "Failed", "containerStatuses": [container({"terminated": terminated})]}
 
 
 # --- the program ---------------------------------------------------------------------------------
@@ -102,17 +82,6 @@ def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespac
     assert [one.phase for one in reading.replicas] == [Phase.RUNNING] * 2 + [Phase.FAILED]
     end(namespace, "--all")
     assert follower.until(lambda reading: reading.over).cause == reading.cause
-
-
-def test_a_master_s_success_is_the_job_s_though_workers_run_on(namespace: Namespace) -> None:
-    follower = running(namespace, pytorch_job(workers=2, gpus=1, run_for=None))
-    end(namespace, "job-master-0")
-    reading = follower.until_final()
-    assert reading.phase is Phase.SUCCEEDED
-    assert not reading.over
-    assert reading.cause == "master-0 succeeded; worker-0 and worker-1 still ran."
-    end(namespace, "--all")
-    assert follower.until(lambda reading: reading.over).cause == "All 3 replicas succeeded."
 
 
 # --- the operator's limits -----------------------------------------------------------------------
@@ -149,22 +118,12 @@ def test_a_replica_that_is_restarted_without_end_is_reported(namespace: Namespac
     asked = {f"{EXIT_CODE}.worker-0": "137", f"{RUN_FOR}.worker-0": "0s"}
     job = pytorch_job(gpus=1, run_for=None, annotations=asked)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
-    reading = follow(namespace, job).until_cause("restart-loop")
+    reading = follow(namespace, job).until_cause("replica-replaced")
     assert not reading.phase.final
     assert reading.replicas[1].restarts >= 3
 
 
 # --- from outside --------------------------------------------------------------------------------
-
-
-def test_a_pod_that_someone_deletes_is_reported(namespace: Namespace, silent: str) -> None:
-    follower = stuck(namespace, silent, gpus=1)
-    namespace.kubectl("delete", "pod", "job-worker-0", "--wait=false")
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "pod-deleted")
-    assert "worker-0" in reading.cause
-    assert reading.replicas[1].detail == "ending"
-    assert not reading.over
 
 
 def test_a_pod_that_vanishes_unseen_is_made_anew_and_that_is_reported(
@@ -176,27 +135,6 @@ def test_a_pod_that_vanishes_unseen_is_made_anew_and_that_is_reported(
     reading = follower.until_cause("replica-replaced")
     assert not reading.phase.final
     assert reading.replicas[1].restarts == 1
-
-
-def test_a_job_that_someone_deletes_is_lost(namespace: Namespace) -> None:
-    follower = running(namespace, pytorch_job(gpus=1, run_for=None))
-    namespace.kubectl("delete", "pytorchjob", "job", "--wait=false")
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause_id) == (Phase.LOST, "job-deleted")
-
-
-def test_an_eviction_by_the_api_is_reported(namespace: Namespace, silent: str) -> None:
-    follower = stuck(namespace, silent, gpus=1)
-    review = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": "job-worker-0", "namespace": namespace.name},
-    }
-    path = f"/api/v1/namespaces/{namespace.name}/pods/job-worker-0/eviction"
-    namespace.kubectl("create", f"--raw={path}", "--filename=-", given=json.dumps(review))
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "evicted")
-    assert re.search(rf"worker-0 .* {silent}: .*Eviction API", reading.cause)
 
 
 def test_a_pod_of_higher_priority_preempts(
@@ -234,19 +172,3 @@ def test_a_node_that_is_lost_takes_its_replica_along(
 
 
 # --- what only a kubelet can find out ------------------------------------------------------------
-
-
-@pretended
-def test_a_master_without_an_image_leaves_the_job_created_and_is_reported(
-    namespace: Namespace, silent: str, by: str
-) -> None:
-    reason, message = "ErrImageNeverPull", 'Container image "x" is not present'
-    follower = placed(namespace, silent, gpus=1)
-    pretend(namespace, "job-master-0", waiting(reason, message))
-    init = container({"running": {"startedAt": STAMP}}, name="init-pytorch")
-    worker = {**waiting("PodInitializing", ""), "initContainerStatuses": [init]}
-    pretend(namespace, "job-worker-0", worker)
-    assert follower.until_cause("image-not-found").phase is Phase.PULLING
-    # The operator says nothing of it: neither running nor failed.
-    (condition,) = namespace.get("pytorchjob", "job")["status"]["conditions"]
-    assert condition["type"] == "Created"

@@ -14,6 +14,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.pool import Toleration
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.manifests import claim, limit
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import GPUS, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
@@ -34,35 +35,6 @@ def restart_policy(policy: str) -> dict[str, Any]:
     job = pytorch_job(gpus=1, run_for=None)
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = policy
     return job
-
-
-def quota(hard: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "team"},
-        "spec": {"hard": {f"requests.{RESOURCE}": hard}},
-    }
-
-
-def limit(namespace: Namespace, quota: dict[str, Any]) -> None:
-    """Create a quota, and wait until it counts: pods before that are refused in other words."""
-    namespace.create(quota)
-    namespace.wait("jsonpath={.status.hard}", f"resourcequota/{quota['metadata']['name']}")
-
-
-def claim(name: str) -> dict[str, Any]:
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 def using(name: str) -> dict[str, Any]:
@@ -137,10 +109,10 @@ def test_a_claim_that_does_not_exist_becomes_unrecoverable_after_half_a_minute(
     namespace: Namespace,
 ) -> None:
     follower = follow(namespace, pytorch_job(workers=0, gpus=1, pod=using("nosuch")))
-    reading = follower.until_cause("volume-missing")
+    reading = follower.until_cause("volume-not-bound")
     assert not reading.unrecoverable
     assert reading.look_again_s is not None
-    assert "no claim nosuch" in reading.cause
+    assert "the claim nosuch" in reading.cause
     follower.later = reading.look_again_s
     assert follower.read().unrecoverable
 
@@ -199,7 +171,7 @@ def test_a_job_that_is_placed_in_part_is_not_running(namespace: Namespace, half_
 
 
 def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
-    limit(namespace, quota("12"))
+    limit(namespace, {f"requests.{RESOURCE}": "12"})
     namespace.create(pytorch_job("others", workers=0, gpus=4, run_for=None))
     namespace.wait_for_pods(1)
     follower = follow(namespace, pytorch_job(workers=2, gpus=4, run_for=None))
@@ -214,7 +186,7 @@ def test_a_quota_that_others_use_may_become_free(namespace: Namespace) -> None:
 def test_a_quota_that_the_job_alone_exceeds_is_unrecoverable(
     namespace: Namespace, hard: str
 ) -> None:
-    limit(namespace, quota(hard))
+    limit(namespace, {f"requests.{RESOURCE}": hard})
     job = pytorch_job(workers=1, gpus=4, run_for=None)
     reading = follow(namespace, job).until_cause("quota-exceeded")
     assert reading.unrecoverable

@@ -15,9 +15,9 @@ from k8sbench.adapters.files import pools
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
 from tests.harness.cluster import audit, nodes, objects, users
-from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.manifests import claim, limit, refusing
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
@@ -128,17 +128,13 @@ def test_a_cluster_on_which_all_is_well_gets_ok_on_every_line_but_of_gpu_metrics
     assert len(report.lines) > 10
 
 
-def test_the_role_is_enough(user: Path, doctor: Doctor) -> None:
+def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path, doctor: Doctor
+) -> None:
     report = doctor.asked("--kubeconfig", str(user))
     assert report.code == 0
     assert report.ids("warning") == {"operator", "gpu-metrics"}
     assert report.level("permissions") == "ok"
-
-
-def test_it_changes_nothing_and_never_lists_all_pods(
-    own_cluster: OwnCluster, namespace: Namespace, user: Path, doctor: Doctor
-) -> None:
-    doctor.asked("--kubeconfig", str(user))
     asked = audit.requests(own_cluster.layout.audit_log)
     account = f"system:serviceaccount:{namespace.name}:user"
     ours = [one for one in asked if one["user"].get("username") == account]
@@ -250,14 +246,7 @@ def test_the_template_that_it_prints_lets_the_workers_in(
 
 
 def test_a_quota_that_other_jobs_have_used_up(namespace: Namespace, doctor: Doctor) -> None:
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "gpus"},
-        "spec": {"hard": {"requests.nvidia.com/gpu": "10"}},
-    }
-    namespace.create(quota)
-    namespace.wait("jsonpath={.status.hard}", "resourcequota/gpus")
+    limit(namespace, {"requests.nvidia.com/gpu": "10"}, "gpus")
     assert doctor(namespace).level("quota") == "ok"
     namespace.create(pytorch_job(workers=0, gpus=4, run_for=None))
     namespace.wait_for_pods(1)
@@ -274,70 +263,22 @@ def test_a_claim_that_is_not_there_or_waits(namespace: Namespace, doctor: Doctor
     assert doctor(namespace, "--data=pvc:images").messages("data") == [
         f"There is no volume claim images in {namespace.name}."
     ]
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "images"},
-        "spec": {
-            "accessModes": ["ReadOnlyMany"],
-            "storageClassName": "no-such-class",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    namespace.create(claim)
+    namespace.create(claim("images", "ReadOnlyMany", "no-such-class"))
     namespace.wait("jsonpath={.status.phase}=Pending", "pvc/images")
     (waits,) = doctor(namespace, "--data=pvc:images/train").messages("data")
     assert waits.startswith("The volume claim images is Pending")
 
 
-def test_an_admission_policy_that_refuses_our_jobs(
-    cluster: Cluster, namespace: Namespace, doctor: Doctor
-) -> None:
-    group = "admissionregistration.k8s.io/v1"
-    rule = {
-        "apiGroups": ["kubeflow.org"],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": ["pytorchjobs"],
-    }
-    where = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}
-    name = namespace.name
-    validation = {
-        "expression": "'team' in object.metadata.labels",
-        "message": "a job needs the label team",
-    }
-    cluster.create(
-        {
-            "apiVersion": group,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {
-                "matchConstraints": {"resourceRules": [rule]},
-                "validations": [validation],
-            },
-        },
-        {
-            "apiVersion": group,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {
-                "policyName": name,
-                "validationActions": ["Deny"],
-                "matchResources": {"namespaceSelector": where},
-            },
-        },
-    )
-    try:
+def test_an_admission_policy_that_refuses_our_jobs(namespace: Namespace, doctor: Doctor) -> None:
+    named = "'team' in object.metadata.labels"
+    with refusing(namespace, "CREATE", "pytorchjobs", named, "a job needs the label team"):
         for _ in range(100):  # until the API server has taken the policy up
             report = doctor(namespace)
             if report.level("job-admission") == "failure":
                 break
         (message,) = report.messages("job-admission")
-        assert message.startswith("A PyTorchJob of k8sbench is refused:")
-        assert "a job needs the label team" in message
-    finally:
-        kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
-        cluster.kubectl("delete", kinds, name)
+    assert message.startswith("A PyTorchJob of k8sbench is refused:")
+    assert "a job needs the label team" in message
 
 
 def pools_file(folder: Path, **annotations: str) -> Path:

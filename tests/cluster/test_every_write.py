@@ -46,9 +46,7 @@ def test_a_submit_that_is_killed_before_any_write_is_repeated_and_makes_one_job(
 ) -> None:
     for writes in itertools.count():
         run_id = f"run-{writes}"
-        logs = own_shell.logs(run_id)
-        logs.begin()
-        logs.end()
+        logs = own_shell.logs(run_id).begin().end()
         words = ("submit", *CASE, f"--run-id={run_id}")
         is_killed = killed(own_shell, proxy, writes, *words)
         own_shell.run(*words)
@@ -71,9 +69,7 @@ def test_an_adoption_that_is_killed_before_any_write_is_repeated_and_leaves_one_
     colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
     for writes in itertools.count():
         run_id = f"run-{writes}"
-        logs = shell.logs(run_id)
-        logs.begin()
-        logs.end()
+        logs = shell.logs(run_id).begin().end()
         shell.submit(run_id, "--detach")
         shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
         words = ("collect", "--adopt", run_id)
@@ -98,9 +94,7 @@ def test_who_reads_an_old_state_of_a_job_that_is_gone_does_nothing(
 ) -> None:
     shell, colleague = own_shell, own_shell.colleague()
     colleague.environment["KUBECONFIG"] = shell.environment["KUBECONFIG"]
-    logs = shell.logs("old")
-    logs.begin()
-    logs.end()
+    logs = shell.logs("old").begin().end()
     shell.submit("old", "--detach")
     shell.namespace.wait("condition=Succeeded", "pytorchjob/old")
     colleague.limits = {"adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0}
@@ -131,10 +125,7 @@ def test_who_reads_an_old_state_of_a_job_does_not_delete_the_one_that_has_its_na
     with proxy.freeze("/pytorchjobs"):
         shell.run("status", "old")
         shell.namespace.kubectl("delete", "pytorchjob", "old")
-        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
-        named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-        shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
-        uid = shell.namespace.get("pytorchjob", "old")["metadata"]["uid"]
+        uid = shell.namespace.create_again(job)
         shell.run("cancel", "old", code=None)
         shell.run("delete", "old", code=None)
     assert (

@@ -14,6 +14,7 @@ from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
+from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, Shell
 
@@ -131,11 +132,7 @@ def test_a_creation_that_hangs_is_reported_and_ctrl_c_leaves_it_open(
 
 
 def test_runs_wait_for_room_in_a_quota_that_others_fill_and_all_end(own_shell: Shell) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
-    own_shell.namespace.create({**quota, "spec": {"hard": {COUNTED: "2"}}})
-    own_shell.namespace.until(
-        lambda few: COUNTED in few.get("status", {}).get("used", {}), "resourcequota/few"
-    )
+    limit(own_shell.namespace, {COUNTED: "2"})
     done = own_shell.run("submit", *CASE, "--repeats=4", "--parallel=4", "--set=some", code=5)
     assert "Queued: PyTorchJob resnet50-" in done.err
     assert f"quota few allows {COUNTED} 2, of which 2 used, and 1 more asked for." in done.err

@@ -47,9 +47,7 @@ def test_a_job_stays_until_its_logs_are_collected(
     shell: Shell, proxy: tuple[FaultProxy, Path]
 ) -> None:
     name = "kubelet"
-    logs = shell.logs(name)
-    logs.begin()
-    logs.end()
+    logs = shell.logs(name).begin().end()
     with proxy[0].answer(500, "/log", body=_status(500, KUBELET)):
         submit = shell.submit(name, code=LEFT)
         watch = shell.run("watch", name, code=LEFT)
@@ -75,9 +73,7 @@ def test_a_job_stays_until_its_logs_are_collected(
 def test_what_breaks_in_the_middle_of_a_log_is_collected_from_there(
     shell: Shell, proxy: tuple[FaultProxy, Path]
 ) -> None:
-    logs = shell.logs("cut")
-    logs.begin()
-    logs.end()
+    logs = shell.logs("cut").begin().end()
     size = len("\n".join(logs.expected["master-0"]))
     with (
         proxy[0].cut("cut-master-0/log", after=size // 2, times=1),
@@ -95,9 +91,7 @@ def test_what_breaks_in_the_middle_of_a_log_is_collected_from_there(
 def test_the_job_of_a_run_that_succeeded_stays_where_lines_of_its_logs_are_lost(
     shell: Shell, proxy: tuple[FaultProxy, Path]
 ) -> None:
-    logs = shell.logs("partly")
-    logs.begin()
-    logs.end()
+    shell.logs("partly").begin().end()
     shell.program = Shell.program
     with (
         proxy[0].answer(500, "partly-worker-0/log", body=_status(500, KUBELET)) as failing,
@@ -130,8 +124,7 @@ def restless(shell: Shell, proxy: FaultProxy, run_id: str) -> TrainerLogs:
     """Have the times of the lines of a run's logs differ from request to request."""
     # Later than what they become: the node serves all lines, whatever the request is for.
     logs = TrainerLogs(shell.namespace, run_id, shell.folder, begins_at=time.time() + 3600.0)
-    logs.begin()
-    logs.end()
+    logs.begin().end()
     none = _status(400, 'previous terminated container "pytorch" in pod "p" not found')
     proxy.answer(400, f"{run_id}-.*/log.*previous=true", body=none)
     proxy.alter(f"{run_id}-.*/log", restamped)

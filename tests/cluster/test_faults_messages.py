@@ -14,8 +14,7 @@ JOBS = r"/pytorchjobs\?"
 
 
 def test_logs_are_followed_of_a_run_that_is_recorded_while_it_is_looked_for(shell: Shell) -> None:
-    logs = shell.logs("raced")
-    logs.begin()
+    logs = shell.logs("raced").begin()
     with fault_proxy.before(Path(shell.environment["KUBECONFIG"])) as (proxy, path):
         list_held = proxy.hold(JOBS, method="GET", times=1)
         with shell.started("logs", "raced", "-f", f"--kubeconfig={path}") as followed:

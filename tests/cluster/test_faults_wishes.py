@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.cli.main import main
+from tests.harness import benchmark_files, disks
 from tests.harness.cluster import fault_proxy, pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import has_condition
@@ -43,8 +42,7 @@ def user_config(shell: Shell) -> Path:
 
 def detached(shell: Shell, run_id: str, *words: str) -> TrainerLogs:
     """Submit a run whose pods have printed something and run on."""
-    logs = shell.logs(run_id)
-    logs.begin()
+    logs = shell.logs(run_id).begin()
     shell.submit(run_id, ENDLESS, "--detach", *words)
     until(lambda: shell.json("status", run_id)["on_cluster"]["phase"] == "Running", "running")
     return logs
@@ -102,9 +100,7 @@ def test_a_cancel_whose_answer_was_lost_before_a_kill_is_not_somebody_elses(
 def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_all_knows_of(
     shell: Shell, proxy: FaultProxy
 ) -> None:
-    logs = shell.logs("owed")
-    logs.begin()
-    logs.end()
+    shell.logs("owed").begin().end()
     with proxy.hold("/pytorchjobs/owed", method="DELETE") as held:
         with shell.started("submit", *CASE, "--run-id=owed") as submit:
             held.wait()
@@ -122,42 +118,18 @@ def test_a_kill_between_measuring_and_deleting_leaves_a_deletion_that_collect_al
     assert "Nothing needs collection here." in shell.run("collect", "--all").err
 
 
-@contextlib.contextmanager
-def full(disk: Path) -> Iterator[None]:
-    """Leave no room on a disk."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"\0" * 4096):
-            pass
-    yield
-    filler.unlink()
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of a test's own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "k8sbench-test", str(place)]
-    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
-def test_cancel_ends_a_job_though_the_disk_is_full(shell: Shell, disk: Path) -> None:
-    shell.environment["K8SBENCH_STORE"] = str(disk / "store")
-    shell.submit("full", ENDLESS, "--detach")
-    with full(disk):
-        said = shell.run("cancel", "full", code=1).err
-        assert "The job of run full is cancelled" in said
-        assert "What became of full could not be recorded" in said
-        assert "k8sbench cancel full" in said
-        until(lambda: "full" not in shell.on_cluster(), "the end of the job")
-    shell.run("cancel", "full")
-    assert record_of(shell, "full") == CANCELLED
+def test_cancel_ends_a_job_though_the_disk_is_full(shell: Shell, tmp_path: Path) -> None:
+    with disks.small(tmp_path / "disk", "4m") as disk:
+        shell.environment["K8SBENCH_STORE"] = str(disk / "store")
+        shell.submit("full", ENDLESS, "--detach")
+        with disks.full(disk):
+            said = shell.run("cancel", "full", code=1).err
+            assert "The job of run full is cancelled" in said
+            assert "What became of full could not be recorded" in said
+            assert "k8sbench cancel full" in said
+            until(lambda: "full" not in shell.on_cluster(), "the end of the job")
+        shell.run("cancel", "full")
+        assert record_of(shell, "full") == CANCELLED
 
 
 def test_cancel_archives_the_log_of_a_job_whose_folder_is_gone(shell: Shell) -> None:
@@ -220,38 +192,9 @@ NEVER_PARSED = f"step 1 {'1' * 60}."
 
 def never_parsed(shell: Shell, run_id: str) -> None:
     """Submit a program that has printed such a line and runs on, and leave it."""
-    mine = {
-        "name": "mine",
-        "title": "Mine",
-        "task": "Tests",
-        "unit": "samples",
-        "default_framework": "pytorch",
-        "variants": [
-            {
-                "name": "slow",
-                "title": "Slow",
-                "default": True,
-                "framework": "pytorch",
-                "image": "example.invalid/mine:1",
-                "command": ["program"],
-                "batch_size": {"fp32": 1},
-                "window": {
-                    "warmup": 0,
-                    "iterations": 10,
-                    "rule": "all",
-                    "log_interval": {"one_gpu": 1, "many_gpus": 1},
-                },
-                "cases": ["1x1"],
-                "log": {
-                    "name": "mine",
-                    "unit": "samples/s",
-                    "per": "job",
-                    "record": BACKTRACKING,
-                },
-            }
-        ],
-    }
-    (shell.folder / "mine.yaml").write_text(json.dumps(mine))
+    slow = benchmark_files.variant(["program"], "example.invalid/mine:1", BACKTRACKING)
+    mine = json.dumps(benchmark_files.benchmark(slow=slow))
+    (shell.folder / "mine.yaml").write_text(mine)
     log = shell.folder / f"{run_id}.log"
     log.write_text(log_text([NEVER_PARSED]))
     pod_logs.serve(shell.namespace, {f"{run_id}-master-0": log})

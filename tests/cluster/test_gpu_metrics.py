@@ -5,53 +5,24 @@ from __future__ import annotations
 import contextlib
 import re
 
+from tests.harness.cluster import metric_source
 from tests.harness.cluster.shell import Shell
 
-SECONDS = 4.0
-PROGRAM = f"""
-import contextlib, os, runpy, sys, time
-from k8sbench.app import metric_sources
-from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
-
-class Source:
-    name = "prometheus"
-
-    def follow(self, run, nodes):
-        print(f"follows {{run.run_id}}", file=sys.stderr)
-
-    def release(self, run_id):
-        print(f"releases {{run_id}}", file=sys.stderr)
-
-    def settles_in(self, wanted):
-        return time.time() - wanted.end + {SECONDS}
-
-    def fetch(self, wanted):
-        at = tuple(wanted.start + 0.25 * i for i in range(30))
-        value = {{"gpu_utilization": 0.9, "throttled": float(os.environ.get("BITS", 0))}}
-        return Fetched(source="prometheus", series=tuple(
-            Series(metric=metric, gpu=Gpu(pod=pod, node=node, index="0"), source="prometheus",
-                   at=at, values=(value[metric],) * 30, every=0.25)
-            for pod, node in wanted.nodes.items() for metric in value))
-
-    def close(self):
-        pass
-
-@contextlib.contextmanager
-def opened(prometheus, api, store):
-    yield [Source()] if prometheus != "none" else []
-
-metric_sources.opened = opened
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+METRICS = """
+import os
+def metrics(node):
+    return {"gpu_utilization": [0.9] * 30, "throttled": [float(os.environ.get("BITS", 0))] * 30}
+MISSING = {}
 """
+PROGRAM = METRICS + metric_source.PROGRAM
+"""Its environment says the bits by which GPUs are throttled, which are none otherwise."""
 FOLLOW = re.compile(r"GPU metrics follow in \d(\.\d)?s; Ctrl-C leaves them out\.")
 
 
 def test_the_row_and_the_exit_code_come_with_the_gpu_metrics(own_shell: Shell) -> None:
     own_shell.program = ("-c", PROGRAM)
-    own_shell.environment["BITS"] = str(0x40)
-    logs = own_shell.logs("held")
-    logs.begin()
-    logs.end()
+    own_shell.environment |= {"BITS": str(0x40), "SETTLES_IN": "4"}
+    own_shell.logs("held").begin().end()
     with (
         own_shell.submitted("held") as done,
         contextlib.ExitStack() as stack,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from k8sbench.adapters.kubernetes.trainer_sources import LAST_USED
+from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.render.trainer_sources import SELECTOR, TrainerSources, config_map
 from tests import tiers
 from tests.chart import examples
@@ -21,6 +23,7 @@ from tests.cluster.test_doctor import crd
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, collectors, users
 from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.manifests import claim, service
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
@@ -164,8 +167,7 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     # The cluster's first answer to whether it is ready.
     shell.run("doctor", "--data=pvc:data", "--queue=lab")
     # A run from its submit to its row, with the pools that the chart publishes.
-    logs = shell.logs("whole")
-    logs.begin()
+    logs = shell.logs("whole").begin()
     with shell.submitted("whole") as submit:
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")
@@ -247,7 +249,9 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
             submitter.run("delete", name)
         until(lambda: collector.on_cluster() == [], "the end of both")
         # Who reads it asks nothing of the cluster.
-        assert served(running, "/api/v1/runs/whole")["measurement"]["verdict"] == "valid"
+        secret = namespace.get("secret", f"{COLLECTOR}-token")
+        token = base64.b64decode(secret["data"]["token"]).decode()
+        assert served(running, "/api/v1/runs/whole", token)["measurement"]["verdict"] == "valid"
         collectors.end(running)
 
     assert sorted(account.granted() - account.used()) == []
@@ -270,36 +274,23 @@ def fails_once(shell: Shell, run_id: str, case: Sequence[str]) -> None:
     shell.namespace.finish(run_id)
 
 
-def served(running: Running, path: str) -> Any:
+def served(running: Running, path: str, token: str) -> Any:
     found = re.search(r"at port (\d+)", running.err)
     assert found is not None
-    with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}{path}", timeout=30) as read:
+    url = f"http://127.0.0.1:{found[1]}{path}"
+    asked = urllib.request.Request(url, headers={TOKEN_HEADER: token})
+    with urllib.request.urlopen(asked, timeout=30) as read:
         return json.load(read)
 
 
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "",
-    }
     of_collector = {
         "app.kubernetes.io/name": "dlperf",
         "app.kubernetes.io/component": "collector",
     }
     namespace.create(
         {"apiVersion": f"{KUEUE}/v1beta1", "kind": "LocalQueue", "metadata": {"name": "lab"}},
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": f"{RELEASE}-collector", "labels": of_collector},
-            "spec": {"ports": [{"name": "http", "port": 8080}]},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "data"},
-            "spec": claim,
-        },
+        service(f"{RELEASE}-collector", {"name": "http", "port": 8080}, of_collector),
+        claim("data"),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,23 +18,12 @@ def test_the_commands_of_the_page_run_in_its_order(own_shell: Shell) -> None:
     pools = own_shell.pools.read_text().replace(": 0s}", ": 2s}")
     own_shell.pools.write_text(pools)
     for name in ("hello", "later"):
-        logs = own_shell.logs(name)
-        logs.begin()
-        logs.end()
+        own_shell.logs(name).begin().end()
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for command in pages.commands(PAGE):
         if "unwanted" in command.text:
             own_shell.pools.write_text(pools.replace("default: quick", "default: endless"))
-        done = subprocess.run(
-            ["bash", "-c", command.text],
-            cwd=own_shell.folder,
-            env={**own_shell.environment, "PATH": path},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == command.code, f"{command}\n{done.stdout}\n{done.stderr}"
+        pages.run(command, own_shell.folder, {**own_shell.environment, "PATH": path})
     runs = {run["run_id"]: (run["phase"], run["verdict"]) for run in own_shell.json("list")}
     assert runs == {
         "hello": ("Succeeded", "valid"),

@@ -23,10 +23,12 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark
 from tests.harness.cluster.jobs import ON_GPUS
+from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import log_object, log_text
 from tests.harness.cluster.own import OwnCluster
 
+Start = Callable[..., LogStreams]
 SECONDS = 100.0
 """After which something that must happen has not."""
 
@@ -84,7 +86,10 @@ class Pods:
                 self.file(f"{name}-previous").touch()
                 logs[-1]["spec"]["logs"][0]["previousLogsFile"] = str(self.file(f"{name}-previous"))
         self.namespace.create(*logs)
-        self.namespace.create(*map(_pod, names))
+        container = {"name": "pytorch", "image": "example.invalid/trainer:1"}
+        self.namespace.create(
+            *(pod(name, container, restartPolicy="Never", **ON_GPUS) for name in names)
+        )
         pods = self.namespace.wait_for_pods(len(self.uids) + len(names))
         self.uids = {name: pod["metadata"]["uid"] for name, pod in pods.items()}
         for name in names:
@@ -97,11 +102,6 @@ class Pods:
         with self.file(name).open("a") as file:
             file.write(log_text(lines, at))
 
-    def rotate(self, name: str) -> None:
-        """Put the log away and begin a new one, as the kubelet does."""
-        self.file(name).rename(self.folder / f"{name}.log.20261120-081530")
-        self.file(name).touch()
-
     def _until_kwok_knows(self, name: str) -> None:
         """Wait until the pod's log is its own file, not the one of pods that have none."""
         path = f"/api/v1/namespaces/{self.namespace.name}/pods/{name}/log"
@@ -110,16 +110,6 @@ class Pods:
         while b"".join(self.api.stream(path).chunks()):
             assert time.monotonic() < until, f"the log of {name} is not its file"
             time.sleep(0.03)
-
-
-def _pod(name: str) -> dict[str, Any]:
-    container = {"name": "pytorch", "image": "example.invalid/trainer:1"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container], "restartPolicy": "Never", **ON_GPUS},
-    }
 
 
 @pytest.fixture
@@ -170,9 +160,7 @@ def numbered(first: int, last: int) -> list[str]:
     return [f"step {number}" for number in range(first, last)]
 
 
-def test_logs_are_reported_as_they_grow(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
+def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: Start) -> None:
     pods.run("a", "b")
     streams = start()
     follow(streams, pods, "a")
@@ -189,7 +177,7 @@ def test_logs_are_reported_as_they_grow(
 
 
 def test_what_came_just_before_the_end_is_fetched(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Start
 ) -> None:
     pods.run("a")
     streams = start()
@@ -200,7 +188,7 @@ def test_what_came_just_before_the_end_is_fetched(
 
 
 def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_end(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Start
 ) -> None:
     names = [f"pod-{number}" for number in range(70)]
     pods.run(*names)
@@ -217,38 +205,8 @@ def test_of_more_pods_than_there_may_be_streams_the_others_are_fetched_at_their_
     assert reported.gaps == []
 
 
-def test_another_process_goes_on_where_the_archive_ends(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    at = datetime(2026, 11, 20, 8, 15, 30, 500000, tzinfo=UTC)
-    pods.write("a", numbered(0, 100), at)
-    streams = start()
-    follow(streams, pods, "a", mark=LogMark(at.timestamp(), 40))
-    reported.until_lines("a", 60)
-    pods.write("a", numbered(100, 110))
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == numbered(40, 110)
-    assert reported.gaps == []
-
-
-def test_a_rotation_while_a_log_is_followed_loses_nothing(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    streams = start()
-    follow(streams, pods, "a")
-    for first in range(0, 60, 20):
-        pods.write("a", numbered(first, first + 20))
-        reported.until_lines("a", first + 20)
-        pods.rotate("a")
-    finish(streams, reported, "a")  # the newest file is empty
-    assert reported.lines["a"] == numbered(0, 60)
-    assert reported.gaps == []
-
-
 def test_the_container_before_a_restart_is_read_to_its_end(
-    pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    pods: Pods, reported: Reported, start: Start
 ) -> None:
     """The stream of the old container broke; its log is the previous one now."""
     pods.run("a", previous=True)
@@ -264,7 +222,7 @@ def test_the_container_before_a_restart_is_read_to_its_end(
 
 
 def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
-    namespace: Namespace, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    namespace: Namespace, pods: Pods, reported: Reported, start: Start
 ) -> None:
     pods.run("a")
     pods.write("a", numbered(0, 20))
@@ -277,9 +235,7 @@ def test_a_pod_that_was_deleted_before_it_was_read_is_a_gap(
     assert "deleted" in gap.why
 
 
-def test_a_fast_log_waits_for_who_takes_it(
-    pods: Pods, start: Callable[..., LogStreams], reported: Reported
-) -> None:
+def test_a_fast_log_waits_for_who_takes_it(pods: Pods, start: Start, reported: Reported) -> None:
     """200,000 lines: what is not taken yet stays with the node, not in memory."""
     pods.run("a")
     pods.write("a", [f"step {number} {'x' * 100}" for number in range(200_000)])
@@ -305,7 +261,7 @@ def test_a_fast_log_waits_for_who_takes_it(
 
 
 def test_an_api_server_that_is_away_loses_no_line(
-    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
+    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Start
 ) -> None:
     pods.run("a", "b")
     streams = start()
@@ -323,31 +279,6 @@ def test_an_api_server_that_is_away_loses_no_line(
     finish(streams, reported, "a")
     assert reported.lines == {"a": numbered(0, 90), "b": numbered(0, 30)}
     assert reported.gaps == []
-
-
-def test_a_rotation_while_nobody_could_follow_is_reported_as_a_gap(
-    own_cluster: OwnCluster, pods: Pods, reported: Reported, start: Callable[..., LogStreams]
-) -> None:
-    pods.run("a")
-    streams = start()
-    follow(streams, pods, "a")
-    first = datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC)
-    pods.write("a", numbered(0, 20), first)
-    reported.until_lines("a", 20)
-    with own_cluster.without("kube-apiserver"):
-        pods.write("a", numbered(20, 40), first.replace(second=40))
-        pods.rotate("a")
-        pods.write("a", numbered(40, 60), first.replace(second=50))
-    reported.until_lines("a", 40)
-    finish(streams, reported, "a")
-    assert reported.lines["a"] == [*numbered(0, 20), *numbered(40, 60)]
-    (gap,) = reported.gaps
-    assert (gap.replica, gap.after, gap.before) == (
-        "a",
-        first.timestamp(),
-        first.replace(second=50).timestamp(),
-    )
-    assert "rotation" in gap.why
 
 
 def _resident() -> int:

@@ -120,11 +120,3 @@ def test_a_training_that_writes_to_a_claim_keeps_to_the_restricted_profile(
     # It waits for its claims; admission has let it in.
     pod = restricted.until(lambda pod: True, "pods")
     assert pod["spec"]["securityContext"]["fsGroup"] == 1000
-
-
-def test_what_the_readme_shows_runs_on_32_gpus(restricted: Namespace, render: Render) -> None:
-    text = render("deeplabv3p", "--replicas", "4", "--amp")
-    restricted.kubectl("create", *STRICT, given=text)
-    pods = restricted.wait_for_pods(4, "--selector=k8sbench.io/run=deeplabv3p-example")
-    assert sum(gpus_of(pod) for pod in pods.values()) == 32
-    restricted.wait("condition=Running", "pytorchjob/deeplabv3p-example")

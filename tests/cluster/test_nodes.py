@@ -6,62 +6,25 @@ import contextlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
+import msgspec
 import pytest
 
 from tests.docs import pages
-from tests.harness.cluster import rack, users
+from tests.harness.cluster import metric_source, rack, users
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
 from tests.tiers import ROOT
 
-PROGRAM = (
-    rack.NUMBERED
-    + """
-import contextlib
-from k8sbench.app import metric_sources
-from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
-
-class Source:
-    name = "prometheus"
-
-    def follow(self, run, nodes):
-        pass
-
-    def release(self, run_id):
-        pass
-
-    def settles_in(self, wanted):
-        return 0.0
-
-    def fetch(self, wanted):
-        def series(metric, values, node, pod):
-            at = tuple(wanted.start + 0.25 * i for i in range(len(values)))
-            return Series(metric=metric, gpu=Gpu(pod=pod, node=node, index="0"), at=at,
-                          source="prometheus", values=tuple(values), every=0.25)
-        found = []
-        for pod, node in wanted.nodes.items():
-            faulty = node == os.environ.get("FAULTY")
-            found.append(series("sm_clock", [1290.0] * 30, node, pod))
-            found.append(series("xid", [0.0] * 15 + [79.0 if faulty else 0.0] * 15, node, pod))
-        return Fetched(source="prometheus", series=tuple(found),
-                       missing={"power": "The exporter does not give it."})
-
-    def close(self):
-        pass
-
-@contextlib.contextmanager
-def opened(prometheus, api, store):
-    yield [Source()] if prometheus != "none" else []
-
-metric_sources.opened = opened
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+METRICS = """
+def metrics(node):
+    xid = 79.0 if node == os.environ.get("FAULTY") else 0.0
+    return {"sm_clock": [1290.0] * 30, "xid": [0.0] * 15 + [xid] * 15}
+MISSING = {"power": "The exporter does not give it."}
 """
-)
+PROGRAM = rack.NUMBERED + METRICS + metric_source.PROGRAM
 PAGE = ROOT / "docs" / "nodes.md"
 NODES = 6
 CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iterations=10")
@@ -91,7 +54,7 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
     checking.environment["FAULTY"] = "rack-4"
     words = (*CASE, "--parallel=3", "--set=july", "--output=json")
     done = checking.run(*words, code=7)
-    found = json_of(done.out)
+    found = json.loads(done.out)
     rows = {row["node"]: row for row in found["nodes"]}
     assert {node: row["state"] for node, row in rows.items()} == {
         **{f"rack-{number}": "ok" for number in range(NODES)},
@@ -129,7 +92,7 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
 def test_a_selector_chooses_nodes_and_few_are_not_judged(checking: Shell) -> None:
     logs(checking, {}, count=3)
     words = (*CASE, "-l", "k8sbench.test/row=even", "--set=some", "--output=json")
-    found = json_of(checking.run(*words).out)
+    found = json.loads(checking.run(*words).out)
     assert {row["node"] for row in found["nodes"]} == {"rack-0", "rack-2", "rack-4"}
     assert {row["state"] for row in found["nodes"]} == {"not-judged"}
     assert found["limits"][0]["reason"].startswith("3 nodes were measured alike; fewer than 5")
@@ -150,16 +113,8 @@ def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
         text = command.text.replace(" nodes resnet50", f" {shlex.join(CASE)}")
         text = text.replace("-l zone=b", "-l k8sbench.test/row=even")
         first = len(list(checking.store.glob("runs/*"))) + 1
-        done = subprocess.run(
-            ["bash", "-c", text],
-            cwd=checking.folder,
-            env={**checking.environment, "PATH": path, "FIRST_RUN": str(first)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == command.code, f"{command}\n{done.stdout}\n{done.stderr}"
+        variables = {**checking.environment, "PATH": path, "FIRST_RUN": str(first)}
+        pages.run(msgspec.structs.replace(command, text=text), checking.folder, variables)
     assert len(checking.json("list")) == NODES + NODES // 2
 
 
@@ -191,12 +146,8 @@ def test_a_check_that_was_killed_goes_on_where_it_was(checking: Shell) -> None:
         for run_id in taken_up:
             checking.namespace.finish(run_id)
         second.ends()
-    found = json_of(second.out)
+    found = json.loads(second.out)
     assert {row["state"] for row in found["nodes"]} == {"ok"}
     runs = checking.json("list")
     assert len(runs) == NODES
     assert {run["phase"] for run in runs} == {"Succeeded"}
-
-
-def json_of(text: str) -> Any:
-    return json.loads(text)

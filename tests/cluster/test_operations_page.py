@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiers
-from tests.docs import operating
+from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.harness.cluster import nodes
 from tests.harness.cluster.own import OwnCluster
@@ -56,8 +56,7 @@ def test_the_commands_of_the_page_run_in_its_order(prepared: OwnCluster, tmp_pat
     variables = operating.prepare(tmp_path, prepared.layout.programs.program("kubectl"))
     variables |= prepared.variables()
     printed = {
-        command.text: operating.run(command, tmp_path, variables)
-        for command in operating.commands()
+        command.text: pages.run(command, tmp_path, variables) for command in operating.commands()
     }
 
     def of(words: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.model.ownership import LEFT_SECONDS, RECEIPT_SECONDS
-from tests.harness.cluster.shell import ENDLESS, Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell
 
 OWNER, RECEIPT = "k8sbench.io/owner", "k8sbench.io/receipt"
 IMPATIENT = {"model__ownership__ANSWER_SECONDS": 1.0}
@@ -41,13 +41,7 @@ def ended(shell: Shell, run_id: str) -> list[str]:
     logs = shell.printing(run_id)
     logs.end()
     shell.finish(run_id)
-
-    def is_over() -> bool:
-        status = shell.namespace.get("pytorchjob", run_id).get("status", {})
-        conditions = status.get("conditions", ())
-        return any((one["type"], one["status"]) == ("Succeeded", "True") for one in conditions)
-
-    until(is_over, f"the end of {run_id}")
+    shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
     return logs.expected["master-0"]
 
 
@@ -57,8 +51,7 @@ def ended(shell: Shell, run_id: str) -> list[str]:
 @pytest.mark.parametrize("command", ["cancel", "delete"])
 def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> None:
     run_id = f"asked-{command}"
-    logs = shell.logs(run_id)
-    logs.begin()
+    logs = shell.logs(run_id).begin()
     colleague = shell.colleague()
     with shell.submitted(run_id) as owning:
         owning.until("step ")
@@ -73,8 +66,7 @@ def test_the_owner_does_what_another_store_asks(shell: Shell, command: str) -> N
 
 
 def test_an_owner_that_does_not_answer_is_not_waited_for(shell: Shell) -> None:
-    logs = shell.logs("unanswered")
-    logs.begin()
+    logs = shell.logs("unanswered").begin()
     colleague = shell.colleague()
     with shell.submitted("unanswered") as owning:
         owning.until("step ")
@@ -132,15 +124,8 @@ def test_what_ended_long_ago_is_adopted_unless_its_owner_works_on_it(own_shell: 
     for condition in status["conditions"]:
         condition["lastTransitionTime"] = long_ago
     patch = json.dumps({"status": status})
-    words = (
-        "patch",
-        "pytorchjob",
-        "old",
-        "--subresource=status",
-        "--type=merge",
-        f"--patch={patch}",
-    )
-    shell.namespace.kubectl(*words)
+    where = ("pytorchjob/old", "--subresource=status", "--type=merge")
+    shell.namespace.kubectl("patch", *where, f"--patch={patch}")
     # It was submitted, or stamped, since.
     assert colleague.run("collect", "--adopt", "--all").err == "Nothing needs collection here.\n"
     annotate(shell, "old", OWNER, at=time.time() - LEFT_SECONDS - 5.0)
@@ -150,8 +135,7 @@ def test_what_ended_long_ago_is_adopted_unless_its_owner_works_on_it(own_shell: 
 
 
 def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell: Shell) -> None:
-    logs = shell.logs("asleep")
-    logs.begin()
+    logs = shell.logs("asleep").begin()
     colleague = shell.colleague()
     with shell.submitted("asleep") as owning:
         owning.until("step ")
@@ -171,8 +155,7 @@ def test_a_former_owner_that_wakes_up_leaves_the_job_and_shows_the_receipt(shell
 
 
 def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
-    logs = shell.logs("mine")
-    logs.begin()
+    logs = shell.logs("mine").begin()
     colleague = shell.colleague()
     with shell.submitted("mine") as owning:
         owning.until("step ")
@@ -185,8 +168,7 @@ def test_an_owner_that_follows_its_job_keeps_it(shell: Shell) -> None:
 
 
 def test_who_watches_a_job_of_another_store_measures_nothing(shell: Shell) -> None:
-    logs = shell.logs("both")
-    logs.begin()
+    logs = shell.logs("both").begin()
     colleague = shell.colleague()
     with shell.submitted("both") as owning:
         owning.until("step ")
@@ -204,9 +186,7 @@ def test_who_watches_a_job_of_another_store_measures_nothing(shell: Shell) -> No
 
 
 def test_what_somebody_keeps_nobody_takes_away_but_by_name(shell: Shell) -> None:
-    logs = shell.logs("kept")
-    logs.begin()
-    logs.end()
+    shell.logs("kept").begin().end()
     shell.submit("kept", "--keep")
     colleague = shell.colleague()
     annotate(shell, "kept", OWNER, is_handed_over=True)
@@ -225,10 +205,7 @@ def test_a_job_that_somebody_created_anew_is_named_and_nothing_happens_to_it(she
     shell.limits = {"adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0}
     job = shell.namespace.get("pytorchjob", "anew")
     shell.namespace.kubectl("delete", "pytorchjob", "anew")
-    metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
-    named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-    shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
-    uid = shell.namespace.get("pytorchjob", "anew")["metadata"]["uid"]
+    uid = shell.namespace.create_again(job)
     shell.run("collect", "anew", code=3)
     status = shell.json("status", "anew")
     assert status["phase"] == "Lost"

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from k8sbench.adapters.metrics import prometheus
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import CONFIG_MAP, KEY
 from k8sbench.model.gpu_metrics import SeriesQuery
-from tests.harness.cluster import following, page_roles
+from tests.harness.cluster import following, manifests, page_roles
 from tests.harness.cluster.namespace import Namespace
 
 WANTED = SeriesQuery(
@@ -46,17 +45,13 @@ def why(source: PrometheusSource) -> str:
 
 def service(namespace: Namespace) -> None:
     """One that is known as a Prometheus, of pods that are not there."""
-    port: dict[str, Any] = {"name": "web", "port": 9090}
     namespace.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {
-                "name": "prometheus-k8s",
-                "labels": {"app.kubernetes.io/name": "prometheus"},
-            },
-            "spec": {"selector": {"app": "none"}, "ports": [port]},
-        }
+        manifests.service(
+            "prometheus-k8s",
+            {"name": "web", "port": 9090},
+            {"app.kubernetes.io/name": "prometheus"},
+            selector={"app": "none"},
+        )
     )
 
 

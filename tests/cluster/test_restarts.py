@@ -150,10 +150,7 @@ def test_a_job_that_somebody_created_in_place_of_the_attempt_before_is_left_alon
         training.archives("one")
         training.fails()
         held.wait()
-        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
-        named = {"apiVersion": job["apiVersion"], "kind": job["kind"]}
-        shell.namespace.create({**named, "metadata": metadata, "spec": job["spec"]})
-        uid = shell.namespace.get("pytorchjob", "replaced")["metadata"]["uid"]
+        uid = shell.namespace.create_again(job)
         held.end()
         submit.ends(3)
     status = training.status()
@@ -301,7 +298,7 @@ def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
         training.archives("one")
         training.fails(alone=True)
         held.wait()
-        with own_cluster.without("kwok"):
+        with own_cluster.frozen("kwok"):
             held.end()
             submit.until("Attempt 2 of 4 is not created yet: pod stays-master-0 on node gpu-")
             pods = shell.namespace.get("pods", "--selector=k8sbench.io/run=stays")

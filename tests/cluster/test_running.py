@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.model.phase import Phase
-from tests.harness.cluster import following, users
+from tests.harness.cluster import following
 from tests.harness.cluster.namespace import Namespace
 
 QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
@@ -25,21 +24,13 @@ def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
     with following.opened(user) as port:
         plan = port.submit(following.plan("2x1"), None)
         running = port.until_phase(plan, Phase.RUNNING)
-    (role,) = namespace.get("roles")
-    allow(namespace, role, [one for one in role["rules"] if "pytorchjobs" not in one["resources"]])
-    following.until(lambda: not users.may(namespace, "user", "list", "pytorchjobs"))
+    allow = following.deny(namespace, "pytorchjobs")
     with following.opened(user, **QUICK) as port:
         run = following.run_of(plan)
         port.cluster.resume(msgspec.structs.replace(run, history=(*run.history, running)), {})
         # Pods are watched once they were listed.
         port.until(lambda port: port.cluster.api.sender.requests["watch pods"] and port.notes())
-        allow(namespace, role, role["rules"])
+        allow()
         namespace.finish(plan.run_id)
         port.end_of(plan)
     assert Phase.CREATED not in port.phases(plan)
-
-
-def allow(namespace: Namespace, role: dict[str, Any], rules: list[Any]) -> None:
-    """Have the user allowed what these rules say."""
-    patch = f"--patch={json.dumps({'rules': rules})}"
-    namespace.kubectl("patch", "role", role["metadata"]["name"], "--type=merge", patch)

@@ -47,9 +47,7 @@ class Laptops:
         """Submit a run, and let others act on it meanwhile; all of them may be killed."""
         dice, run_id = random.Random(SEED * 1_000_000 + number), f"run-{number}"
         mine, other = dice.sample(self.both, 2)
-        logs = mine.logs(run_id)
-        logs.begin()
-        logs.end()
+        logs = mine.logs(run_id).begin().end()
         self.expected[run_id], self.owners[run_id] = logs.expected["master-0"], {mine}
         options = dice.choice(([], ["--detach"], [ENDLESS], [ENDLESS, "--detach"]))
         submit = ("submit", *CASE, f"--run-id={run_id}", *options)

@@ -137,19 +137,6 @@ def test_the_log_alone_tells_batch_and_precision_where_its_program_prints_them(r
         assert found["environment"]["planned_iterations"] == int(row.facts["planned_iters"])
 
 
-def test_what_a_log_says_of_its_machine_is_kept() -> None:
-    found = {
-        row.file.partition("@")[0]: measured(row, "--batch-size", str(row.batch)) for row in OURS
-    }
-    torch = found["DeepLabV3P__PyTorch__pytorch__deeplabv3p_c1_fp32.log"]
-    paddle = found["DeepLabV3P__paddle__Deeplabv3_FP32_BS4-N1.log"]
-    for each in torch, paddle:
-        assert "V100" in each["gpu_model"]
-        assert each["environment"]["framework_version"]
-        assert each["environment"]["cuda"]
-    assert (torch["framework"], paddle["framework"]) == ("pytorch", "paddle")
-
-
 @of_each_log
 def test_no_address_and_no_folder_of_a_user_is_shown(row: Row) -> None:
     found = measured(row, "--batch-size", str(row.batch))

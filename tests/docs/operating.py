@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.docs import pages
@@ -52,19 +50,3 @@ def prepare(folder: Path, kubectl: Path) -> dict[str, str]:
         (folder / name).write_text(text)
     path = f"{bin_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {"HOME": str(folder), "PATH": path}
-
-
-def run(command: Command, folder: Path, variables: Mapping[str, str]) -> str:
-    """Run a command, check its exit code, and return what it has printed."""
-    done = subprocess.run(
-        ["bash", "-c", command.text],
-        cwd=folder,
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    printed = done.stdout + done.stderr
-    assert done.returncode == command.code, f"{command}\n{printed}"
-    return printed

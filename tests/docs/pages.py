@@ -7,9 +7,12 @@ a command's end states its exit code where that is not 0.
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
+import subprocess
 import textwrap
+from collections.abc import Mapping
 
 import msgspec
 
@@ -72,3 +75,19 @@ def commands(page: pathlib.Path) -> list[Command]:
             )
             pending = ""
     return found
+
+
+def run(command: Command, folder: pathlib.Path, variables: Mapping[str, str]) -> str:
+    """Run a command, check its exit code, and return what it has printed."""
+    done = subprocess.run(
+        ["bash", "-c", command.text],
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode == command.code, f"{command}\n{printed}"
+    return printed

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from k8sbench.adapters.local import job
-from tests.local.jobs import PATIENCE, Machine
+from tests.local.jobs import PATIENCE, Machine, MakeMachine
 
 
 @pytest.fixture
-def make_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Machine]]:
+def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeMachine]:
     """Make local clusters with settings; all are closed, and nothing of them may be left."""
     # On a machine however slow, the replica that is to blame is heard out.
     monkeypatch.setattr(job, "SETTLE_SECONDS", PATIENCE)
@@ -31,6 +29,6 @@ def make_machine(
 
 
 @pytest.fixture
-def machine(make_machine: Callable[..., Machine]) -> Machine:
+def machine(make_machine: MakeMachine) -> Machine:
     """Make a local cluster as ``submit`` has it."""
     return make_machine()

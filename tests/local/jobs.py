@@ -101,15 +101,16 @@ class Running:
                 return event
         raise AssertionError(f"the watch ended before: {self.seen.events}")
 
-    def until_line(self, text: str, replica: str | None = None) -> None:
-        """Watch until a line with ``text`` has come, which it may have already."""
+    def until_line(self, text: str, *replicas: str) -> None:
+        """Watch until a line with ``text`` has come of each, which it may have already."""
+        for replica in replicas or (None,):
 
-        def is_it(event: JobEvent) -> bool:
-            line = event.line
-            return line is not None and text in line.text and replica in (None, line.replica)
+            def is_it(event: JobEvent, replica: str | None = replica) -> bool:
+                line = event.line
+                return line is not None and text in line.text and replica in (None, line.replica)
 
-        if not any(is_it(event) for event in self.seen.events):
-            self.until(is_it)
+            if not any(is_it(event) for event in self.seen.events):
+                self.until(is_it)
 
     def to_the_end(self) -> Seen:
         self.seen.events += self.watch
@@ -144,3 +145,6 @@ class Machine:
         self.cluster.close()
         for run_id in self.run_ids:
             assert not processes_of(run_id)
+
+
+MakeMachine = Callable[..., Machine]

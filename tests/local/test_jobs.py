@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +19,7 @@ from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
-from tests.local.jobs import Machine, Running, Seen, processes_of, wait_for
+from tests.local.jobs import Machine, MakeMachine, Running, Seen, processes_of, wait_for
 from tests.unit.local import examples
 
 HELLO = "print('hello')"
@@ -73,9 +72,7 @@ def test_a_job_succeeds_when_all_its_replicas_do(machine: Machine, replicas: int
     assert seen.states("master-0") == [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED]
 
 
-def test_what_lies_around_in_the_users_environment_is_not(
-    make_machine: Callable[..., Machine],
-) -> None:
+def test_what_lies_around_in_the_users_environment_is_not(make_machine: MakeMachine) -> None:
     stray = {"RANK": "7", "PET_NNODES": "9", "LOCAL_RANK": "3", "https_proxy": "http://x:1"}
     machine = make_machine(environ={"PATH": "/usr/bin", "HOME": "/home/user"} | stray)
     (found,) = environments(machine.run(ENVIRONMENT, replicas=1), "master-0")
@@ -127,9 +124,7 @@ def test_the_runs_folder_says_what_ran(machine: Machine) -> None:
     assert mounted.read_text() == HELLO
 
 
-def test_replicas_that_run_on_after_the_leading_one_are_ended(
-    make_machine: Callable[..., Machine],
-) -> None:
+def test_replicas_that_run_on_after_the_leading_one_are_ended(make_machine: MakeMachine) -> None:
     machine = make_machine(finish_grace=0.2)
     trainer = f"import os\nif os.environ['RANK'] == '1':\n    {FOR_EVER}\nprint('done')"
     seen = machine.run(trainer)
@@ -172,12 +167,11 @@ def test_one_failing_replica_fails_the_job_and_ends_the_others(machine: Machine)
 
 
 def test_a_replica_that_ignores_sigterm_is_killed_after_the_grace(
-    make_machine: Callable[..., Machine],
+    make_machine: MakeMachine,
 ) -> None:
     machine = make_machine(grace=0.2)
     running = machine.start(DEAF)
-    running.until_line("up", "master-0")
-    running.until_line("up", "worker-0")
+    running.until_line("up", "master-0", "worker-0")
     machine.cluster.cancel(running.run_id, "enough", "enough")
     seen = running.to_the_end()
     assert seen.exit_codes() == {"master-0": 137, "worker-0": 137}
@@ -202,8 +196,7 @@ raise ValueError("the cause")
 
 def test_a_subreaper_that_is_killed_fails_the_job(machine: Machine) -> None:
     running = machine.start(FOR_EVER)
-    running.until_line("up", "master-0")
-    running.until_line("up", "worker-0")
+    running.until_line("up", "master-0", "worker-0")
     subreaper_of_worker(running).kill()
     seen = running.to_the_end()
     assert seen.final.phase is Phase.FAILED
@@ -222,7 +215,7 @@ def test_a_replica_that_is_ended_from_outside_k8sbench_fails_the_job(machine: Ma
 
 
 def test_a_failure_stays_a_failure_when_the_job_is_cancelled_while_it_ends(
-    make_machine: Callable[..., Machine],
+    make_machine: MakeMachine,
 ) -> None:
     machine = make_machine(grace=0.2)
     running = machine.start(
@@ -308,7 +301,7 @@ def test_closing_ends_what_still_runs(machine: Machine) -> None:
         machine.start(HELLO)
 
 
-def test_closing_waits_for_nobody_who_reads(make_machine: Callable[..., Machine]) -> None:
+def test_closing_waits_for_nobody_who_reads(make_machine: MakeMachine) -> None:
     machine = make_machine(grace=0.2)
     running = machine.start("while True: print('x' * 1000)")
     running.until_line("x")
@@ -351,9 +344,7 @@ def test_a_job_is_started_once_however_often_it_is_created(machine: Machine) -> 
     assert again.to_the_end().lines("master-0") == []
 
 
-def test_a_job_of_an_earlier_process_is_not_started_again(
-    make_machine: Callable[..., Machine],
-) -> None:
+def test_a_job_of_an_earlier_process_is_not_started_again(make_machine: MakeMachine) -> None:
     make_machine().run(HELLO, run_id="once")
     with pytest.raises(UsageError, match="started before"):
         make_machine().start(HELLO, run_id="once")
@@ -414,10 +405,16 @@ FOUR = Inventory(
     ),
     driver="570.86.15",
 )
+THREE_GPUS: dict[str, Any] = {
+    "replicas": 1,
+    "gpus_per_replica": 3,
+    "processes_per_replica": 3,
+    "device": "cuda",
+}
 VISIBLE = "import os, signal; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 
 
-def test_replicas_see_gpus_of_their_own(make_machine: Callable[..., Machine]) -> None:
+def test_replicas_see_gpus_of_their_own(make_machine: MakeMachine) -> None:
     machine = make_machine(inventory=lambda: FOUR)
     running = machine.start(VISIBLE, gpus_per_replica=2, processes_per_replica=2, device="cuda")
     seen = running.to_the_end()
@@ -427,20 +424,16 @@ def test_replicas_see_gpus_of_their_own(make_machine: Callable[..., Machine]) ->
     assert [gpu["uuid"] for gpu in record["replicas"][1]["gpus"]] == ["GPU-2", "GPU-3"]
 
 
-def test_a_run_that_was_planned_without_gpus_sees_none(
-    make_machine: Callable[..., Machine],
-) -> None:
+def test_a_run_that_was_planned_without_gpus_sees_none(make_machine: MakeMachine) -> None:
     seen = make_machine(inventory=lambda: FOUR).run(VISIBLE)
     assert seen.lines("master-0") == [""]
 
 
-def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., Machine]) -> None:
+def test_gpus_are_free_again_when_their_run_is_over(make_machine: MakeMachine) -> None:
     machine = make_machine(inventory=lambda: FOUR)
 
     def start(trainer: str) -> Running:
-        return machine.start(
-            trainer, replicas=1, gpus_per_replica=3, processes_per_replica=3, device="cuda"
-        )
+        return machine.start(trainer, **THREE_GPUS)
 
     running = start(VISIBLE + "; signal.pause()")
     with pytest.raises(UsageError, match="3 of them in use by other runs"):
@@ -450,20 +443,12 @@ def test_gpus_are_free_again_when_their_run_is_over(make_machine: Callable[..., 
     assert start(VISIBLE).to_the_end().lines("master-0") == ["0,1,2"]
 
 
-def test_gpus_are_free_again_when_a_job_cannot_be_started(
-    make_machine: Callable[..., Machine],
-) -> None:
+def test_gpus_are_free_again_when_a_job_cannot_be_started(make_machine: MakeMachine) -> None:
     machine = make_machine(inventory=lambda: FOUR)
-    wanted: dict[str, Any] = {
-        "replicas": 1,
-        "gpus_per_replica": 3,
-        "processes_per_replica": 3,
-        "device": "cuda",
-    }
     no_room = OSError("No space left on device")
     with (
         mock.patch.object(cluster, "held_port", side_effect=no_room),
         pytest.raises(JobFailed, match="No space left"),
     ):
-        machine.start(VISIBLE, **wanted)
-    assert machine.run(VISIBLE, **wanted).lines("master-0") == ["0,1,2"]
+        machine.start(VISIBLE, **THREE_GPUS)
+    assert machine.run(VISIBLE, **THREE_GPUS).lines("master-0") == ["0,1,2"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.local.jobs import Machine, processes_of, wait_for
+from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
 
 # A replica with children of every kind: one that ignores SIGTERM in a session of its own, one that
 # is stopped in another process group, one that made itself a daemon.
@@ -161,13 +161,10 @@ def test_the_terminals_ctrl_c_does_not_reach_the_replicas(start: Start) -> None:
 
 @pytest.mark.parametrize("how", ["cancel", "close"])
 @pytest.mark.parametrize("trainer", [FAMILY_WAITS, DEAF], ids=["family", "ignores SIGTERM"])
-def test_when_the_job_is_cancelled(
-    make_machine: Callable[..., Machine], how: str, trainer: str
-) -> None:
+def test_when_the_job_is_cancelled(make_machine: MakeMachine, how: str, trainer: str) -> None:
     machine = make_machine(grace=0.3)
     running = machine.start(trainer)
-    running.until_line("up", "master-0")
-    running.until_line("up", "worker-0")
+    running.until_line("up", "master-0", "worker-0")
     if how == "cancel":
         machine.cluster.cancel(running.run_id, "enough", "enough")
         running.to_the_end()

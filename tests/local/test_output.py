@@ -36,12 +36,6 @@ os._exit(0)
         assert seen.lines(replica) == expected
 
 
-def test_every_line_comes_before_the_end(machine: Machine) -> None:
-    seen = machine.run("print('first'); print('last', end='')")
-    assert seen.events[-1].transition is not None
-    assert seen.lines("worker-0") == ["first", "last"]
-
-
 def test_what_was_said_before_anybody_watched_is_not_lost(machine: Machine) -> None:
     trainer = """
 import os

@@ -176,6 +176,26 @@ def test_an_interrupt_ends_every_process_and_records_the_run_as_cancelled(
     assert STEP.search(shell.logs())
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "data_set"),
+    [(("resnet50",), "imagenet"), (("deeplabv3p", "--framework", "paddle"), "cityscapes")],
+)
+def test_an_interrupted_training_saves_its_last_step_first(
+    shell: Shell, tmp_path: pathlib.Path, benchmark: tuple[str, ...], data_set: str
+) -> None:
+    shell.run("data", "make-sample", data_set, str(tmp_path / "data"), "--pictures", "16")
+    training = ("--mode", "train", "--data", str(tmp_path / "data"), "--iterations", "100000")
+    where = ("--target", "none", "--checkpoints", str(tmp_path / "kept"), "--replicas", "2")
+    process = shell.start("submit", *benchmark, "--backend", "local", *training, *where)
+    wait_until_it_trains(shell)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, err
+    (kept,) = (tmp_path / "kept" / shell.run_id()).iterdir()
+    steps = re.findall(r'"event": "(?:step|checkpoint)", "step": (\d+)', shell.logs())
+    assert kept.name == f"step-{int(steps[-1]):010d}"
+
+
 def test_a_run_that_outlives_its_timeout_is_ended_with_exit_code_4(shell: Shell) -> None:
     text = shell.run(*ENDLESS, "--timeout", "5s", code=4)
     assert "5s" in text

@@ -167,6 +167,11 @@ ENDINGS = {
         f"A process of master-0 ran out of its memory ({MEMORY}) and was killed on node node-0.",
         "memory_per_gpu",
     ),
+    "child": Expected(
+        "oom",
+        f"A process of master-0 ran out of its memory ({MEMORY}) and was killed on node node-0.",
+        "memory_per_gpu",
+    ),
     "command": Expected(
         "start-error", '"no-such-command"', "Check that the image holds the command"
     ),
@@ -187,13 +192,6 @@ def test_an_end_is_reported_with_its_cause_and_what_to_do(
         submits[name].until("Running: ")
         DISTURBED[name](programs.shell.namespace, name)
     check(programs.shell, submits[name].ends(3), name, ENDINGS[name])
-
-
-def test_a_child_out_of_memory(programs: Programs, submits: dict[str, Running]) -> None:
-    ran_out = f"ran out of its memory ({MEMORY}) and was killed"
-    sentence = f"A process of master-0 {ran_out} on node node-0."
-    expected = Expected("oom", sentence, "memory_per_gpu")
-    check(programs.shell, submits["child"].ends(3), "child", expected)
 
 
 def check(shell: Shell, command: Running, name: str, expected: Expected) -> None:

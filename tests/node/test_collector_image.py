@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from k8sbench import __version__
+from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 
 MEGABYTE = 1_000_000
@@ -113,18 +114,14 @@ def test_a_restricted_pod_with_a_read_only_root_runs_it_and_keeps_its_store_on_d
         for name, words in said.items()
     ]
     restricted.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "once"},
-            "spec": {
-                "restartPolicy": "Never",
-                "automountServiceAccountToken": False,
-                "securityContext": {"fsGroup": USER},
-                "containers": containers,
-                "volumes": [{"name": one, "emptyDir": {}} for one in writable],
-            },
-        }
+        pod(
+            "once",
+            *containers,
+            restartPolicy="Never",
+            automountServiceAccountToken=False,
+            securityContext={"fsGroup": USER},
+            volumes=[{"name": one, "emptyDir": {}} for one in writable],
+        )
     )
     done = restricted.until(
         lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"), "pod", "once"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cluster import volumes
+from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.node import image
@@ -74,13 +75,8 @@ def serve(namespace: Namespace) -> str:
     }
     user = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    spec = {
-        "securityContext": user,
-        "containers": [container],
-        "volumes": [volume],
-        "terminationGracePeriodSeconds": 0,
-    }
-    namespace.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "s"}, "spec": spec})
+    more = {"volumes": [volume], "terminationGracePeriodSeconds": 0}
+    namespace.create(pod("s", container, securityContext=user, **more))
     namespace.wait("condition=Ready", "pod/s")
     return f"http://{namespace.get('pod', 's')['status']['podIP']}:8000/archive.tar"
 

@@ -12,6 +12,7 @@ import prometheus_client
 import pytest
 
 from tests.harness.cluster import page_roles
+from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.node import faults, image
@@ -85,14 +86,14 @@ def exporter(namespace: Namespace) -> dict[str, Any]:
         "readinessProbe": {"tcpSocket": {"port": 9400}, "periodSeconds": 1},
         "volumeMounts": [mount],
     }
-    spec = {
-        "nodeName": NODE,
-        "containers": [container],
-        "volumes": [{"name": "client", "hostPath": {"path": given, "type": "Directory"}}],
-        "terminationGracePeriodSeconds": 0,
-    }
-    about = {"name": EXPORTER, "labels": {"app": "nvidia-dcgm-exporter"}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+    return pod(
+        EXPORTER,
+        container,
+        labels={"app": "nvidia-dcgm-exporter"},
+        nodeName=NODE,
+        volumes=[{"name": "client", "hostPath": {"path": given, "type": "Directory"}}],
+        terminationGracePeriodSeconds=0,
+    )
 
 
 @pytest.fixture

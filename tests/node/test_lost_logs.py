@@ -50,7 +50,7 @@ def test_a_log_is_whole_when_its_kubelet_is_back_and_stays_with_its_job_until_th
     shell = programs.shell
     for run in ("left", "ended"):
         shell.run(*programs.words("writes", f"--run-id={run}", "--detach"))
-        until(lambda run=run: _has_succeeded(shell, run), f"the end of {run}")  # type: ignore[misc]
+        shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run}")
     with faults.lost(node_cluster, "node-1"):
         left = shell.run("collect", "left", code=6)
         assert "The job has succeeded, and it stays with its pods: the log of master-0" in left.err
@@ -71,7 +71,7 @@ def test_a_log_is_not_lost_with_the_object_of_its_node(
 ) -> None:
     shell = programs.shell
     shell.run(*programs.words("writes", "--detach"))
-    until(lambda: _has_succeeded(shell, "writes"), "the end of the job")
+    shell.namespace.wait("condition=Succeeded", "pytorchjob/writes")
     with faults.deleted(node_cluster, "node-1"):
         left = shell.run("collect", "writes", code=6)
         assert (
@@ -120,8 +120,3 @@ def _archived(shell: Shell) -> list[str]:
     with contextlib.suppress(FileNotFoundError):
         return shell.archived("clock")
     return []
-
-
-def _has_succeeded(shell: Shell, run: str) -> bool:
-    conditions = shell.namespace.get("pytorchjob", run).get("status", {}).get("conditions", ())
-    return any(one["type"] == "Succeeded" for one in conditions)

@@ -13,14 +13,13 @@ import yaml
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
-from k8sbench.ports import LogLine
 from tests import tiers
-from tests.docs import operating
+from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.docs.pages import Command
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.node.cluster import NodeCluster
-from tests.unit.store.examples import OWNER, measurement, plan, step
+from tests.unit.store.examples import OWNER, archive, measurement, plan, step
 
 POD = "deployment/dlperf-collector"
 STORE = "/data/k8sbench"
@@ -67,9 +66,7 @@ def seed(folder: Path) -> None:
     with open_store(str(folder / "seed")) as store:
         for number, name in enumerate(RUNS, 1):
             store.record(plan(name, repeat=number), at=LONG_AGO + number, owner=OWNER)
-            archive = store.archive(name)
-            archive.write(LogLine(replica="master-0", at=LONG_AGO, text=f"a line of {name}"))
-            archive.close()
+            archive(store, f"a line of {name}", run_id=name, at=LONG_AGO)
             store.move(name, step(Phase.SUCCEEDED, at=LONG_AGO + 60))
             store.measured(name, measurement())
 
@@ -89,7 +86,7 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
 
     def run(text: str) -> str:
         command = Command(page="", line=0, text=text, code=0, section="")
-        return operating.run(command, tmp_path, variables)
+        return pages.run(command, tmp_path, variables)
 
     def pod(words: str) -> str:
         return run(f"kubectl -n {TEAM} exec {POD} -- {words}")
@@ -100,9 +97,7 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
     run(f"kubectl -n {TEAM} exec -i {POD} -- k8sbench store import - < seed.tar.gz")
 
     def section(name: str) -> str:
-        return "".join(
-            operating.run(each, tmp_path, variables) for each in operating.commands(name)
-        )
+        return "".join(pages.run(each, tmp_path, variables) for each in operating.commands(name))
 
     assert all(name in pod("k8sbench list") for name in RUNS)
     started, stored, retention, backup = operating.ON_REAL_NODES
@@ -110,7 +105,7 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
     assert STORE in section(stored)
     # A backup is made, and the volume lost, before it is restored.
     make, *restore = operating.commands(backup)
-    operating.run(make, tmp_path, variables)
+    pages.run(make, tmp_path, variables)
     with tarfile.open(tmp_path / "backup.tar.gz") as tar:
         assert {f"runs/{name}/logs/master-0.log" for name in RUNS} <= set(tar.getnames())
     pod(f"find {STORE} -mindepth 1 -delete")
@@ -118,7 +113,7 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
     run(f"kubectl -n {TEAM} rollout status {POD}")
     assert not any(name in pod("k8sbench list") for name in RUNS)
     for each in restore:
-        operating.run(each, tmp_path, variables)
+        pages.run(each, tmp_path, variables)
     assert all("a line of" in pod(f"k8sbench logs {name}") for name in RUNS)
     # Only then what is old is removed.
     printed = section(retention)

@@ -13,6 +13,7 @@ from k8sbench.adapters.metrics import prometheus as source
 from k8sbench.model.gpu_metrics import Fetched
 from tests import tiers
 from tests.harness import prometheus
+from tests.harness.cluster.manifests import pod, service
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.node import image
 from tests.prometheus.examples import PODS, UUIDS, labels, renamed, utilization, wanted
@@ -46,23 +47,10 @@ def served(namespace: Namespace, tmp_path: Path) -> Namespace:
         {"name": "given", "hostPath": {"path": str(tmp_path), "type": "Directory"}},
     ]
     found = {"app.kubernetes.io/name": "prometheus"}
+    port = {"name": "web", "port": 9090}
     namespace.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": NAME, "labels": found},
-            "spec": {
-                "containers": [container],
-                "volumes": volumes,
-                "terminationGracePeriodSeconds": 0,
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "prometheus-k8s", "labels": found},
-            "spec": {"selector": found, "ports": [{"name": "web", "port": 9090}]},
-        },
+        pod(NAME, container, labels=found, volumes=volumes, terminationGracePeriodSeconds=0),
+        service("prometheus-k8s", port, found, selector=found),
     )
     namespace.wait("condition=Ready", f"pod/{NAME}")
     return namespace

@@ -100,6 +100,8 @@ def test_a_node_and_its_pods_end_with_the_process_that_started_them_even_when_th
         assert cgroups.roots(cgroup)
         parent.kill()
     assert host.eventually(lambda: not folder.exists())
+    assert host.eventually(lambda: not host.processes_of(folder))
+    assert not [line for line in mounts() if str(folder) in line]
     assert host.eventually(lambda: not same_namespace("pid", machine))
     assert not psutil.wait_procs(mine, timeout=10)[1]
     assert host.eventually(lambda: not cgroups.roots(cgroup))

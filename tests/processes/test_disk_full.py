@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.ports import RunFilter
+from tests.harness import disks
 from tests.tiers import ROOT
 from tests.unit.store.index_checks import differences
 
@@ -68,21 +68,12 @@ def test_a_file_that_may_not_grow(root: pathlib.Path, limit: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["64k", "300k", "1m"])
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 def test_a_small_disk(tmp_path: pathlib.Path, size: str) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "k8sbench-test", str(disk)]
-    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
-    try:
+    with disks.small(tmp_path / "disk", size) as disk:
         recorded, message = fill(disk / "store")
         assert "full" in message
         if recorded:
             with open_store(str(disk / "store")) as store:
                 assert len(store.ids()) >= recorded, "what is there can be read"
-            subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
+            disks.grow(disk, "10m")
             check(disk / "store", recorded)
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)

@@ -199,6 +199,15 @@ def terminal(terminals: list[Terminal]) -> Terminal:
     return terminals[-1]
 
 
+@pytest.fixture
+def drawn(terminal: Terminal) -> Terminal:
+    """A terminal on which a run with a replica is drawn."""
+    terminal.do("tell.planned(run())")
+    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
+    terminal.see("master-0")
+    return terminal
+
+
 def test_what_goes_on_is_drawn_below_what_was_printed(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'All replicas run.'))")
@@ -238,15 +247,12 @@ def test_at_the_end_only_what_was_printed_is_left(terminal: Terminal) -> None:
     assert terminal.out == ""
 
 
-def test_an_error_in_between_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
-    terminal.see("master-0")
-    terminal.do("raise RuntimeError('broken')")
-    lines = terminal.end(code=1)
+def test_an_error_in_between_leaves_the_terminal_as_it_was(drawn: Terminal) -> None:
+    drawn.do("raise RuntimeError('broken')")
+    lines = drawn.end(code=1)
     assert lines[-1] == "RuntimeError: broken"
     assert not any("master-0" in line for line in lines)
-    assert not terminal.screen.cursor_hidden
+    assert not drawn.screen.cursor_hidden
 
 
 def test_closing_twice_and_telling_afterwards_does_no_harm(terminal: Terminal) -> None:
@@ -260,30 +266,24 @@ def test_closing_twice_and_telling_afterwards_does_no_harm(terminal: Terminal) -
     assert not terminal.screen.cursor_hidden
 
 
-def test_what_others_print_goes_above_and_data_goes_its_own_way(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
-    terminal.see("master-0")
-    terminal.do("output.note('a stray [b]note[/b]'); output.write('data\\n')")
-    terminal.do("output.write('a [b]line', sys.stderr)")
-    terminal.do("tell.on_event(run(), step(40))")
-    terminal.see("40/100")
-    lines = terminal.end()
+def test_what_others_print_goes_above_and_data_goes_its_own_way(drawn: Terminal) -> None:
+    drawn.do("output.note('a stray [b]note[/b]'); output.write('data\\n')")
+    drawn.do("output.write('a [b]line', sys.stderr)")
+    drawn.do("tell.on_event(run(), step(40))")
+    drawn.see("40/100")
+    lines = drawn.end()
     assert lines[-2:] == ["a stray [b]note[/b]", "a [b]line"]
-    assert terminal.out == "data\n"
+    assert drawn.out == "data\n"
 
 
-def test_however_much_is_printed_it_is_drawn_now_and_then(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
-    terminal.see("master-0")
-    terminal.do("for n in range(20_000): tell.on_event(run(), step(n, total=20_000))")
-    terminal.do("for n in range(5_000): tell.on_event(run(), note(f'note {n}'))")
-    terminal.do("tell.on_event(run(), note('last'))")
-    terminal.see("last")
-    lines = terminal.end()
+def test_however_much_is_printed_it_is_drawn_now_and_then(drawn: Terminal) -> None:
+    drawn.do("for n in range(20_000): tell.on_event(run(), step(n, total=20_000))")
+    drawn.do("for n in range(5_000): tell.on_event(run(), note(f'note {n}'))")
+    drawn.do("tell.on_event(run(), note('last'))")
+    drawn.see("last")
+    lines = drawn.end()
     assert lines[-5001:] == [*(f"  note {n}" for n in range(5000)), "  last"]
-    assert terminal.raw.count("REPLICA") < 2000
+    assert drawn.raw.count("REPLICA") < 2000
 
 
 def test_a_long_line_is_left_to_the_terminal_so_that_a_command_can_be_copied(
@@ -315,14 +315,11 @@ def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     assert not terminal.screen.cursor_hidden
 
 
-def test_a_terminal_that_has_gone_ends_nothing(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
-    terminal.see("master-0")
-    terminal.hang_up()
-    terminal.do("for n in range(100): tell.on_event(run(), note('anybody there?'))")
-    terminal.do("tell.close(); output.write('still here\\n')")
-    assert terminal.process.communicate(timeout=PATIENCE)[0] == "still here\n"
+def test_a_terminal_that_has_gone_ends_nothing(drawn: Terminal) -> None:
+    drawn.hang_up()
+    drawn.do("for n in range(100): tell.on_event(run(), note('anybody there?'))")
+    drawn.do("tell.close(); output.write('still here\\n')")
+    assert drawn.process.communicate(timeout=PATIENCE)[0] == "still here\n"
 
 
 @pytest.mark.parametrize("name", ["dumb", "unknown", ""])

@@ -8,9 +8,6 @@ import pytest
 
 from k8sbench.app import metric_sources
 from k8sbench.model.errors import UsageError
-from tests.prometheus.examples import PODS, UUIDS, labels, renamed
-
-OURS = labels(UUIDS[0], **renamed(PODS[0]))
 
 
 def test_without_a_cluster_nothing_is_looked_for() -> None:

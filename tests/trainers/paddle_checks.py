@@ -19,7 +19,7 @@ SIZES = {
     "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "4"),
     "arcface": ("--size", "32", "--classes", "50"),
 }
-CROP = (*SIZES["deeplabv3p_paddle"], "--schedule-steps", "1000")
+CROP = SIZES["deeplabv3p_paddle"]
 FACES = (*SIZES["arcface"], "--lr", "0.01")
 # Options, steps, and the share of the first loss that the last one stays below.
 LEARNING: dict[str, tuple[str, Sequence[str], int, float]] = {

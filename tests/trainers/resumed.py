@@ -41,12 +41,14 @@ SETS: dict[str, Callable[[pathlib.Path], None]] = {
 }
 
 
-# A trainer that kills itself and its loader processes: "EVENT STEP" once it has written this line,
-# "rename N" or "open N" before it makes its Nth checkpoint or opens the Nth file of any.
+# A trainer that saves after each second step, and kills itself and its loader processes: "EVENT
+# STEP" once it has written this line, "rename N" or "open N" before it makes its Nth checkpoint or
+# opens the Nth file of any.
 DYING = """
 import json, os, runpy, signal, sys
-from k8sbench.trainers.parts import events
+from k8sbench.trainers.parts import events, training
 
+training.Training.is_due = lambda _, step: step % 2 == 0
 name, number = (os.environ["K8SBENCH_TEST_DIES"] or "never 0").split()
 left = int(number)
 defaults = events.Journal.__init__.__kwdefaults__

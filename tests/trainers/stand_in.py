@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import pathlib
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 from tests import tiers
-
-if TYPE_CHECKING:
-    import pytest
 
 NAME = "libnvidia-ml.so.1"
 ADDRESS, UUID = "00000000:3b:00.0", "8c6f"
@@ -35,14 +30,4 @@ def built(library: pathlib.Path, **given: object) -> pathlib.Path:
         source = str(pathlib.Path(__file__).with_name("nvml.c"))
         command = [shutil.which("cc") or "gcc", "-Wall", "-Werror", "-shared", "-fPIC", *macros]
         subprocess.run([*command, "-o", str(library), source], check=True)
-    return library
-
-
-def loaded(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, **given: object) -> ctypes.CDLL:
-    """Compile it, and have nvidia-ml-py in this process ask it."""
-    import pynvml
-
-    library = ctypes.CDLL(str(built(folder / NAME, **given)))
-    monkeypatch.setattr(pynvml, "nvmlLib", library)
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     return library

@@ -225,6 +225,24 @@ def test_a_check_names_all_that_the_real_set_has_beyond_a_folder(folder: Path) -
     ]
 
 
+@pytest.mark.parametrize("path", [PICTURE, LABELS])
+def test_a_link_that_leads_nowhere_is_one_broken_sample(path: Path, folder: Path) -> None:
+    (folder / path).unlink()
+    (folder / path).symlink_to("gone.png")
+    with pytest.raises(BrokenSample) as error:
+        opened(folder).training.sample(0, random())
+    assert error.value.path == str(folder / path)
+    for deep in (False, True):
+        told = [line for line in cityscapes.problems(folder, deep=deep) if " of " not in line]
+        assert told == [f"{folder / path}: No such file or directory"]
+
+
+def test_a_check_without_labels_says_so_once(folder: Path) -> None:
+    (folder / "gtFine" / "val").rename(folder / "gtFine" / "test")
+    told = [line for line in cityscapes.problems(folder) if " of " not in line]
+    assert told == [f"{folder / 'gtFine/val'}: No such file or directory"]
+
+
 def test_a_check_finds_nothing_to_say_of_a_whole_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,9 +76,9 @@ def test_every_street_has_equally_many_pixels_with_a_class() -> None:
 
 
 def test_a_face_is_bytes_that_are_normalised_as_plsc_does_it() -> None:
-    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Faces
+    from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
 
-    image, label = Faces(64, 10, seed=0).decoded(0)
+    image, label = Pictures(64, 10, seed=0, faces=True).decoded(0)
     assert (form(image), form(label)) == ("uint8 (3, 64, 64)", "int64 ()")
     (mean, *_), (deviation, *_) = FACES_NORMALISE
     assert [(value - mean) / deviation for value in (0, 255)] == [-127.5 / 128, 127.5 / 128]

@@ -50,6 +50,9 @@ def test_a_line_has_a_tab_or_a_space_before_the_class(folder: Path) -> None:
         (30, 0),
     ]
     assert form(samples[0][1]) == "int64 ()"
+    (folder / "train.txt").rename(folder / "label.txt")  # as PLSC calls it
+    assert len(faces.open_set(folder, size=16).training) == 3
+    assert f"{folder / 'label.txt'}: 3 of 5,822,653 pictures" in list(faces.problems(folder))
 
 
 @pytest.mark.parametrize(
@@ -187,8 +190,12 @@ def test_problems_name_what_is_missing(folder: Path) -> None:
         f"{folder / 'train.txt'}: 8 of 5,822,653 pictures",
         f"{folder / 'lfw.bin'}: 20 of 6,000 pairs",
     ]
-    assert list(faces.problems(folder)) == list(faces.problems(folder, deep=True)) == counts
-    first, second = sorted(folder.glob("images/*/*.jpg"))[:2]
+    assert list(faces.problems(folder)) == counts
+    pictures = sorted(folder.glob("images/*/*.jpg"))
+    named = [*map(str, pictures), *(f"{folder / 'lfw.bin'}, picture {at}" for at in range(1, 41))]
+    told = {*faces.problems(folder, deep=True)} - {*counts}
+    assert told == {f"{name}: 16x16 pixels, not 112x112" for name in named}
+    first, second = pictures[:2]
     first.unlink()
     second.write_bytes(b"")
     assert list(faces.problems(folder)) == [counts[0], f"{first}: no such file", counts[1]]

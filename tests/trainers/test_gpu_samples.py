@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from k8sbench.trainers.parts import nvml, settings
 from k8sbench.trainers.parts.events import Journal, Place
 from tests.trainers import paddle_runs, stand_in, torch_runs
+from tests.trainers.conftest import Nvml
 from tests.trainers.torch_runs import Event, events, only, together
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
@@ -43,22 +42,10 @@ def sampler(written: Written) -> nvml.Sampler:
     return nvml.Sampler(Journal(common, place, unit="samples", write=written.write))
 
 
-@pytest.fixture
-def driver(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., ctypes.CDLL]]:
-    """Put the library where trainers find it; samples come a hundred times as fast."""
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take samples a hundred times as fast."""
     monkeypatch.setattr(nvml, "EVERY", 0.01)
-    libraries: list[ctypes.CDLL] = []
-
-    def put(**given: object) -> ctypes.CDLL:
-        library = stand_in.built(tmp_path / "nvml.so", **given)
-        libraries.append(ctypes.CDLL(str(library)))
-        monkeypatch.setattr(nvml, "LIBRARY", str(library))
-        return libraries[-1]
-
-    yield put
-    assert [library.users_left() for library in libraries] == [0] * len(libraries)
 
 
 def sampled(events_: int = 2) -> list[Event]:
@@ -71,7 +58,7 @@ def sampled(events_: int = 2) -> list[Event]:
 
 
 def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
-    driver: Callable[..., ctypes.CDLL],
+    driver: Nvml,
 ) -> None:
     began = time.time()
     driver(SM_CLOCK=1380)
@@ -118,7 +105,7 @@ def test_a_gpu_is_sampled_until_the_end_and_written_in_events_of_ten(
     ids=["all", "refused", "not-supported", "old-driver", "no-such-call", "divided"],
 )
 def test_what_a_gpu_or_its_driver_does_not_have_is_not_there(
-    given: dict[str, object], absent: set[str], driver: Callable[..., ctypes.CDLL]
+    given: dict[str, object], absent: set[str], driver: Nvml
 ) -> None:
     driver(**given)
     for event in sampled(1):
@@ -126,14 +113,14 @@ def test_what_a_gpu_or_its_driver_does_not_have_is_not_there(
 
 
 def test_an_older_driver_counts_what_it_reserves_for_itself_as_used(
-    driver: Callable[..., ctypes.CDLL],
+    driver: Nvml,
 ) -> None:
     driver(MEMORY_V2="no_such_call")
     assert sampled(1)[0]["memory_used"] == [3401.0 + n for n in range(10)]
 
 
 def test_a_driver_that_does_not_answer_keeps_no_trainer_from_its_end(
-    driver: Callable[..., ctypes.CDLL], monkeypatch: pytest.MonkeyPatch
+    driver: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nvml, "LAST_SECONDS", 0.3)
     library = driver(SM_CLOCK=1380, HANGS=1)
@@ -165,7 +152,7 @@ def test_a_driver_that_does_not_answer_keeps_no_trainer_from_its_end(
 def test_without_a_gpu_or_its_driver_nothing_is_sampled(
     given: dict[str, object],
     names: tuple[str | None, str | None] | None,
-    driver: Callable[..., ctypes.CDLL],
+    driver: Nvml,
 ) -> None:
     driver(**given)
     written, threads = Written(), threading.active_count()

@@ -159,7 +159,27 @@ def test_a_broken_picture_is_a_broken_sample(folder: Path) -> None:
     part_.sample(1, np.random.default_rng(0))
 
 
+def test_a_link_that_leads_nowhere_is_one_broken_sample(folder: Path) -> None:
+    first = min(folder.glob("train/*/*.JPEG"))
+    first.unlink()
+    first.symlink_to("gone.JPEG")
+    files = imagenet.open_set(folder)
+    assert len(files.training) == 16
+    with pytest.raises(BrokenSample, match="No such file") as caught:
+        files.training.sample(0, np.random.default_rng(0))
+    assert caught.value.path == str(first)
+    for deep in (False, True):
+        told = [line for line in imagenet.problems(folder, deep=deep) if " of " not in line]
+        assert told == [f"{first}: No such file or directory"]
+
+
 def test_problems_name_what_is_missing(folder: Path) -> None:
+    (folder / "train").rename(folder / "training")
+    assert list(imagenet.problems(folder)) == [
+        f"{folder / 'train'}: No such file or directory",
+        "val: 8 of 50,000 pictures",
+    ]
+    (folder / "training").rename(folder / "train")
     for name in ("n00000005", "n00000008"):
         shutil.rmtree(folder / "val" / name)
     counts = [

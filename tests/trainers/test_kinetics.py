@@ -253,5 +253,9 @@ def test_problems_name_what_is_missing(folder: Path) -> None:
         f"{clip / 'img_00005.jpg'}: the file is empty",
         f"{clip / 'img_00012.jpg'}: No such file or directory",
     ]
+    for size in (8, 9):
+        saved(clip / f"img_{size:05d}.jpg", coordinates(size, 9))
+    deep = [line for line in kinetics.problems(folder, deep=True) if line not in counts]
+    assert deep[2:] == [f"{clip}: its frames have several sizes"]
     lists[1].write_text("nothing")
     assert f"{lists[1]}, line 1: 1 fields" in list(kinetics.problems(folder))[-1]

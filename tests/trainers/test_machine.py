@@ -11,13 +11,14 @@ import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 
 from k8sbench.trainers.parts import machine, nvml
 from tests.trainers import stand_in
+from tests.trainers.conftest import Nvml
 from tests.trainers.torch_runs import Captured
 
 
@@ -34,35 +35,6 @@ def test_a_gpu_that_cannot_be_asked_is_unknown_in_every_field() -> None:
     found = machine.gpu(None, None)
     assert set(found) == set(machine.GPU_FIELDS)
     assert not any(found.values())
-
-
-Nvml = Callable[..., ctypes.CDLL]
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Nvml:
-    """Make the driver's library as a machine with one GPU has it; what is given is otherwise."""
-    folder = tmp_path_factory.mktemp("nvml")
-
-    def make(**given: object) -> ctypes.CDLL:
-        name = "-".join(["nvml", *(f"{macro}={value}" for macro, value in given.items())])
-        return ctypes.CDLL(str(stand_in.built(folder / f"{name}.so", **given)))
-
-    return make
-
-
-@pytest.fixture
-def driver(compiled: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """Put the library where trainers find it; what they begin with it they also end."""
-    libraries: list[ctypes.CDLL] = []
-
-    def put(**given: object) -> ctypes.CDLL:
-        libraries.append(compiled(**given))
-        monkeypatch.setattr(nvml, "LIBRARY", libraries[-1]._name)
-        return libraries[-1]
-
-    yield put
-    assert [library.users_left() for library in libraries] == [0] * len(libraries)
 
 
 ADDRESS = stand_in.ADDRESS

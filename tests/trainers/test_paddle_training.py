@@ -85,7 +85,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
     import paddle
     from paddle.amp import grad_scaler
 
-    from k8sbench.trainers.data.pictures import Faces
+    from k8sbench.trainers.data.pictures import Pictures
     from k8sbench.trainers.parts import lines, paddle_loop, paddle_session, settings
 
     weights: list[Any] = []
@@ -119,7 +119,7 @@ def test_overflows_leave_their_steps_out_and_every_second_one_halves_the_scale(
             model=lambda _: paddle.nn.Sequential(
                 paddle.nn.Flatten(), paddle.nn.Linear(3 * 4 * 4, 4)
             ),
-            samples=Faces(4, 4, seed=0),
+            samples=Pictures(4, 4, seed=0, faces=True),
             losses=losses,
             momentum=0.9,
             weight_decay=1e-2,

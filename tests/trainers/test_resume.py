@@ -55,7 +55,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     whole = train(arguments)
     assert len(set(losses(whole))) == LENGTH
 
-    saving = [*arguments, "--checkpoints", str(tmp_path / "run"), "--checkpoint-every", "2"]
+    saving = [*arguments, "--checkpoints", str(tmp_path / "run")]
     before, came = killed(trainer, saving, moment, world)
     assert came
     after = train(saving)

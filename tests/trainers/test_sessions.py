@@ -27,6 +27,30 @@ def read(*argv: str) -> settings.Settings:
     return settings.read("b", "", DEFAULTS, None, argv)[0]
 
 
+@pytest.fixture
+def torch_session(monkeypatch: pytest.MonkeyPatch) -> Any:
+    from k8sbench.trainers.parts import torch_session
+
+    monkeypatch.setattr(torch_session, "refuse", refuse)
+    return torch_session
+
+
+@pytest.fixture
+def paddle_session(monkeypatch: pytest.MonkeyPatch) -> Any:
+    import_paddle()
+    from k8sbench.trainers.parts import paddle_session
+
+    monkeypatch.setattr(paddle_session, "refuse", refuse)
+    return paddle_session
+
+
+def visible(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    """Make PyTorch see one GPU."""
+    one = {"is_available": lambda: True, "device_count": lambda: 1, "set_device": lambda *_: None}
+    for name, answer in {**one, **more}.items():
+        monkeypatch.setattr(f"torch.cuda.{name}", answer)
+
+
 def session(framework: str, device: str, ranks: int) -> Any:
     place = Place(rank=0, local_rank=0, world_size=ranks)
     if framework == "pytorch":
@@ -63,11 +87,9 @@ def test_the_environment_has_the_same_fields_on_both_frameworks(framework: str) 
     assert found["framework_version"]
 
 
-def test_amp_that_has_no_effect_is_called_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from k8sbench.trainers.parts import torch_session
-
+def test_amp_that_has_no_effect_is_called_fp32(
+    torch_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def effective(*argv: str) -> str:
         return torch_session.open_session(read("--device", "cpu", *argv)).precision_effective
 
@@ -76,39 +98,26 @@ def test_amp_that_has_no_effect_is_called_fp32(monkeypatch: pytest.MonkeyPatch) 
         "amp",
         "amp",
     ]
-    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr("torch.autocast", lambda *_, **__: contextlib.nullcontext())
     assert effective("--amp-dtype", "bf16") == "fp32"
 
 
-def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from k8sbench.trainers.parts import torch_session
-
-    answers = {
-        "is_available": True,
-        "device_count": 1,
-        "set_device": None,
-        "get_device_name": "Tesla V100-SXM2-32GB",
-    }
-    for name, answer in answers.items():
-        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda emulated=True: emulated)
-    monkeypatch.setattr(torch_session, "refuse", refuse)
-    with pytest.raises(SystemExit, match="Tesla V100-SXM2-32GB has no arithmetic for it; use fp16"):
+def test_bf16_is_refused_on_a_gpu_that_would_emulate_it(
+    torch_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "Tesla V100-SXM2-32GB"
+    visible(monkeypatch, get_device_name=lambda *_: model)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda emulated=True: emulated)
+    with pytest.raises(SystemExit, match=f"{model} has no arithmetic for it; use fp16"):
         torch_session.open_session(read("--amp-dtype", "bf16"))
     assert torch_session.open_session(read("--amp-dtype", "fp16")).on_gpu
 
 
-def on_one_gpu(monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str) -> Any:
+def on_one_gpu(
+    torch_session: Any, monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str
+) -> Any:
     """A session of PyTorch's on a machine with one GPU, for one of two ranks there."""
-    import torch
-
-    from k8sbench.trainers.parts import torch_session
-
-    for name, answer in {"is_available": True, "device_count": 1, "set_device": None}.items():
-        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
-    monkeypatch.setattr(torch_session, "refuse", refuse)
+    visible(monkeypatch)
     for name in ("RANK", "LOCAL_RANK"):
         monkeypatch.setenv(name, str(local_rank))
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -117,27 +126,25 @@ def on_one_gpu(monkeypatch: pytest.MonkeyPatch, local_rank: int, *argv: str) -> 
 
 
 def test_ranks_share_a_gpu_only_if_they_are_asked_to_and_then_by_gloo(
-    monkeypatch: pytest.MonkeyPatch,
+    torch_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NCCL, which a GPU of one's own is for, ends with an error where two ranks have the same."""
-    from torch import distributed
-
     joined: list[tuple[Any, Any]] = []
 
     def join(backend: str, *, device_id: Any, **_: Any) -> None:
         joined.append((backend, device_id))
 
-    monkeypatch.setattr(distributed, "init_process_group", join)
+    monkeypatch.setattr("torch.distributed.init_process_group", join)
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
         monkeypatch.setenv(name, "")  # so that it is put back
     with pytest.raises(SystemExit, match=r"local rank 1 has no GPU: 1 are visible.*--share-gpu"):
-        on_one_gpu(monkeypatch, 1)
-    second = on_one_gpu(monkeypatch, 1, "--share-gpu")
+        on_one_gpu(torch_session, monkeypatch, 1)
+    second = on_one_gpu(torch_session, monkeypatch, 1, "--share-gpu")
     assert (second.device.type, second.device.index) == ("cuda", 0)
     second.connect()
     assert (second.backend, second.transport) == ("gloo", "socket")
     assert second.settings.speed_options()["share_gpu"] is True
-    first = on_one_gpu(monkeypatch, 0)
+    first = on_one_gpu(torch_session, monkeypatch, 0)
     first.connect()
     assert (first.backend, first.transport) == ("nccl", None)
     assert "share_gpu" not in first.settings.speed_options()
@@ -170,11 +177,8 @@ class FakeDriver:
 
 @pytest.mark.parametrize("old", [True, False])
 def test_paddle_learns_from_the_driver_which_gpu_it_has(
-    old: bool, monkeypatch: pytest.MonkeyPatch
+    old: bool, paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_paddle()
-    from k8sbench.trainers.parts import paddle_session
-
     driver = FakeDriver(old=old)
     monkeypatch.setattr("ctypes.CDLL", lambda _: driver)
     address, uuid = paddle_session._cuda_identity(1)
@@ -190,13 +194,9 @@ def test_paddle_learns_from_the_driver_which_gpu_it_has(
 
 
 def test_paddle_gets_the_ranks_gpu_and_is_asked_about_that_one(
-    monkeypatch: pytest.MonkeyPatch,
+    paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Left to itself it takes the first GPU for every rank, or refuses to begin."""
-    import_paddle()
-    import paddle
-
-    from k8sbench.trainers.parts import paddle_session
 
     class Properties:
         name, major, minor, total_memory = "Tesla V100-SXM2-32GB", 7, 0, 34_089_730_048
@@ -211,11 +211,11 @@ def test_paddle_gets_the_ranks_gpu_and_is_asked_about_that_one(
     nccl = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
     for name in (*nccl, "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setattr(paddle.device.cuda, "get_device_properties", properties)
-    monkeypatch.setattr(paddle.device.cuda, "max_memory_allocated", lambda _: 3 << 20)
-    monkeypatch.setattr(paddle.distributed, "init_parallel_env", lambda: None)
-    monkeypatch.setattr(paddle.distributed, "barrier", lambda: None)
-    monkeypatch.setattr(paddle.device, "synchronize", rested)
+    monkeypatch.setattr("paddle.device.cuda.get_device_properties", properties)
+    monkeypatch.setattr("paddle.device.cuda.max_memory_allocated", lambda _: 3 << 20)
+    monkeypatch.setattr("paddle.distributed.init_parallel_env", lambda: None)
+    monkeypatch.setattr("paddle.distributed.barrier", lambda: None)
+    monkeypatch.setattr("paddle.device.synchronize", rested)
     monkeypatch.setattr("ctypes.CDLL", lambda _: FakeDriver())
     place = Place(rank=0, local_rank=1, world_size=2)
     here = paddle_session.Session(read(), place, "gpu:1")
@@ -233,20 +233,16 @@ def test_paddle_gets_the_ranks_gpu_and_is_asked_about_that_one(
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_asked_to(
-    asked: bool, monkeypatch: pytest.MonkeyPatch
+    asked: bool, paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_paddle()
-    import paddle
     from paddle.base import core
-
-    from k8sbench.trainers.parts import paddle_session
 
     flags: dict[str, object] = {}
     switches: dict[str, bool] = {}
-    monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
-    monkeypatch.setattr(paddle.device.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(paddle, "set_device", lambda _: None)
-    monkeypatch.setattr(paddle, "set_flags", flags.update)
+    monkeypatch.setattr("paddle.is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr("paddle.device.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("paddle.set_device", lambda _: None)
+    monkeypatch.setattr("paddle.set_flags", flags.update)
     for name in ("set_cublas_switch", "set_cudnn_switch"):
         told = functools.partial(switches.__setitem__, name)
         monkeypatch.setattr(core, name, told, raising=False)
@@ -269,23 +265,21 @@ def test_paddle_looks_for_cudnns_best_algorithms_and_takes_tf32_if_it_is_asked_t
     ],
 )
 def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_its_number(
-    told: dict[str, str], local_rank: int, device: str, monkeypatch: pytest.MonkeyPatch
+    told: dict[str, str],
+    local_rank: int,
+    device: str,
+    paddle_session: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import_paddle()
-    import paddle
-
-    from k8sbench.trainers.parts import paddle_session
-
     for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
         monkeypatch.setenv(name, told.get(name, ""))
     place = {"TRAINER_ID": local_rank, "RANK_IN_NODE": local_rank, "TRAINERS_NUM": 8}
     for name, number in place.items():
         monkeypatch.setenv(f"PADDLE_{name}", str(number))
-    monkeypatch.setattr(paddle_session, "refuse", refuse)
-    monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
-    monkeypatch.setattr(paddle.device.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr("paddle.is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr("paddle.device.cuda.device_count", lambda: 4)
     for name in ("set_device", "set_flags"):
-        monkeypatch.setattr(paddle, name, lambda _: None)
+        monkeypatch.setattr(f"paddle.{name}", lambda _: None)
     if " " in device:
         with pytest.raises(SystemExit, match=device):
             paddle_session.open_session(read())
@@ -309,14 +303,11 @@ def test_paddles_own_switches_are_set_on_a_gpu_as_far_as_this_build_has_them(
 
 @pytest.mark.parametrize("recipe", ["paddleseg", "matched"])
 def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
-    recipe: str, monkeypatch: pytest.MonkeyPatch
+    recipe: str, paddle_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_paddle()
-    import paddle
     from paddle.amp import auto_cast
 
     from k8sbench.trainers.deeplabv3p_paddle import AMP_LISTS
-    from k8sbench.trainers.parts import paddle_session
 
     asked = []
     named = inspect.signature(auto_cast).bind
@@ -325,7 +316,7 @@ def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
         asked.append(named(*given, **more).arguments)
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(paddle.amp, "auto_cast", context)
+    monkeypatch.setattr("paddle.amp.auto_cast", context)
     monkeypatch.setattr(paddle_session, "_amp_has_effect", lambda _: True)  # as on a GPU
     place = Place(rank=0, local_rank=0, world_size=1)
     here = paddle_session.Session(read("--amp-dtype", "bf16"), place, "gpu:0")

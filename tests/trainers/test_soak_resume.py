@@ -24,7 +24,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
     arguments = words(trainer, tmp_path, "--workers", "1")
     whole = trained(trainer, arguments, world)
     assert len(set(losses(whole))) == LENGTH
-    saving = [*arguments, "--checkpoints", str(tmp_path / "run"), "--checkpoint-every", "2"]
+    saving = [*arguments, "--checkpoints", str(tmp_path / "run")]
     draw = random.Random(f"{trainer} {world}")
     for step in range(2, 2 + 2 * KILLS, 2):
         # A file that it opens for a checkpoint, or a line that it must come to.

@@ -54,7 +54,7 @@ def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, lis
     """
     folder = tmp_path_factory.mktemp("runs")
     saving = [*EPOCHS, "--target", "45", "--checkpoints", f"{folder}/run"]
-    saving += ["--checkpoint-every", "7"]
+    saving += ["--save-at", "7", "14", "21", "28"]
     broken = ["--broken", "5", "6"]
     partial = [*broken, "--broken-val", "2", "--target", "1", "--stop-at-target"]
     text = toy(
@@ -190,12 +190,12 @@ def test_another_target_is_not_reached_by_what_reached_the_one_before(
 
 
 def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> None:
-    from k8sbench.parse import airank
+    from k8sbench.parse import reading
     from k8sbench.parse.family import CleanLine
 
     parts = alone[0].split('K8SBENCH {"event": "start"')[1:]
     for text, run in zip(parts, alone[1], strict=True):
-        marks = [dict(mark.values) for mark in airank.read(CleanLine(1, text, "log"))]
+        marks = [dict(mark.values) for mark in reading.airank_events(CleanLine(1, text, "log"))]
         by_name = {mark["event"]: mark["value"] for mark in marks}
         names = [mark["event"] for mark in marks]
         resumed = bool(only(run, "resume"))
@@ -246,33 +246,107 @@ def test_ranks_count_a_broken_sample_together(together: list[list[list[Event]]])
     assert whole[0][-1]["broken_samples"] == 2
 
 
-@pytest.mark.parametrize("framework", ["torch", "paddle"])
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (
-            ("--broken", "1", "2", "3", "--broken-limit", "2", "--workers", "1"),
-            "3 samples cannot be read, more than --broken-limit 2;",
-        ),
-        (("--broken", *map(str, range(TRAINING))), "no sample of the training part can be read;"),
-    ],
-    ids=["limit", "all"],
-)
-def test_too_many_broken_samples_end_a_run_by_one_sentence(
-    framework: str, options: tuple[str, ...], told: str
-) -> None:
-    script = " ".join([str(free_port()), *EPOCHS, *options])
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.trainers.toy_training", framework, script],
+def ended(framework: str, *options: str, code: int) -> tuple[list[Event], str]:
+    """A run that ends itself with an exit code: its events, and its last line on stderr."""
+    done = subprocess.run(
+        command(framework, *options),
         env=torch_runs.environment(),
         capture_output=True,
         text=True,
         check=False,
         timeout=200,
     )
-    assert ended.returncode == 1
-    named = {event["path"] for event in only(events(ended.stdout), "broken")}
-    assert len(named) == (3 if "--broken-limit" in options else TRAINING)
-    last = ended.stderr.splitlines()[-1]
-    assert last.startswith(f"k8sbench: failed: {told}")
-    assert "Traceback" not in ended.stderr
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return events(done.stdout), done.stderr.splitlines()[-1]
+
+
+def command(framework: str, *options: str) -> list[str]:
+    script = " ".join([str(free_port()), *options])
+    return [sys.executable, "-m", "tests.trainers.toy_training", framework, script]
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_too_many_broken_samples_end_a_run_also_where_an_earlier_attempt_found_some(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    saving = (*EPOCHS, "--checkpoints", str(tmp_path), "--workers", "1", "--broken-limit", "6%")
+    # An epoch meets both of them; then it ends, since no checkpoint has a finite value.
+    first = (*saving, "--broken", "1", "2", "--diverges", str(OF_ONE + 2))
+    found, last = ended(framework, *first, code=2)
+    assert last.startswith("k8sbench: error: the loss was nan in 5 steps in a row")
+    found, last = ended(framework, *saving, "--broken", "1", "2", "3", code=2)
+    assert only(found, "resume")[0]["step"] == OF_ONE
+    assert [(event["path"], event["count"]) for event in only(found, "broken")] == [
+        ("/data/3.png", 3)
+    ]
+    assert last.startswith(
+        f"k8sbench: error: 3 of {TRAINING + VALIDATION} samples cannot be read, more than the 2 of"
+    )
+
+
+def test_a_part_of_which_nothing_can_be_read_may_be_better_next_time() -> None:
+    options = ("--broken", *map(str, range(TRAINING)), "--broken-limit", "100")
+    found, last = ended("torch", *EPOCHS, *options, code=1)
+    assert len(only(found, "broken")) == TRAINING
+    assert last.startswith("k8sbench: failed: no sample of the training part can be read;")
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_a_run_that_is_told_to_end_saves_first_on_all_ranks(
+    framework: str, world: int, tmp_path: pathlib.Path
+) -> None:
+    """Also where a launcher tells one rank alone, and its loader processes with it."""
+    saving = ("--checkpoints", str(tmp_path), "--workers", str(2 - world))
+    options = (*ALL, "--length", "300", *saving)
+    variables = {
+        "torch": [torch_runs.rank_variables(rank, world, 0) for rank in range(world)],
+        "paddle": paddle_runs.rank_variables(world),
+    }[framework]
+    of_ranks = variables if world > 1 else [{}]
+    arguments = command(framework, *options, "--terminated", "3")[1:]
+    found = events(torch_runs.together(arguments, of_ranks, code=143)[0])
+    (saved,) = only(found, "checkpoint")
+    assert 4 <= saved["step"] == len(losses(found)) < 300
+    arguments = command(framework, *options)[1:]
+    resumed = events(torch_runs.together(arguments, of_ranks)[0])
+    assert only(resumed, "resume")[0]["step"] == saved["step"]
+    assert resumed[-1]["steps"] == 300
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_an_evaluation_that_is_cut_short_is_made_again(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    options = (*ALL, "--length", "6", "--evaluate-every", "3", "--checkpoints", str(tmp_path))
+    arguments = command(framework, *options, "--cut")[1:]
+    (cut,) = torch_runs.together(arguments, [{}], code=143)
+    assert [event["step"] for event in only(events(cut), "checkpoint")] == [3]
+    assert not only(events(cut), "evaluation")
+    resumed = events(torch_runs.alone(command(framework, *options)[1:]))
+    assert only(resumed, "resume")[0]["step"] == 3
+    assert told(resumed, "step", "samples") == [(3, VALIDATION), (6, VALIDATION)]
+    assert resumed[-1]["evaluations"] == 2
+
+
+def test_checkpoints_are_saved_by_time(tmp_path: pathlib.Path) -> None:
+    saving = (*EPOCHS, "--checkpoints", str(tmp_path), "--checkpoint-every")
+    printed = [torch_runs.alone(command("torch", *saving, every)[1:]) for every in ("1e-9", "600")]
+    saved = [[event["step"] for event in only(events(text), "checkpoint")] for text in printed]
+    assert saved[0] == [*range(1, 3 * OF_ONE + 1)]
+    assert saved[1] == []  # all steps had been done
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_a_run_that_diverges_ends_and_keeps_the_checkpoints_before(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    saving = ("--checkpoints", str(tmp_path), "--save-at", *map(str, range(1, 20)))
+    found, last = ended(framework, *EPOCHS, *saving, "--diverges", "12", code=2)
+    told = [(event["step"], "failed" in event) for event in only(found, "checkpoint")]
+    assert told == [(step, step > 12) for step in range(1, 18)]
+    assert last.startswith("k8sbench: error: the loss was nan in 5 steps in a row")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("step-0000000011", "step-0000000012")
+    ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.trainers.data import sample_sets
+from k8sbench.trainers.parts import training
 from tests.trainers import paddle_runs, torch_runs
 from tests.trainers.torch_runs import Captured, Event, losses, only
 
@@ -112,7 +113,10 @@ def test_a_broken_file_is_named_and_the_run_goes_on(tmp_path: Path, capfd: Captu
     broken.write_bytes(broken.read_bytes()[:-80])
     for frame in tmp_path.glob("images/class_0/val_0000/*"):
         frame.unlink()
-    length = ("--length", "12", "--length-unit", "epochs", "--log-interval", "8")
+    length = (
+        *("--length", "12", "--length-unit", "epochs", "--log-interval", "8"),
+        *("--broken-limit", "20%"),
+    )
     found = trained(capfd, "tsm", *options, "--data", str(tmp_path), *length)
     told = {each["part"]: (each["path"], each["why"]) for each in only(found, "broken")}
     assert told.keys() == {"train", "val"}
@@ -125,15 +129,16 @@ def test_a_broken_file_is_named_and_the_run_goes_on(tmp_path: Path, capfd: Captu
 
 
 def test_a_checkpoint_waits_until_added_gradients_have_changed_the_weights(
-    tmp_path: Path, capfd: Captured
+    tmp_path: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And from it the run goes on as if nothing had happened."""
+    monkeypatch.setattr(training.Training, "is_due", lambda _, step: step == 5)
     options, _, _ = LEARNED["resnet50"]
     sample_sets.imagenet(tmp_path / "data", pictures=48, size=(40, 48))
     saved = tmp_path / "saved"
     shared = (
         *("--data", str(tmp_path / "data"), "--length", "8", "--log-interval", "1"),
-        *("--checkpoints", str(saved), "--checkpoint-every", "5"),
+        *("--checkpoints", str(saved)),
     )
     whole = trained(capfd, "resnet50", *options, *shared)
     assert [each["step"] for each in only(whole, "checkpoint")] == [6, 8]

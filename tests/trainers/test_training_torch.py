@@ -40,7 +40,7 @@ __all__ = ["narrow"]  # a fixture
 pytestmark = pytest.mark.tier("frameworks")
 
 RATES = {
-    "deeplabv3p_pytorch": ("--lr", "0.1", "--schedule-steps", "1000"),
+    "deeplabv3p_pytorch": ("--lr", "0.1"),
     "resnet50": ("--lr", "0.05"),
     "tsm": ("--lr", "0.0005"),
 }

@@ -278,6 +278,26 @@ def test_what_is_missing_or_strange_is_named() -> None:
     assert "tensors are missing" in refusal({})
 
 
+def test_what_is_no_resnet_s_shape_or_no_number_is_named() -> None:
+    found = published.tensors("torchvision", divisor=32)
+    wide = np.zeros((8, 2, 3, 3), np.float32)
+    assert refusal({**found, "layer1.0.conv2.weight": wide}) == (
+        "stages.0.0.spatial.conv.weight has the shape [8, 2, 3, 3] and not [2, 2, 3, 3]: these are"
+        " not a ResNet-50's weights"
+    )
+    assert "fc.weight has the shape" in refusal({**found, "fc.weight": found["fc.weight"].T})
+    found["bn1.running_var"][1] = np.nan
+    assert refusal(found) == "stem.norm.running_var has numbers that are not finite"
+
+
+def test_weights_of_a_data_parallel_model_are_taken() -> None:
+    found = published.tensors("mmseg", divisor=32)
+    _, plain = convert_weights.convert(found)
+    _, wrapped = convert_weights.convert({f"module.{name}": each for name, each in found.items()})
+    assert all(np.array_equal(plain[name], wrapped[name]) for name in plain)
+    assert plain.keys() == wrapped.keys()
+
+
 def misfit(path: pathlib.Path, model: Any) -> str:
     before = {name: each.clone() for name, each in model.state_dict().items()}
     with pytest.raises(WeightsError) as refused:

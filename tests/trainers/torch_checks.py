@@ -459,7 +459,7 @@ def sums_up(
 ) -> list[Event]:
     """Two ranks of the all-reduce trainer, started by a framework's `ranks`: rank 0's lines."""
     length = ("--device", device, "--warmup", "1", "--iterations", "2")
-    sizes = ("--smallest", "4096", "--largest", "65536")
+    sizes = ("--largest", "65536")
     words = ["-m", "k8sbench.trainers.allreduce", *length, *sizes, *options]
     first, second = start(words, 2, timeout=timeout)
     found = only(events(first), "allreduce")

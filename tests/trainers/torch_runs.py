@@ -106,9 +106,15 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def together(
-    arguments: Sequence[str], environments: Iterable[dict[str, str]], *, timeout: float = 100.0
+    arguments: Sequence[str],
+    environments: Iterable[dict[str, str]],
+    *,
+    timeout: float = 100.0,
+    code: int = 0,
 ) -> list[str]:
-    """Start `python ARGUMENTS` in each environment; what each one printed, once all have ended."""
+    """Start `python ARGUMENTS` in each environment; what each one printed, once all have ended by
+    that code.
+    """
     with contextlib.ExitStack() as stack:
         started = [
             stack.enter_context(
@@ -128,7 +134,7 @@ def together(
             for process in started:
                 process.kill()
     for process, (_, errors) in zip(started, outputs, strict=True):
-        assert process.returncode == 0, errors
+        assert process.returncode == code, errors
     return [output for output, _ in outputs]
 
 

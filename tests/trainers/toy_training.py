@@ -7,8 +7,10 @@ after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import ending, lines, schedules, settings
+from k8sbench.trainers.parts import ending, lines, schedules, settings, training
 from k8sbench.trainers.parts.metrics import Evaluation
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
 CLASSES = 4
+RANK = os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID", ""))
 TRAINING, VALIDATION = 23, 11
 """Numbers of samples that no number of ranks and no batch divides."""
 DEFAULTS = settings.Defaults(
@@ -70,6 +73,8 @@ def evaluation(framework: Any, given: argparse.Namespace, files: Files) -> Evalu
 
     def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:
         assert not model.training
+        if given.cut:
+            ending.told.set()
         hits = model(inputs).argmax(1) == targets
         state = model.state_dict()
         (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
@@ -157,16 +162,31 @@ def main(framework: str, argv: list[str]) -> None:
     common, own = settings.read("toy", "", DEFAULTS, _options, argv)
 
     def files(_: Any) -> Files:
-        training = Part(TRAINING, frozenset(own.broken))
-        return Files("toy", training, Part(own.validation, frozenset(own.broken_val)), "0123abcd")
+        part = Part(TRAINING, frozenset(own.broken))
+        return Files("toy", part, Part(own.validation, frozenset(own.broken_val)), "0123abcd")
 
+    def schedule(course: schedules.Course) -> schedules.Schedule:
+        plain = schedules.stepped(0.05, [2 * course.epoch_steps])
+
+        def rate(step: int) -> float:
+            if step == own.terminated and RANK in ("", "1"):
+                for loader in multiprocessing.active_children():
+                    loader.terminate()
+                os.kill(os.getpid(), signal.SIGTERM)
+            return plain(step) if step < own.diverges else float("nan")
+
+        return rate
+
+    training.LOOK_SECONDS, training.NOT_FINITE_STEPS = 0.0, 5
+    if own.save_at:
+        setattr(training.Training, "is_due", lambda _, step: step in own.save_at)  # noqa: B010
     kind.train(
         common,
         {
             "unit": "pictures",
             "momentum": 0.9,
             "weight_decay": 1e-4,
-            "schedule": lambda course: schedules.stepped(0.05, [2 * course.epoch_steps]),
+            "schedule": schedule,
             "line": lines.paddleseg,
             "files": files,
             "evaluation": lambda opened: evaluation(kind, own, opened),
@@ -176,8 +196,11 @@ def main(framework: str, argv: list[str]) -> None:
 
 
 def _options(group: argparse._ArgumentGroup) -> None:
-    for name in ("--broken", "--broken-val"):
+    for name in ("--broken", "--broken-val", "--save-at"):
         group.add_argument(name, type=int, nargs="*", default=[])
+    for name in ("--diverges", "--terminated"):
+        group.add_argument(name, type=int, default=10**9, help="after that step")
+    group.add_argument("--cut", action="store_true", help="as SIGTERM in an evaluation")
     group.add_argument("--batch", type=int, default=3, help="of an evaluation")
     group.add_argument("--validation", type=int, default=VALIDATION)
 
@@ -187,7 +210,7 @@ if __name__ == "__main__":
     for line in sys.argv[2].splitlines():
         if line.startswith("REMOVE="):
             # By the first rank alone: it is done before the ranks meet in the next job.
-            if os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID", "0")) == "0":
+            if RANK in ("", "0"):
                 shutil.rmtree(line.removeprefix("REMOVE="))
         else:
             port, *options = line.split()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
 from tests import import_cycles
+from tests.tiers import ROOT
 
-HEAVY = ("kubernetes", "torch", "paddle", "sqlalchemy", "numpy", "rich", "matplotlib", "psutil")
+HEAVY = (
+    *("kubernetes", "torch", "paddle", "sqlalchemy", "psycopg", "numpy", "rich", "matplotlib"),
+    "psutil",
+)
 
 PROBE = """
 import io, json, sys
@@ -42,6 +47,8 @@ def modules(*words: str) -> set[str]:
         (("benchmarks",), set()),
         (("benchmarks", "deeplabv3p", "-o", "json"), set()),
         (("compare", "--help"), set()),
+        (("logs", "--help"), set()),
+        (("store", "--help"), set()),
         (("history", "--help"), set()),
         (("baseline", "save", "--help"), set()),
         (("baseline", "list"), {"sqlalchemy"}),
@@ -86,6 +93,12 @@ def test_a_detached_submit_imports_the_store_and_a_client_and_nothing_else_that_
 
 def test_the_help_imports_no_template_engine_and_no_yaml() -> None:
     assert not modules("--help") & {"jinja2", "yaml"}
+
+
+def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
+    uses = re.compile(r"^\s*(import|from) (sqlalchemy|sqlite3|psycopg)", re.MULTILINE)
+    using = {path for path in (ROOT / "k8sbench").rglob("*.py") if uses.search(path.read_text())}
+    assert {path.parent for path in using} == {ROOT / "k8sbench" / "adapters" / "store"}
 
 
 def test_the_package_itself_imports_nothing() -> None:

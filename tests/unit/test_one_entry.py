@@ -64,7 +64,7 @@ CHECK = """def made_up(facts: PreflightFacts) -> Iterator[Finding]:
 
 
 """
-RULE = '''MADE_UP = IntegrityRule("made-up", "warn", "Nothing to do.")
+RULE = '''MADE_UP = warn("made-up", "Nothing to do.")
 """It is one of a test."""
 '''
 FORMAT = """    "made-up": Format("flat", lambda flat: "+".join(flat[0]) + "\\n"),

@@ -32,6 +32,8 @@ class LoadedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the file's text, hexadecimal."""
     source: str
     """``built-in``, or the user's path as given."""
+    text: str = ""
+    """Of a user's file: a copy of it goes with each run."""
     shadows: bool = False
     """Whether a user's file has the name of a built-in benchmark. Allowed: ``source`` tells."""
 
@@ -60,6 +62,11 @@ def find(name_or_path: str, folder: Traversable | None = None) -> LoadedSpec:
     where = f"{BUILT_IN} {file.name}"
     text = strict_yaml.decode(file.read_bytes(), file=where)
     return _loaded(text, where, BUILT_IN)
+
+
+def copied(data: bytes, where: str) -> BenchmarkSpec:
+    """Read the copy of a user's file that a run has."""
+    return _loaded(strict_yaml.decode(data, file=where), where, where).spec
 
 
 def load_all(folder: Traversable | None = None) -> list[LoadedSpec]:
@@ -92,7 +99,8 @@ def _files(folder: Traversable | None) -> dict[str, Traversable]:
 def _loaded(text: str, file: str, source: str, built_in: Collection[str] = ()) -> LoadedSpec:
     spec = strict_yaml.parse(text, BenchmarkSpec, file=file, rules=_problems)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return LoadedSpec(spec=spec, digest=digest, source=source, shadows=spec.name in built_in)
+    shadows, own = spec.name in built_in, "" if source == BUILT_IN else text
+    return LoadedSpec(spec=spec, digest=digest, source=source, text=own, shadows=shadows)
 
 
 def _problems(spec: BenchmarkSpec) -> Iterator[spec_rules.Problem]:

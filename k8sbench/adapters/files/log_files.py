@@ -115,7 +115,7 @@ def _in_folder(folder: str) -> Iterator[str]:
         folders[:] = sorted((f for f in folders if not f.startswith(".")), key=_natural)
         for name in sorted(files, key=_natural):
             path = Path(root, name)
-            if _counts(name) and path.is_file():
+            if _counts(name) and os.path.isfile(path):  # noqa: PTH113 - of /proc/1/cwd a Path raises
                 yield str(path)
 
 

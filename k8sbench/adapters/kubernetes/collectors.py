@@ -7,7 +7,9 @@ clocks of machines differ.
 
 from __future__ import annotations
 
+import base64
 import datetime
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,8 +18,9 @@ from urllib.parse import quote
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.sending import Request
 from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.kube import KubeObject, name_of
+from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
 
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
@@ -27,6 +30,40 @@ LEASE_SECONDS = 15
 """For which a Lease counts that is not renewed."""
 REQUEST_SECONDS = 5.0
 """For one request."""
+TOKEN_KEY = "token"
+
+
+def token(api: Api, name: str) -> str:
+    """Return the token that readers of the collector ``name`` send, drawn where there is none.
+
+    Raises :class:`BenchError`.
+    """
+    path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": _secret(name)},
+        "stringData": {TOKEN_KEY: drawn},
+    }
+    try:
+        if (found := _read_token(api, name)) is not None:
+            return found
+        if _is_first(lambda: api.create(path, body, retry_s=0.0), 409):
+            return drawn
+        return _read_token(api, name) or ""
+    except ApiFault as fault:
+        raise api.explained(fault, f"Secret {_secret(name)} be read or created") from fault
+
+
+def _secret(name: str) -> str:
+    return f"{name}-token"
+
+
+def _read_token(api: Api, name: str) -> str | None:
+    path = kinds.path("Secret", api.place.namespace, _secret(name))
+    found = api.find(path, retry_s=REQUEST_SECONDS)
+    kept = None if found is None else (found.get("data") or {}).get(TOKEN_KEY)
+    return None if kept is None else base64.b64decode(kept).decode().strip()
 
 
 class CollectorProxy:
@@ -35,6 +72,7 @@ class CollectorProxy:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._base: str | None = None
+        self._headers: dict[str, str] = {}
 
     def is_there(self) -> bool:
         """Look for its service; raises :class:`BenchError` where that cannot be known."""
@@ -46,6 +84,12 @@ class CollectorProxy:
         if found:
             service = f"{name_of(found[0])}:{PORT}"
             self._base = kinds.path("Service", namespace, service, "proxy")
+            try:
+                # One of before 0.3 has none, and asks for none.
+                kept = _read_token(self._api, name_of(found[0]))
+            except ApiFault as fault:
+                raise self._api.explained(fault, "the collector's token be read") from fault
+            self._headers = {} if kept is None else {TOKEN_HEADER: kept}
         return self._base is not None
 
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
@@ -59,7 +103,8 @@ class CollectorProxy:
 
     def pieces(self, path: str, query: Mapping[str, str] = {}) -> Iterator[bytes]:
         """Yield a document as it arrives; raises :class:`ApiFault`."""
-        yield from self._api.stream(self._at(path), silence_s=self._api.retry_s, **query).chunks()
+        request = Request("get", self._at(path), query, headers=self._headers)
+        yield from self._api.streamed(request, self._api.retry_s).chunks()
 
     def _at(self, path: str) -> str:
         assert self._base is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 
@@ -35,6 +35,7 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import Framework
 from k8sbench.ports import Manifest
 from k8sbench.render import role
 
@@ -124,7 +125,7 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
     return DoctorRequest(
         namespace=namespace,
         pool=plan.pool,
-        frameworks=(plan.framework,),
+        frameworks=(cast(Framework, plan.framework),),
         replicas=plan.replicas,
         gpus=plan.gpus_per_replica,
         image=plan.image,

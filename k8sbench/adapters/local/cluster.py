@@ -28,6 +28,7 @@ from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
+from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
@@ -36,7 +37,7 @@ MOUNTS = "mounts"
 RECORD = "local.json"
 """In a run's folder: what was started."""
 GRACE = 5.0
-"""Between SIGTERM and SIGKILL, seconds. A trainer has nothing to save, and ends at once."""
+"""Between SIGTERM and SIGKILL, seconds. A trainer without checkpoints ends at once."""
 FINISH_GRACE = 60.0
 """For the replicas that run on when the leading one has finished, seconds: they have taken the
 same steps, and only tidy up."""
@@ -205,8 +206,9 @@ class LocalCluster:
                 text = json.dumps(started, indent=1, ensure_ascii=False)
                 with disk.create(folder / RECORD) as file:
                     file.write(text.encode() + b"\n")
+                grace = self._grace if plan.checkpoints is None else SAVE_SECONDS
                 replicas = [
-                    held.enter_context(contextlib.closing(Replica(launch, self._grace)))
+                    held.enter_context(contextlib.closing(Replica(launch, grace)))
                     for launch in launches
                 ]
                 return LocalJob(

@@ -177,7 +177,6 @@ def injected(
     The job's processes meet at ``address``, the name of the leading replica's service or a loopback
     address, and ``port``.
     """
-    kind = KINDS[job.kind]
     values = {
         "job": job.name,
         "rank": [other.name for other in job.replicas].index(replica.name),
@@ -187,7 +186,7 @@ def injected(
         "port": port,
         "pod_ip": pod_ip,
     }
-    return kind.injected(values, has_lead=kind.types[0] in job.counts)
+    return KINDS[job.kind].injected(values)
 
 
 def resolved(variables: Iterable[tuple[str, str]]) -> dict[str, str]:

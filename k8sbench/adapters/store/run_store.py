@@ -31,7 +31,7 @@ from k8sbench.adapters.store.database import Database, made_again
 from k8sbench.adapters.store.index import IDENTITY, RUNS
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import creation
-from k8sbench.model.baseline import Baseline, checked_name
+from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import (
     FilesElsewhere,
     NotFound,
@@ -50,6 +50,8 @@ from k8sbench.ports import LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a SQLite store."""
+PROBE, PROBE_BYTES = "writable", 4096
+"""A file that is written to see whether there is room."""
 REINDEX = "See what is left of it with: k8sbench store reindex"
 
 
@@ -317,7 +319,7 @@ class SqlStore:
     @made_again
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Keep a baseline; one of its name is an error, unless it is to be replaced."""
-        name = checked_name(baseline.name)
+        name = checked_set_name(baseline.name, "baseline")
         with self.database.writing() as db:
             known = None if replace else index.baselines(self.root, db).get(name)
             if known is not None and index.baseline_of(name, known) != baseline:
@@ -343,6 +345,12 @@ class SqlStore:
                 action = did_you_mean(name, names) + "k8sbench baseline list shows them."
                 raise NotFound(f"There is no baseline {name!r}.", action)
             index.put_baseline(self.root, db, name, None)
+
+    def check_writable(self) -> None:
+        """Raise :class:`StoreError` where runs cannot be recorded now: no room, no database."""
+        disk.write_whole(self.root / PROBE, bytes(PROBE_BYTES))
+        with self.database.writing() as db:
+            db.execute(sa.select(RUNS.c.run_id).limit(1))
 
     def close(self) -> None:
         """Release all claims and close the database."""

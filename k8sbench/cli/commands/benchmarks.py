@@ -38,17 +38,17 @@ DOCUMENTS: dict[str, Callable[[Any], None]] = {
 
 
 @click.command()
-@click.argument("name", metavar="[NAME|FILE]", required=False)
+@click.argument("benchmark", metavar="[NAME|FILE]", required=False)
 @format_option("table", "json", "yaml", "name", about="Format; yaml has all that the file has.")
-def command(name: str | None, output_format: str) -> None:
+def command(benchmark: str | None, output_format: str) -> None:
     """List the catalog, or one benchmark with figures.
 
     A path instead of a name shows a file of your own; docs/catalog.md says how to write one.
     """
-    if name is None:
+    if benchmark is None:
         _list(catalog.benchmarks(), output_format)
         return
-    loaded = catalog.benchmark(name)
+    loaded = catalog.benchmark(benchmark)
     if loaded.shadows:
         output.note(
             f"{loaded.source} defines {loaded.spec.name}, which is also a built-in benchmark:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
@@ -54,7 +55,12 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     default="dlperf-collector",
 )
 @_setting("listen", "[ADDRESS]:PORT", "Address of its HTTP server; default :8080.", default=":8080")
-def command(lease: str, listen: str, **given: Any) -> None:
+@_setting(
+    "probe-listen",
+    "[ADDRESS]:PORT",
+    "Another address for /healthz and /readyz alone, in a thread of its own; default: none.",
+)
+def command(lease: str, listen: str, probe_listen: str | None, **given: Any) -> None:
     """Collect every run of some namespaces, until SIGTERM.
 
     Follows each k8sbench job as it appears, archives its logs and GPU metrics, measures and records
@@ -78,8 +84,11 @@ def command(lease: str, listen: str, **given: Any) -> None:
         observed = metrics.Observed(progress, figures)
         controller = Controller(settings, leading, observed, figures.closed)
         figures.state = controller.state
-        app = http.application(controller.state, figures.registry)
-        with stop, http.Server(listen, app) as server:
+        app = http.application(controller.state, figures.registry, lambda: leading.token)
+        probes: AbstractContextManager[Any] = nullcontext()
+        if probe_listen:
+            probes = http.Server(probe_listen, http.probes(controller.state))
+        with stop, probes, http.Server(listen, app) as server:
             progress.note(f"Others read it at port {server.port}.")
             with leading:
                 controller.run(stop)

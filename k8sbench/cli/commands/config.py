@@ -74,4 +74,7 @@ def completion_command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
+    if shell == "bash":
+        # baseline:NAME and set:NAME are one word each.
+        output.write("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n")
     output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")

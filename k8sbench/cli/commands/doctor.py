@@ -116,10 +116,10 @@ def _bandwidth_code(outcome: Bandwidth) -> int:
         codes = {"interrupted": Interrupted.exit_code, "timeout": TimedOut.exit_code}
         return codes.get(outcome.end.cause_id or "", JobFailed.exit_code)
     if not outcome.readings:
-        output.note("error: the job succeeded without a measurement.")
+        output.error("error: the job succeeded without a measurement.")
         return JobFailed.exit_code
     if not all(reading.correct for reading in outcome.readings):
-        output.note("error: the sum was wrong: suspect the network or a GPU.")
+        output.error("error: the sum was wrong: suspect the network or a GPU.")
         return JobFailed.exit_code
     return 0
 

@@ -92,7 +92,7 @@ def _rows(
             variants = spec.variants_of(framework)
             if any(variant.trainer for variant in variants):
                 image = table.image(framework, "built" if registry else "public")
-                build = table.build_in(image)
+                build = table.build(image)
                 assert build is not None, "the table's rules demand a build for each image"
                 name = image.name
                 if registry:
@@ -166,7 +166,7 @@ def pools_command(pools_file: str | None, access: ClusterAccess, output_format: 
     """
     known, unread = targets.known_pools(pools_file, access)
     if unread is not None:
-        output.note(f"warning: the pools of the cluster are not read: {unread}")
+        output.error(f"warning: the pools of the cluster are not read: {unread}")
     pools = tuple(known.pools.values())
     if output_format == "json":
         output.write_json(PoolList(source=known.source, default=known.default, pools=pools))

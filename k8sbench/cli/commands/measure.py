@@ -6,25 +6,28 @@ be measured are printed all the same.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from k8sbench.app import measure as measuring
-from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions
+from k8sbench.app.measure import AUTO, PRECISIONS, ImportedLogs, MeasureOptions, Proposed
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
 from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import trained_words
+from k8sbench.lifecycle import records
 from k8sbench.model.counts import ABSENT, counted
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError
 from k8sbench.model.plain_text import clean
 from k8sbench.parse.families import NAMES
 from k8sbench.report import formats
-from k8sbench.report.text_table import wrapped
+from k8sbench.report.text_table import Column, wrapped
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
@@ -105,7 +108,7 @@ def command(
     _write(outcome.measurements, output_format)
     sys.stdout.flush()
     for error in outcome.failures:
-        output.note(f"error: {error.message}" + (f"\n  {error.action}" if error.action else ""))
+        output.error(f"error: {error.message}" + (f"\n  {error.action}" if error.action else ""))
     if outcome.failures:
         return InputError.exit_code
     return REJECTED_EXIT_CODE if outcome.rejected else 0
@@ -197,10 +200,20 @@ def _rate(value: float | None) -> str:
 @click.option(
     "--skip-unreadable", is_flag=True, help="Leave out, and name, logs that cannot be measured."
 )
+@click.option(
+    "--from-names",
+    is_flag=True,
+    help="Take nodes, GPUs, batch and precision that a log does not state from its name: "
+    "n4g8_amp_bs128.log.",
+)
 @rows_option
 @store_option
 def import_command(
-    logs: tuple[str, ...], options: MeasureOptions, output_format: str, **recording: Any
+    logs: tuple[str, ...],
+    options: MeasureOptions,
+    output_format: str,
+    from_names: bool,
+    **recording: Any,
 ) -> int:
     """Record existing logs as runs, and print their rows.
 
@@ -210,27 +223,72 @@ def import_command(
     copy of another log, or of one that is in the store already, is named. The command can be
     repeated: with --set the runs of the same logs are not changed.
 
+    Without --benchmark and --format the family of each log is recognised, what would be recorded is
+    shown first, and what only the names of the logs say is recorded after a question.
+
     \b
+    k8sbench import logs/
     k8sbench import logs/ --benchmark mine.yaml --set march --gpu-model "Tesla V100-SXM2-16GB"
     k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32 --set march
     """
-    done = measuring.import_logs(logs, options, output.note, **recording)
+    confirm = None
+    if options.benchmark is None and options.family is None:
+        options, from_names, confirm = msgspec.structs.replace(options, family=AUTO), True, _confirm
+    done = measuring.import_logs(
+        logs, options, output.note, from_names=from_names, confirm=confirm, **recording
+    )
     if done.rows is not None:
         rows.write(done.rows, output_format)
     return _told(done)
 
 
+def _confirm(proposed: Sequence[Proposed], set_name: str) -> None:
+    """Show what would be recorded; what names alone say is recorded after a question."""
+    titles = ("LOG", "FORMAT", "FRAMEWORK", "CASE", "PRECISION", "BATCH", "FROM ITS NAME")
+    lines = [
+        (
+            log.file,
+            log.format,
+            log.plan.framework,
+            log.plan.case,
+            log.plan.precision,
+            str(log.plan.batch_size),
+            ", ".join(name.replace("_size", "") for name in log.by_name) or None,
+        )
+        for log in proposed
+    ]
+    output.error(output.table_text([Column(title) for title in titles], lines).rstrip("\n"))
+    typed: tuple[str, ...] = click.get_current_context().obj
+    words = () if "--set" in typed else ("--set", set_name)
+    again = shlex.join(("k8sbench", *typed, "--format", AUTO, "--from-names", *words))
+    if not any(log.by_name for log in proposed):
+        output.note(f"The same again: {again}")
+    elif not sys.stdin.isatty():
+        raise UsageError(
+            "The logs do not state all of this: some of it is said by their names alone.",
+            f"To record it so: {again}",
+        )
+    elif not output.agreed(f"Record {counted(len(lines), 'run')} so, in set {set_name}?"):
+        raise Interrupted("Nothing was imported.", f"To record it so: {again}")
+
+
 def _told(done: ImportedLogs) -> int:
     """Note what was recorded and what was not; returns the exit code."""
     kind = "error" if done.rows is None else "left out"
-    following = [*(error.action for error in done.failures[1:]), None]
-    for error, then in zip(done.failures, following, strict=False):
-        output.note(f"{kind}: {error.message}")
-        # What is to be done about several logs in a row is said once.
-        if error.action and error.action != then:
-            output.note(f"  {error.action}")
+    causes: dict[tuple[str, str], list[InputError]] = {}
+    for error in done.failures:
+        what = error.message.removeprefix(f"{error.file}: ")
+        causes.setdefault((what, error.action), []).append(error)
+    following = [*(action for _, action in causes), None][1:]
+    for ((what, action), errors), then in zip(causes.items(), following, strict=True):
+        files = records.few([str(error.file) for error in errors])
+        more = f"{len(errors)} logs: {what} They are {files}."
+        output.error(f"{kind}: {errors[0].message if len(errors) == 1 else more}")
+        # What is to be done about several causes in a row is said once.
+        if action and action != then:
+            output.error(f"  {action}")
     if done.rows is None:
-        output.note(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
+        output.error(f"Nothing was imported: {counted(len(done.failures), 'error')}.")
         return InputError.exit_code
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     output.note(

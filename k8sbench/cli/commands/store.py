@@ -130,7 +130,7 @@ def remove(
             raise UsageError(
                 f"{counted(len(runs), 'run')} would be removed for ever.", "Add --yes if so."
             )
-        output.note("\n".join(runs))
+        output.error("\n".join(runs))
         return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
     done = stores.remove(

@@ -54,7 +54,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
 
 
 def _agrees(text: str) -> bool:
-    output.note(text)
+    output.error(text)
     return output.agreed("Run it here?")
 
 

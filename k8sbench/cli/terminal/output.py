@@ -32,8 +32,18 @@ class ReaderGone(Exception):
     """The reader of our output has closed the pipe (``| head``)."""
 
 
+quiet = False
+"""Whether notes and progress are left out (``--quiet``)."""
+
+
 def note(text: str) -> None:
-    """Write what is not data to stderr."""
+    """Write what is neither data nor an error to stderr."""
+    if not quiet:
+        error(text)
+
+
+def error(text: str) -> None:
+    """Write to stderr what the user has to know."""
     write(clean_lines(text) + "\n", sys.stderr)
 
 
@@ -42,7 +52,7 @@ def agreed(question: str) -> bool:
     try:
         return click.confirm(clean_lines(question), err=True)
     except click.Abort:
-        note("")  # the question ends no line
+        error("")  # the question ends no line
         raise
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import PLAIN_TERMS
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.ports import Clock
@@ -21,7 +22,12 @@ def reporting(clock: Clock = time.time, *, drawn: bool = True) -> Iterator[Progr
     afterwards. Plain lines also where ``drawn`` is false: there is nothing to watch.
     """
     reporter = Progress(clock)
-    if drawn and sys.stderr.isatty() and os.environ.get("TERM", "") not in PLAIN_TERMS:
+    if (
+        drawn
+        and not output.quiet
+        and sys.stderr.isatty()
+        and os.environ.get("TERM", "") not in PLAIN_TERMS
+    ):
         from k8sbench.cli.terminal.display import Display
 
         reporter = Display(clock)

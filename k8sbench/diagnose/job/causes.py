@@ -121,12 +121,9 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "volume-not-bound": Cause(
         "No node for {replicas}: after {seconds} s the claim {claim} has no volume: {why}.",
-        "'kubectl -n {namespace} describe pvc {claim}' says why: no storage class, or no volume.",
-    ),
-    "volume-missing": Cause(
-        "No node for {replicas}: there is no claim {claim} in namespace {namespace}.",
-        "Create the claim {claim} in namespace {namespace}, or name another with --data pvc:NAME.",
-        unrecoverable="after half a minute",
+        "'kubectl -n {namespace} describe pvc {claim}' says why; --data pvc:NAME names another.",
+        unrecoverable="without such a claim, after half a minute",
+        formerly=("volume-missing",),
     ),
     "pod-not-started": Cause(
         "{what}: {why}.",
@@ -181,16 +178,12 @@ CAUSES: Mapping[str, Cause] = {
         "{end}",
         "Read its log: 'k8sbench logs {job} --replica {replica}'.",
         again="a signal, NCCL and exit code 1 are often a node's or the network's",
+        formerly=("port-taken",),
     ),
     # No other attempt: the program would refuse the same words again.
     "usage-error": Cause(
         "{end}",
         "Correct what its log names ('k8sbench logs {job} --replica {replica}'), and submit again.",
-    ),
-    "port-taken": Cause(
-        "{end}",
-        "Submit again: the next job takes another port, or other nodes.",
-        again="the next attempt takes another port",
     ),
     "oom": Cause(
         "{end}",
@@ -218,17 +211,14 @@ CAUSES: Mapping[str, Cause] = {
         again="whoever deletes a pod and not its job makes room, or moves it",
     ),
     "replica-replaced": Cause(
-        "The pod of {replica} vanished, and the operator made a new one.",
+        "{replica} has had {restarts}.",
         "Cancel it ('k8sbench cancel {job}') and submit again: its figures would not be one run's.",
-        again="the same, seen later",
+        again="the same as of a pod that was deleted, seen later",
+        formerly=("restart-loop",),
     ),
     "job-changed": Cause(
         "The job was changed: {why}.",
         "Cancel it ('k8sbench cancel {job}') and submit again: a changed job's run is rejected.",
-    ),
-    "restart-loop": Cause(
-        "{replica} was started again {restarts} times.",
-        "Cancel it ('k8sbench cancel {job}'), read {replica}'s log, and use restartPolicy Never.",
     ),
     # No other attempt: someone has set how often it may fail, or how long it may take.
     "job-limit": Cause(

@@ -22,24 +22,15 @@ from k8sbench.diagnose.job.facts import (
     ending_of,
     quoted,
 )
-from k8sbench.diagnose.job.reasons import Outside, Terminated
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import moment
+from k8sbench.model.kube import KubeObject, moment
 from k8sbench.model.phase import Phase
 
 Lines = Mapping[str, Sequence[str]]
 """Last lines of replicas' logs, by replica."""
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
-_OUTSIDE = {
-    Outside.PREEMPTED: "preempted",
-    Outside.NODE_LOST: "node-lost",
-    Outside.DEADLINE: "job-limit",
-    Outside.SHUTDOWN: "node-lost",
-    Outside.REFUSED: "node-cannot-start",
-}
-"""The cause by who ended a pod, in the order in which they are looked for."""
 _LOOPS = 3
 """Restarts after which it is a loop and no bad luck."""
 REPORTED_SECONDS = 10.0
@@ -89,22 +80,16 @@ def _failure_message(facts: Facts) -> str:
     return str((facts.condition(Phase.FAILED) or {}).get("message", ""))
 
 
-def loop(facts: Facts) -> Finding | None:
-    """Say of a job that goes on that it only restarts."""
-    worst = max(facts.replicas, key=lambda replica: replica.restarts)
-    if worst.restarts < _LOOPS:
-        return None
-    return finding_of("restart-loop", facts.names(worst), restarts=str(worst.restarts))
-
-
 def replaced(facts: Facts) -> Finding | None:
-    """Say of a job that never restarts that a replica of it was made anew all the same."""
-    if not facts.never_restarts or facts.condition(Phase.QUEUED, only_true=False) is not None:
+    """Say that a replica was started again; of a job that restarts, from the third time on."""
+    if facts.condition(Phase.QUEUED, only_true=False) is not None:
+        return None  # its queue may have stopped it
+    worst = max(facts.replicas, key=lambda replica: replica.restarts)
+    if worst.restarts < (1 if facts.never_restarts else _LOOPS):
         return None
-    anew = next(
-        (replica for replica in facts.replicas if replica.pod and replica.created > 1), None
+    return finding_of(
+        "replica-replaced", facts.names(worst), restarts=counted(worst.restarts, "restart")
     )
-    return None if anew is None else finding_of("replica-replaced", facts.names(anew))
 
 
 def of_replica(facts: Facts, replica: Replica) -> Finding:
@@ -148,8 +133,6 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
         for replica in (first, *peers)
     )
     cause = exits.cause(failed, rest)
-    if cause.id == "oom":
-        return finding_of("oom", end=cause.sentence)
     return _failed(facts, cause.replica, cause.sentence, cause.id)
 
 
@@ -174,48 +157,42 @@ def _order(replica: Replica) -> tuple[float, float, str]:
 
 def _outside(facts: Facts, replica: Replica) -> Finding | None:
     """An ending that the program did not choose: the kernel's, the node's or the cluster's."""
-    reason, message = (
-        str(replica.status.get("reason") or ""),
-        str(replica.status.get("message") or ""),
-    )
-    ending, names = replica.ending, facts.names(replica)
-    by, disruption = _disruption(replica)
-    ended_by = {by, reasons.ended_by(reason)}
-    how = reasons.TERMINATED.get(ending.reason) if ending else None
-    if Outside.EVICTED in ended_by:
-        return finding_of("evicted", names, why=quoted(message or disruption))
+    reason = str(replica.status.get("reason") or "")
+    by, message = _disruption(replica)
+    ending, names, cause_id = replica.ending, facts.names(replica), by or reasons.ended_by(reason)
     if replica.tainted and (
         replica.ended or replica.ready
     ):  # its node goes on, and ends it in order
         return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
-    if ending and how is Terminated.OUT_OF_MEMORY:
+    if ending and ending.reason == reasons.OUT_OF_MEMORY and cause_id != "evicted":
         limit = _memory_limit(replica)
         end = f"A process of {replica.name} ran out of its memory{limit} and was killed"
         end += f"{names['where']}."
         return finding_of("oom", end=end)
-    for outside, cause_id in _OUTSIDE.items():
-        if outside in ended_by:
-            why = quoted(disruption or message or reason)
-            if outside is Outside.REFUSED:
-                why = f"{reason}, {why}"
-            limit = f"activeDeadlineSeconds of {replica.name}"
-            return finding_of(cause_id, names, limit=limit, why=why)
-    if ending and how is Terminated.NEVER_STARTED:
+    if cause_id is not None:
+        why = quoted(str(replica.status.get("message") or "") or message or reason)
+        if cause_id == "node-cannot-start":
+            why = f"{reason}, {why}"
+        limit = f"activeDeadlineSeconds of {replica.name}"
+        return finding_of(cause_id, names, limit=limit, why=why)
+    if ending and ending.reason in reasons.NEVER_STARTED:
         why = f"{ending.reason}, {quoted(ending.message)}" if ending.message else ending.reason
         return finding_of("start-error", names, why=why)
     return None
 
 
-def _disruption(replica: Replica) -> tuple[object, str]:
-    """Return who ended the pod from outside, and Kubernetes' message; None where it was not."""
+def _disruption(replica: Replica) -> tuple[str | None, str]:
+    """Return the cause that ended the pod from outside, and Kubernetes' message; None: none."""
+    events: Sequence[KubeObject] = ()
     if disruption := replica.disruption:
-        by = reasons.DISRUPTIONS.get(str(disruption.get("reason")))
-        return by, str(disruption.get("message") or "")
-    # Of a pod that was gone before its last state was seen only the events tell.
-    event = replica.last_event(Outside) if replica.gone or replica.terminating else None
-    if event is None:
-        return None, ""
-    return reasons.EVENTS[event["reason"]], str(event.get("message") or "")
+        events = (disruption,)
+    elif replica.gone or replica.terminating:
+        # Of a pod that was gone before its last state was seen only the events tell.
+        events = replica.events[::-1]
+    for told in events:
+        if cause_id := reasons.ended_by(str(told.get("reason"))):
+            return cause_id, str(told.get("message") or "")
+    return None, ""
 
 
 def _inside(facts: Facts, replica: Replica) -> Finding:

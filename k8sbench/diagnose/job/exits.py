@@ -88,7 +88,6 @@ _KILLED = re.compile(
     r"exitcode: -(\d+)\b|exitcode\s+: -(\d+)\b|\bSignal (\d+) \(SIG|code -(\d+)\b"
 )
 _OUT_OF_MEMORY = ": it was possibly out of memory."
-_PORT_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 _REPORT_BEGINS = re.compile(r"\bapi\.py:\d+\] failed \(exitcode: ")
 _REPORT_RULES = 2
 """Rules of equals signs around torchrun's table."""
@@ -190,7 +189,7 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
         return f"{failed.replica} {_how(failed)}{_quoted(refusal)}", USAGE_ERROR
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
-        return _by_message(failed, line, failed.code)
+        return f"{failed.replica} {_how(failed)}{_quoted(line)}", cause_id(failed.code)
     how = _how(failed)
     if failed.code != _KILLED_CODE:
         how += f" after {signal_text(KILL)} had killed a process of it"
@@ -214,20 +213,12 @@ def _refusal(failed: Ended) -> str | None:
 def _of_rank(failed: Ended, rank: _Rank) -> tuple[str, str]:
     """The same where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
-        return _by_message(failed, rank.line, rank.code)
+        return f"{failed.replica} {_how(failed)}{_quoted(rank.line)}", cause_id(rank.code)
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
         return f"{sentence}{_OUT_OF_MEMORY}{last}", "oom"
     return f"{sentence}{_quoted(rank.error)}", cause_id(rank.code)
-
-
-def _by_message(failed: Ended, line: str, code: int | None) -> tuple[str, str]:
-    name, how = failed.replica, f"{_how(failed)}{_quoted(line)}"
-    if _PORT_TAKEN.search(line):
-        taken = "found its port taken by another program; run it again."
-        return f"{name} {taken} It {how}", "port-taken"
-    return f"{name} {how}", cause_id(code)
 
 
 def _quoted(line: str) -> str:

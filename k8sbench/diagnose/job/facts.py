@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job.reasons import EVENTS, TERMINATED, Event, Outside, Terminated
+from k8sbench.diagnose.job.reasons import EVENTS, NEVER_STARTED, Event
 from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment
@@ -25,9 +25,7 @@ JOB_CHANGED = "job-changed"
 DELETED = "_deleted"
 """Set in the last state of a pod that is gone."""
 _TAINTED = "DeletionByTaintManager"
-_WITHOUT_LOG = {"ContainerStatusUnknown"} | {
-    reason for reason, what in TERMINATED.items() if what is Terminated.NEVER_STARTED
-}
+_WITHOUT_LOG = {"ContainerStatusUnknown"} | NEVER_STARTED
 _COMBINED = "(combined from similar events): "
 """Before the newest message of many about one object, for one reason, that differ in nothing else:
 from the tenth on they are one event, and its count is that of all of them."""
@@ -204,7 +202,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """One of the pod's conditions."""
         return conditions(self.pod or {}).get(kind)
 
-    def last_event(self, *wanted: Event | type[Outside]) -> KubeObject | None:
+    def last_event(self, *wanted: Event) -> KubeObject | None:
         """The newest event about the pod that means one of these."""
         return next((event for event in reversed(self.events) if _means(event, *wanted)), None)
 
@@ -307,9 +305,8 @@ def earlier(facts: Facts) -> Iterator[Replica]:
             yield msgspec.structs.replace(by_pod[name], pod=pod, events=(), created=count[name])
 
 
-def _means(event: KubeObject, *wanted: Event | type[Outside]) -> bool:
-    meaning = EVENTS.get(str(event.get("reason")))
-    return meaning in wanted or type(meaning) in wanted
+def _means(event: KubeObject, *wanted: Event) -> bool:
+    return EVENTS.get(str(event.get("reason"))) in wanted
 
 
 def message_of(event: KubeObject) -> str:

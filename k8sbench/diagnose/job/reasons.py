@@ -1,7 +1,7 @@
 """What the states and reasons of Kubernetes mean here: one table for each kind of them.
 
 The tables hold what Kubernetes 1.33, the training operator 1.9 and the usual autoscalers write. A
-test holds them complete for these versions, and lists the reasons of events that change no verdict.
+test holds them complete for these versions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ class Waiting(enum.Enum):
     ROUTINE = enum.auto()
     """It is being prepared; what goes wrong meanwhile is reported by events."""
     IMAGE = enum.auto()
-    CONFIG = enum.auto()
-    """A ConfigMap, a Secret, or a setting of the container."""
     START = enum.auto()
     CRASHED = enum.auto()
 
@@ -50,8 +48,7 @@ WAITING = _by_reason(
     (Waiting.IMAGE, "ErrImagePull ImagePullBackOff RegistryUnavailable ImageInspectError"),
     # The last: the node's policy wants a signature that the image lacks.
     (Waiting.IMAGE, "ErrImageNeverPull InvalidImageName SignatureValidationFailed"),
-    (Waiting.CONFIG, "CreateContainerConfigError"),
-    (Waiting.START, "CreateContainerError RunContainerError"),
+    (Waiting.START, "CreateContainerConfigError CreateContainerError RunContainerError"),
     (Waiting.START, "PreCreateHookError PreStartHookError PostStartHookError"),
     # Of volumes that k8sbench does not use, and a webhook may add.
     (Waiting.START, "ImageVolumeMountFailed RROUnsupported"),
@@ -64,66 +61,40 @@ def waiting(reason: str) -> Waiting:
     return WAITING.get(reason, Waiting.START if reason.endswith("Error") else Waiting.ROUTINE)
 
 
-class Terminated(enum.Enum):
-    """How a container ended, as far as its exit code does not say."""
+OUT_OF_MEMORY = "OOMKilled"
+# containerd's; CRI-O and Docker wrote the next three.
+NEVER_STARTED = {
+    *("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError"),
+}
+"""Reasons of a container that ended, as far as its exit code does not say how."""
 
-    EXITED = enum.auto()
-    OUT_OF_MEMORY = enum.auto()
-    NEVER_STARTED = enum.auto()
-
-
-TERMINATED = _by_reason(
-    # Of ContainerStatusUnknown the kubelet found no trace, and writes 137 with a message.
-    (Terminated.EXITED, "Completed Error ContainerStatusUnknown Unknown"),
-    (Terminated.OUT_OF_MEMORY, "OOMKilled"),
-    # containerd's; CRI-O and Docker wrote the next three.
-    (Terminated.NEVER_STARTED, "StartError"),
-    (Terminated.NEVER_STARTED, "ContainerCannotRun CreateContainerError RunContainerError"),
-)
-
-
-class Outside(enum.Enum):
-    """Who ended a pod that its program did not end."""
-
-    EVICTED = enum.auto()
-    """Its node's kubelet, for want of a resource or for a more important pod; or the eviction API,
-    called by whoever drains the node."""
-    PREEMPTED = enum.auto()
-    NODE_LOST = enum.auto()
-    SHUTDOWN = enum.auto()
-    """Its node was shut down in order."""
-    REFUSED = enum.auto()
-    """Its node did not admit it, because it knows more than the scheduler."""
-    DEADLINE = enum.auto()
-    """The pod's own activeDeadlineSeconds."""
-
-
-DISRUPTIONS = _by_reason(
-    (Outside.EVICTED, "TerminationByKubelet EvictionByEvictionAPI"),
-    (Outside.PREEMPTED, "PreemptionByScheduler"),
+ENDED_BY = _by_reason(
+    # Its node's kubelet, for want of a resource or for a more important pod; or the eviction API,
+    # called by whoever drains the node.
+    ("evicted", "TerminationByKubelet EvictionByEvictionAPI Evicted Preempting"),
+    ("preempted", "PreemptionByScheduler Preempted"),
     # The first also of a taint on a node that goes on: see Replica.tainted.
-    (Outside.NODE_LOST, "DeletionByTaintManager DeletionByPodGC"),
+    ("node-lost", "DeletionByTaintManager DeletionByPodGC NodeLost TaintManagerEviction"),
+    # Its node was shut down in order.
+    ("node-lost", "Terminated NodeShutdown Shutdown"),
+    # The pod's own activeDeadlineSeconds.
+    ("job-limit", "DeadlineExceeded"),
+    # Its node did not admit it, because it knows more than the scheduler.
+    ("node-cannot-start", "UnexpectedAdmissionError UnexpectedPredicateFailureType UnknownReason"),
+    ("node-cannot-start", "InvalidNodeInfo NodeAffinity NodeName NodePorts TaintToleration"),
+    ("node-cannot-start", "TopologyAffinityError SMTAlignmentError SysctlForbidden AppArmor"),
+    ("node-cannot-start", "PodOSSelectorNodeLabelDoesNotMatch PodOSNotSupported"),
+    ("node-cannot-start", "InitContainerRestartPolicyForbidden"),
+    ("node-cannot-start", "SupplementalGroupsPolicyNotSupported"),
 )
-"""Reason of a pod's condition DisruptionTarget."""
-
-POD_REASONS = _by_reason(
-    (Outside.EVICTED, "Evicted Preempting"),
-    (Outside.NODE_LOST, "NodeLost"),
-    (Outside.SHUTDOWN, "Terminated NodeShutdown Shutdown"),
-    (Outside.DEADLINE, "DeadlineExceeded"),
-    (Outside.REFUSED, "UnexpectedAdmissionError UnexpectedPredicateFailureType UnknownReason"),
-    (Outside.REFUSED, "InvalidNodeInfo NodeAffinity NodeName NodePorts TaintToleration"),
-    (Outside.REFUSED, "TopologyAffinityError SMTAlignmentError SysctlForbidden AppArmor"),
-    (Outside.REFUSED, "PodOSSelectorNodeLabelDoesNotMatch PodOSNotSupported"),
-    (Outside.REFUSED, "InitContainerRestartPolicyForbidden SupplementalGroupsPolicyNotSupported"),
-)
-"""Reason in a pod's status."""
+"""The cause of a pod's end that its program did not choose, by the reason of its condition
+DisruptionTarget, in its status, or of an event about it."""
 
 
-def ended_by(reason: str) -> Outside | None:
-    """Return who ended a pod with this reason in its status; None: its program."""
+def ended_by(reason: str) -> str | None:
+    """Return the cause that ended a pod from outside; None: the reason names none."""
     # OutOfcpu, OutOfnvidia.com/gpu: one reason for each resource.
-    return POD_REASONS.get(reason, Outside.REFUSED if reason.startswith("OutOf") else None)
+    return ENDED_BY.get(reason, "node-cannot-start" if reason.startswith("OutOf") else None)
 
 
 class Event(enum.Enum):
@@ -141,31 +112,20 @@ class Event(enum.Enum):
     """An autoscaler adds a node for the pod."""
 
 
-EVENTS: Mapping[str, Event | Outside] = {
+EVENTS = _by_reason(
     # The training operator's, about jobs.
-    **_by_reason(
-        (Event.POD_CREATED, "SuccessfulCreatePod"),
-        (Event.POD_REFUSED, "FailedCreatePod"),
-    ),
+    (Event.POD_CREATED, "SuccessfulCreatePod"),
+    (Event.POD_REFUSED, "FailedCreatePod"),
     # Kubelets', about pods.
-    **_by_reason(
-        (Event.PULL_BEGAN, "Pulling"),
-        (Event.PULL_ENDED, "Pulled"),
-        (Event.MOUNT_FAILED, "FailedMount FailedAttachVolume FailedMapVolume"),
-        (Event.MOUNT_FAILED, "FailedMountOnFilesystemMismatch"),
-        (Event.NODE_FAILED, "FailedCreatePodSandBox FailedPodSandBoxStatus NetworkNotReady"),
-        (Event.NODE_FAILED, "FailedCreatePodContainer FailedPrepareDynamicResources"),
-    ),
-    # These count where a pod is gone before its last status was seen. The last two are the
-    # scheduler's and kube-controller-manager's.
-    **_by_reason(
-        (Outside.EVICTED, "Evicted Preempting"),
-        (Outside.PREEMPTED, "Preempted"),
-        (Outside.NODE_LOST, "TaintManagerEviction"),
-    ),
+    (Event.PULL_BEGAN, "Pulling"),
+    (Event.PULL_ENDED, "Pulled"),
+    (Event.MOUNT_FAILED, "FailedMount FailedAttachVolume FailedMapVolume"),
+    (Event.MOUNT_FAILED, "FailedMountOnFilesystemMismatch"),
+    (Event.NODE_FAILED, "FailedCreatePodSandBox FailedPodSandBoxStatus NetworkNotReady"),
+    (Event.NODE_FAILED, "FailedCreatePodContainer FailedPrepareDynamicResources"),
     # Cluster Autoscaler's and Karpenter's.
-    **_by_reason((Event.NODE_COMES, "TriggeredScaleUp Nominated")),
-}
+    (Event.NODE_COMES, "TriggeredScaleUp Nominated"),
+)
 """Reason of an event. What the control plane says of claims is quoted, whatever the reason."""
 
 FREQUENT_SILENT_EVENTS = (

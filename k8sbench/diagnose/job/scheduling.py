@@ -140,7 +140,9 @@ def _cause(facts: Facts, message: str, replicas: Sequence[Replica]) -> Iterator[
     elif _NO_NODES in message or (report and report.nodes == 0):
         yield finding_of("no-node-fits", where, why="the cluster has no nodes at all")
     elif missing := _NO_CLAIM.search(message):
-        yield from passing("volume-missing", where, _age(facts, first), claim=missing["claim"])
+        words = {"claim": missing["claim"], "why": "it does not exist"}
+        age = _age(facts, first)
+        yield from passing("volume-not-bound", where, age, seconds=f"{age:.0f}", **words)
     elif _UNBOUND.search(message):
         yield _unbound(facts, message, first, where)
     elif report is None:

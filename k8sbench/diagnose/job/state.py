@@ -22,7 +22,7 @@ from k8sbench.diagnose.job.facts import (
     look,
     names,
 )
-from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, TERMINATED, Event, Terminated, Waiting
+from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.finding import Finding
@@ -228,7 +228,7 @@ def _going(facts: Facts) -> JobState:
         again = failed if isinstance(failed, float) else again
         trouble = next(waiting.gang_ignored(facts), None)
         trouble = failed if isinstance(failed, Finding) else trouble
-    trouble = endings.loop(facts) or trouble or endings.replaced(facts)
+    trouble = trouble or endings.replaced(facts)
     unseen = _unseen_for(facts)
     if unseen is not None and unseen < UNSEEN_SECONDS:
         trouble, again = None, UNSEEN_SECONDS - unseen  # what is not seen is not missing
@@ -253,7 +253,7 @@ def _phase(facts: Facts) -> Phase:
     seen = map(_replica_phase, facts.replicas)
     phases = [ways.get(phase, phase) for phase in seen]
     endings_seen = (replica.ending.reason for replica in facts.replicas if replica.ending)
-    if any(TERMINATED.get(reason) is Terminated.NEVER_STARTED for reason in endings_seen):
+    if not reasons.NEVER_STARTED.isdisjoint(endings_seen):
         phases.append(Phase.STARTING)
     return min(phases, key=_FORWARD.index)
 

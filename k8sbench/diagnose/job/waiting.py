@@ -174,7 +174,7 @@ def _waiting(
     means = reasons.waiting(reason)
     if means is Waiting.IMAGE:
         yield _image(facts, replica, status, reason, message)
-    elif means is Waiting.CONFIG and (missing := _MISSING.search(message)):
+    elif means is Waiting.START and (missing := _MISSING.search(message)):
         yield from _config(facts, replica, missing)
     elif means is Waiting.CRASHED and status is not replica.main:
         yield finding_of("init-failed", facts.names(replica), code="")

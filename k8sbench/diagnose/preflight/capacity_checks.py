@@ -18,7 +18,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kinds_of
 from k8sbench.model.kube import KubeObject, conditions, is_true, name_of
-from k8sbench.model.pool import amount
+from k8sbench.model.pool import amount, plain
 
 MOST_NAMES = 5
 """Nodes that a sentence names."""
@@ -50,7 +50,7 @@ def refusal(node: KubeObject, request: DoctorRequest) -> str | None:
         return why
     for name, need in _replica(request).items():
         if _allocatable(node, name) < need:
-            return f"offers {_offered(node, name)} of {name}, {_plain(need)} are needed"
+            return f"offers {_offered(node, name)} of {name}, {plain(need)} are needed"
     return None
 
 
@@ -77,7 +77,7 @@ def quota(facts: PreflightFacts) -> Iterator[Finding]:
                 used = status.get("used", {}).get(name, "0")
                 seen.append(f"{name}: {used} of {hard} used ({name_of(of_namespace)})")
                 if amount(hard) - amount(used) < needs[name]:
-                    short.append(f"{seen[-1]}, {_plain(needs[name])} are needed")
+                    short.append(f"{seen[-1]}, {plain(needs[name])} are needed")
     job = counted(request.replicas, "replica")
     job += f" of {counted(request.gpus, 'GPU')}" if request.gpus else ""
     if short:
@@ -253,9 +253,3 @@ def _offered(node: KubeObject, resource: str) -> str:
 
 def _allocatable(node: KubeObject, resource: str) -> Decimal:
     return amount(_offered(node, resource))
-
-
-def _plain(number: Decimal | int) -> str:
-    """A number of things, or a quantity in its plain unit, without an exponent."""
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -10,30 +10,144 @@ frameworks forbids, less what cannot be known of one and the same program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
-from k8sbench.measure.group import arithmetic, differences, ratios, speedup
+from k8sbench.measure.group import permutation, ratios
+from k8sbench.measure.group.group_figures import joined, spread
 from k8sbench.measure.group.permutation import ALPHA, TwoSides, shown
-from k8sbench.measure.group.sides import Side, counterparts, differing, figures, have_sets
-from k8sbench.model.compared import Compared, Comparison, Finding
-from k8sbench.model.group import Deviation, Group, Result
-from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.compared import Compared, Comparison, Difference, Figures, Finding
+from k8sbench.model.gpu_metrics import METRICS, GpuMetric
+from k8sbench.model.group import Group
+from k8sbench.model.identity import case_values, fields_for, group_key
+from k8sbench.model.measurement import GpuFigure
+from k8sbench.model.run import Run
+
+# -- sides ----------------------------------------------------------------------------------------
+#
+# A case of a side is its groups that are equal in all that stays the same over sets, on the same
+# GPU and by the same estimator. Cases of the two sides that are equal in all of that are
+# counterparts; what is left is paired by benchmark, framework and case, those first that differ in
+# the least; and where a side is one single case, it is held against the other's, whatever that is.
+
+SERIES = fields_for("series")
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What was named on one side."""
+
+    name: str
+    groups: tuple[Group, ...]
+    runs: Mapping[str, Run]
+    """By id: at least the members of the groups."""
+
+    def cases(self) -> list[list[Group]]:
+        """Its groups by case; each oldest first, in the order of their keys."""
+        by_case: dict[tuple[object, ...], list[Group]] = {}
+        for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.latest, g.key)):
+            case = group.key.only("series")
+            if group.spread is None and any(key[:-2] == case for key in by_case):
+                # It has no figure that could be of another GPU: it belongs to the newest.
+                next(members for key, members in by_case.items() if key[:-2] == case).append(group)
+            else:
+                more = (group.key.gpu_model, group.estimator)
+                by_case.setdefault((*case, *more), []).append(group)
+        cases = [sorted(groups, key=lambda g: (g.latest, g.key)) for groups in by_case.values()]
+        return sorted(cases, key=lambda groups: groups[-1].key)
+
+
+def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
+    """Return the groups that some runs are part of, with the figures of these runs alone."""
+    kept = []
+    for group in groups:
+        members = tuple(member for member in group.members if member.run_id in run_ids)
+        if len(members) == len(group.members):
+            kept.append(group)
+        elif members:
+            rates = [member.rate for member in members if member.rate is not None]
+            middle = {group.estimator: statistics.median(rates)} if rates else {}
+            kept.append(
+                msgspec.structs.replace(
+                    group,
+                    members=members,
+                    spread=spread(rates) if rates else None,
+                    by_estimator=middle,
+                )
+            )
+    return kept
+
+
+def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
+    """Pair the cases of two sides; an empty one has no counterpart."""
+    left, right = a.cases(), b.cases()
+    if len(left) == len(right) == 1:
+        return [(left[0], right[0])]
+    near = sorted(
+        (len(unlike), unlike, i, j)
+        for i, mine in enumerate(left)
+        for j, theirs in enumerate(right)
+        if _may_meet(mine[-1], theirs[-1])
+        for unlike in (differing(mine[-1], theirs[-1]),)
+    )
+    pairs: dict[int, int] = {}
+    for _, _, i, j in near:
+        if i not in pairs and j not in pairs.values():
+            pairs[i] = j
+    met = [(left[i], right[pairs[i]] if i in pairs else []) for i in range(len(left))]
+    return [*met, *(([], right[j]) for j in range(len(right)) if j not in pairs.values())]
+
+
+def _may_meet(one: Group, two: Group) -> bool:
+    names = ("benchmark", "framework", "case")
+    return all(getattr(one.key, name) == getattr(two.key, name) for name in names)
+
+
+def differing(one: Group, two: Group) -> tuple[str, ...]:
+    """Name the fields in which two groups differ that stay the same over the sets of a case."""
+    return tuple(name for name in SERIES if getattr(one.key, name) != getattr(two.key, name))
+
+
+def figures(groups: Sequence[Group], *, of_sets: bool) -> Figures:
+    """Take a case's figures: of its runs, or of its sets."""
+    newest, counted = groups[-1], [group for group in groups if group.spread is not None]
+    if of_sets:
+        values = [group.spread.median for group in counted if group.spread is not None]
+    else:
+        rates = (member.rate for group in groups for member in group.members)
+        values = [rate for rate in rates if rate is not None]
+    return Figures(
+        groups=tuple(groups),
+        values=tuple(values),
+        unit=newest.unit,
+        estimator=newest.estimator,
+        spread=spread(values) if values else None,
+        runs=sum(len(group.members) for group in groups),
+        of="sets" if of_sets else "runs",
+    )
+
+
+def have_sets(groups: Sequence[Group]) -> bool:
+    """Whether there are as many sets with a figure as a comparison of sets takes."""
+    return sum(group.spread is not None for group in groups) >= permutation.fewest()
+
+
+# -- cases ----------------------------------------------------------------------------------------
 
 
 def compare(a: Side, b: Side, *, limit: float | None = None) -> Comparison:
     """Compare two sides; ``limit`` is the share by which the second may be slower."""
     pairs = counterparts(a, b)
-    different = differences.differences(
+    differences = _differences(
         [
             ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
             for mine, theirs in pairs
         ]
     )
     cases = _cases(pairs, limit)
-    return Comparison(a=a.name, b=b.name, limit=limit, cases=cases, differences=tuple(different))
+    return Comparison(a=a.name, b=b.name, limit=limit, cases=cases, differences=tuple(differences))
 
 
 def newest_sets(groups: Sequence[Group]) -> Comparison | None:
@@ -136,64 +250,129 @@ def _notes(one: Group, two: Group) -> tuple[str, ...]:
     )
 
 
-# -- comparison -----------------------------------------------------------------------------------
+# -- differences ----------------------------------------------------------------------------------
 #
-# What follows for a group from the others and from the catalog: ratios of equal things only.
-#
-# Speedup and efficiency against the 1x1 case, arithmetic per second, deviation from a published
-# figure.
+# What is not the same on two sides besides the figures: image, driver, environment, GPU metrics. Of
+# each side the counted runs are looked at together: the values that they report, each once. What is
+# momentary or names a single pod is left out; GPU metrics count as different from a change on that
+# no two runs of a well node show.
+
+Pair = tuple[Sequence[Run], Sequence[Run]]
+
+MOMENTARY = {
+    "run_id": "Every run has its own.",
+    "pod": "Every run has its own.",
+    "host": "In a pod it is the pod's name; the node has a field of its own.",
+    "gpu_uuid": "The node says which GPUs it may be.",
+    "gpu_index": "Any of a node's GPUs may be the first.",
+    "clock_sm_mhz": "It is of one moment; the GPU metrics have it over the run.",
+    "clock_memory_mhz": "It is of one moment.",
+    "throttle_reasons": "They are of one moment; the GPU metrics have them over the run.",
+}
+"""Fields of an environment that are not compared, and why."""
+CHANGE = 0.02
+"""Of a GPU metric: relative, and of a share absolute."""
 
 
-def results(
-    groups: Sequence[Group],
-    *,
-    among: Sequence[Group] | None = None,
-    find: Callable[[RunPlan], BenchmarkSpec | None] = lambda _: None,
-    published: bool = False,
-) -> list[Result]:
-    """Add to each group what follows from the others and from the catalog.
-
-    ``among`` is where baselines are looked for: all groups at hand, by default ``groups``.
-    ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
-    needed: for published figures, and for the footnotes of a speedup.
-    """
-    among = [group for group in among or groups if group.plan.world_size == 1]
-    return [_result(group, among, find, published) for group in groups]
+def _differences(pairs: Iterable[Pair]) -> list[Difference]:
+    """List what differs, each difference once with the places of the pairs that have it."""
+    places: dict[Difference, list[int]] = {}
+    for place, (mine, theirs) in enumerate(pairs):
+        if mine and theirs:
+            for difference in _of_pair(mine, theirs):
+                places.setdefault(difference, []).append(place)
+    kinds = ("image", "plan", "environment", "gpu")
+    made = [msgspec.structs.replace(entry, cases=tuple(at)) for entry, at in places.items()]
+    return sorted(made, key=lambda entry: kinds.index(entry.kind))
 
 
-def _result(
-    group: Group,
-    among: Sequence[Group],
-    find: Callable[[RunPlan], BenchmarkSpec | None],
-    published: bool,
-) -> Result:
-    scale = speedup.scaling(group, among)
-    ratio, theirs = scale.speedup, dict[str, dict[int, float]]()
-    if ratio.value is not None and scale.baseline is not None:
-        theirs = ratios.published_speedups(group, find(group.plan))
-        notes = speedup.case_notes(find(group.plan), group, scale.baseline)
-        # The catalog's note on a case is more exact than the general one.
-        ours = (n for n in ratio.notes if not (notes and n == speedup.SYNC_BN_NOTE))
-        ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
-    speed, share = arithmetic.arithmetic_speed(group)
-    deviations: tuple[Deviation, ...] | None = None
-    why: str | None = None
-    if published:
-        spec = find(group.plan)
-        if spec is None:
-            why = f"no catalog entry for {group.plan.benchmark}"
-        else:
-            deviations = ratios.deviations_of(group, spec)
-            if not deviations:
-                why = "the catalog has no published figure of this variant"
-    return Result(
-        group=group,
-        speedup=ratio,
-        efficiency=scale.efficiency,
-        published_speedups=theirs,
-        baseline=scale.baseline.key.id if scale.baseline else None,
-        tflops_per_gpu=speed,
-        peak_share=share,
-        deviations=deviations,
-        deviations_reason=why,
-    )
+def _of_pair(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+    yield from _texts("image", "image", lambda r: r.image_digest or r.plan.image, mine, theirs)
+    yield from _texts("image", "program", _program, mine, theirs)
+    first = [case_values(runs[-1].plan, but="series") for runs in (mine, theirs)]
+    for name in sorted({*first[0], *first[1]} - {"image"}):
+        a, b = (values.get(name) for values in first)
+        if a != b:
+            yield Difference(kind="plan", name=name, a=a, b=b)
+    yield from _environments(mine, theirs)
+    for metric in METRICS:
+        yield from _metric(metric, mine, theirs)
+
+
+def _program(run: Run) -> str:
+    return group_key(run.plan, precision_effective=None, gpu_model=None, image=None).program
+
+
+def _texts(
+    kind: str,
+    name: str,
+    read: Callable[[Run], str | None],
+    mine: Sequence[Run],
+    theirs: Sequence[Run],
+) -> Iterable[Difference]:
+    a, b = (joined(read(run) for run in runs) for runs in (mine, theirs))
+    if a != b:
+        yield msgspec.convert({"kind": kind, "name": name, "a": a, "b": b}, Difference)
+
+
+def _environments(mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+    sides = [{key for run in runs for key in _environment(run)} for runs in (mine, theirs)]
+    if not all(sides):
+        if any(sides):
+            a, b = ("recorded" if side else None for side in sides)
+            yield Difference(kind="environment", name="environment", a=a, b=b)
+        return
+    for name in sorted(sides[0] | sides[1]):
+        yield from _texts("environment", name, partial(_reported, name), mine, theirs)
+
+
+def _reported(name: str, run: Run) -> str | None:
+    return _environment(run).get(name)
+
+
+def _environment(run: Run) -> dict[str, str]:
+    known = {} if run.measurement is None else run.measurement.environment
+    return {
+        key: str(value)
+        for key, value in known.items()
+        if value is not None and key not in MOMENTARY
+    }
+
+
+def _metric(metric: GpuMetric, mine: Sequence[Run], theirs: Sequence[Run]) -> Iterable[Difference]:
+    if metric.id == "xid":
+        a, b = (_codes(runs) for runs in (mine, theirs))
+        if a != b:
+            yield Difference(kind="gpu", name=metric.title, a=a, b=b)
+        return
+    values = [_value(metric.id, runs) for runs in (mine, theirs)]
+    if values[0] is None and values[1] is None:
+        return
+    change = None
+    if values[0] is not None and values[1] is not None:
+        apart = abs(values[1] - values[0])
+        if apart <= (CHANGE if metric.unit == "ratio" else CHANGE * abs(values[0])):
+            return
+        change = values[1] / values[0] - 1 if values[0] else None
+    a, b = (None if value is None else _written(value, metric.unit) for value in values)
+    yield Difference(kind="gpu", name=metric.title, a=a, b=b, change=change)
+
+
+def _gpu_figures(name: str, runs: Sequence[Run]) -> list[GpuFigure]:
+    measured = (run.measurement.gpu_metrics for run in runs if run.measurement is not None)
+    return [metrics.figures[name] for metrics in measured if metrics and name in metrics.figures]
+
+
+def _value(name: str, runs: Sequence[Run]) -> float | None:
+    values = [figure.value for figure in _gpu_figures(name, runs) if figure.value is not None]
+    return statistics.median(values) if values else None
+
+
+def _codes(runs: Sequence[Run]) -> str | None:
+    figures = _gpu_figures("xid", runs)
+    codes = sorted({code for figure in figures for code in figure.codes})
+    return ", ".join(map(str, codes)) or "none" if figures else None
+
+
+def _written(value: float, unit: str) -> str:
+    return f"{100 * value:.1f} %" if unit == "ratio" else f"{value:,.0f} {unit}".rstrip()

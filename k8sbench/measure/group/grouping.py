@@ -113,8 +113,8 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
 def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
     checked, alone = [], [group for group in made if group.plan.world_size == 1]
     for group in made:
-        scale = speedup.scaling(group, alone)
-        value, base = scale.efficiency.value, scale.baseline
+        ratio, base = speedup.scaling(group, alone)
+        value = speedup.efficiency(group, ratio).value
         if value is None or base is None or value <= EFFICIENCY_LIMIT:
             checked.append(group)
             continue

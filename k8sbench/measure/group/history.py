@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.measure.group.compare import Side
 from k8sbench.measure.group.permutation import TwoSides, least_p
-from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Point, Series
 from k8sbench.model.group import Group
 from k8sbench.model.run import Run

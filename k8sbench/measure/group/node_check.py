@@ -166,17 +166,12 @@ OF_GPUS = tuple(metric.id for metric in METRICS if metric.is_of_nodes)
 
 def figures(nodes: Sequence[str], groups: Sequence[Group], runs: Sequence[Run]) -> list[NodeRow]:
     """Say of each node what was measured, and what its GPUs did in the latest run that knows it."""
-    return [
-        _figures(
-            node,
-            [group for group in groups if group.key.node == node],
-            [run for run in runs if run.plan.node == node],
-        )
-        for node in nodes
-    ]
+    return [_figures(node, groups, runs) for node in nodes]
 
 
 def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeRow:
+    groups = [group for group in groups if group.key.node == node]
+    runs = [run for run in runs if run.plan.node == node]
     group = next((candidate for candidate in groups if candidate.spread is not None), None)
     measured = [run.measurement for run in runs if run.measurement is not None]
     latest = next((m for m in reversed(measured) if m.gpu_metrics is not None), None)

@@ -6,12 +6,14 @@ one GPU is allowed, and footnoted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.model.group import Figure, Group
+from k8sbench.measure.group import arithmetic, ratios
+from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
 
 BASELINE = fields_for("baseline")
@@ -21,33 +23,27 @@ head, the norm layer), as the program reports or takes them: allowed in a speedu
 SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
 
 
-class Scaling(msgspec.Struct, frozen=True, kw_only=True):
-    """A group's ratio to its 1x1 group."""
-
-    speedup: Figure
-    efficiency: Figure
-    baseline: Group | None = None
-
-
-def scaling(group: Group, among: Sequence[Group]) -> Scaling:
-    """Speedup and efficiency against the 1x1 case of equal everything else."""
+def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]:
+    """Speedup against the 1x1 case of equal everything else, and that case."""
     reason = _no_speedup(group)
     if reason is not None:
-        return _no_scaling(reason)
+        return Figure(value=None, reason=reason), None
     assert group.spread is not None
     base, reason = baseline(group, among)
     if base is None:
-        return _no_scaling(reason)
+        return Figure(value=None, reason=reason), None
     alone = base.by_estimator.get(group.estimator)
     if alone is None:
-        return _no_scaling(f"{base.key.id} has no figure by {group.estimator}")
-    ratio = group.spread.median / alone
-    notes = _speedup_notes(group, base)
-    return Scaling(
-        speedup=Figure(value=ratio, notes=notes),
-        efficiency=Figure(value=ratio / group.plan.world_size, notes=notes),
-        baseline=base,
-    )
+        reason = f"{base.key.id} has no figure by {group.estimator}"
+        return Figure(value=None, reason=reason), None
+    return Figure(value=group.spread.median / alone, notes=_speedup_notes(group, base)), base
+
+
+def efficiency(group: Group, speedup: Figure) -> Figure:
+    """Speedup ÷ GPUs."""
+    if speedup.value is None:
+        return speedup
+    return msgspec.structs.replace(speedup, value=speedup.value / group.plan.world_size)
 
 
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
@@ -86,11 +82,6 @@ def _no_speedup(group: Group) -> str | None:
     if group.key.gpu_model == "unknown":
         return "the GPU model is not known"
     return None
-
-
-def _no_scaling(reason: str) -> Scaling:
-    none = Figure(value=None, reason=reason)
-    return Scaling(speedup=none, efficiency=none)
 
 
 def _unlike(group: Group, other: Group) -> list[str]:
@@ -138,3 +129,65 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
     return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+
+
+# -- results --------------------------------------------------------------------------------------
+#
+# What follows for a group from the others and from the catalog: ratios of equal things only.
+# Speedup and efficiency against the 1x1 case, arithmetic per second, deviation from a published
+# figure.
+
+
+def results(
+    groups: Sequence[Group],
+    *,
+    among: Sequence[Group] | None = None,
+    find: Callable[[RunPlan], BenchmarkSpec | None] = lambda _: None,
+    published: bool = False,
+) -> list[Result]:
+    """Add to each group what follows from the others and from the catalog.
+
+    ``among`` is where baselines are looked for: all groups at hand, by default ``groups``.
+    ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
+    needed: for published figures, and for the footnotes of a speedup.
+    """
+    among = [group for group in among or groups if group.plan.world_size == 1]
+    return [_result(group, among, find, published) for group in groups]
+
+
+def _result(
+    group: Group,
+    among: Sequence[Group],
+    find: Callable[[RunPlan], BenchmarkSpec | None],
+    published: bool,
+) -> Result:
+    speedup, base = scaling(group, among)
+    ratio, theirs = speedup, dict[str, dict[int, float]]()
+    if base is not None:
+        theirs = ratios.published_speedups(group, find(group.plan))
+        notes = case_notes(find(group.plan), group, base)
+        # The catalog's note on a case is more exact than the general one.
+        ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
+        ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
+    speed, share = arithmetic.arithmetic_speed(group)
+    deviations: tuple[Deviation, ...] | None = None
+    why: str | None = None
+    if published:
+        spec = find(group.plan)
+        if spec is None:
+            why = f"no catalog entry for {group.plan.benchmark}"
+        else:
+            deviations = ratios.deviations_of(group, spec)
+            if not deviations:
+                why = "the catalog has no published figure of this variant"
+    return Result(
+        group=group,
+        speedup=ratio,
+        efficiency=efficiency(group, speedup),
+        published_speedups=theirs,
+        baseline=base.key.id if base else None,
+        tflops_per_gpu=speed,
+        peak_share=share,
+        deviations=deviations,
+        deviations_reason=why,
+    )

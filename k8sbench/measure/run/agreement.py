@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.run import data_set, rules
-from k8sbench.measure.run.case import Case
-from k8sbench.measure.run.log_facts import LogFacts
+from k8sbench.measure.run import log_statements, rules
+from k8sbench.measure.run.log_statements import Case
+from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.parse.reading import OURS
@@ -34,24 +34,25 @@ def reasons(case: Case) -> Iterator[Finding]:
 def _identity(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     framework = log.fact("framework") or (log.family.framework if log.family else None)
-    if expected.framework and framework and framework != expected.framework:
-        text = f"{expected.framework} was expected, the log is of {framework}."
-        yield rules.FRAMEWORK.finding(text, log.place("framework"))
-    stated = log.fact("device")
-    if expected.device and stated and stated != expected.device:
-        kinds = {"cpu": "CPUs", "cuda": "GPUs"}
-        wanted, stated = (kinds.get(device, device) for device in (expected.device, stated))
-        text = f"A run on {wanted} was expected, the log is of one on {stated}."
-        yield rules.DEVICE.finding(text, log.place("device"))
-    if expected.planned and case.smoke and not expected.smoke:
+    yield from _other(case, rules.FRAMEWORK, "framework", expected.framework, framework)
+    yield from _other(case, rules.DEVICE, "device", expected.device, log.fact("device"))
+    if not expected.planned:
+        return
+    if case.smoke and not expected.smoke:
         text = "The log is of a smoke run, which checks the path with a small model."
         yield rules.PRESET.finding(text, log.place("preset"))
     for name in ("benchmark", "variant"):
-        wanted, stated = getattr(expected, name), log.fact(name)
-        if expected.planned and wanted and stated and wanted != stated:
-            text = f"The {name} {wanted} was expected, the log says {stated}."
-            yield rules.OTHER_BENCHMARK.finding(text, log.place(name))
-            return
+        wanted = getattr(expected, name)
+        yield from _other(case, rules.OTHER_BENCHMARK, name, wanted, log.fact(name))
+
+
+def _other(
+    case: Case, rule: IntegrityRule, name: str, wanted: str | None, stated: str | None
+) -> Iterator[Finding]:
+    """What the log states of a fact, where that is not what was expected."""
+    if wanted and stated and wanted != stated:
+        text = f"The {name.replace('_', ' ')} {wanted} was expected, the log says {stated}."
+        yield rule.finding(text, case.log.place(name))
 
 
 def _model(case: Case) -> Iterator[Finding]:
@@ -123,13 +124,13 @@ def _gpus(case: Case) -> Iterator[Finding]:
 
 def _batch(case: Case) -> Iterator[Finding]:
     log, expected, rank = case.log, case.log.expected, case.rank
-    logged = printed_batch(log)
+    logged = log_statements.printed_batch(log)
     given = expected.batch_size
     wanted = expected.batch_sizes_of(case.precision) if given is None else {given}
     if rank is not None:
         by_batch = rank.shape.number == "seconds"
     else:
-        by_batch = log.whole_run is not None and log.whole_run[0].values["whole_run_rate"] is None
+        by_batch = log.whole_run is not None and log.whole_run[0].number("whole_run_rate") is None
     if logged is not None and wanted and logged not in wanted:
         where = log.place("batch_size")
         # One card's rate times its seconds: either may have been multiplied by the GPUs.
@@ -168,7 +169,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         lines = counted(odd.count, "training line")
         text = f"In {lines}, rate times seconds is another batch than in the first."
         yield rules.BATCH_MISMATCH.finding(text, odd.places)
-    stated, printed = log.whole("batch_size"), _product(log)
+    stated, printed = log.whole("batch_size"), log_statements.product(log)
     if stated is not None and printed is not None and stated != printed:
         text = (
             f"The log says that its batch is {stated}; its rates times its seconds are {printed}."
@@ -178,9 +179,10 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     if total is not None and batch is not None and total != batch * case.gpus:
         text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("global_batch"))
-    size, epoch, possible = data_set.size(log), data_set.steps(log), data_set.possible(log)
+    size, epoch = log_statements.data_set_size(log), log_statements.steps_of_epoch(log)
+    possible = log_statements.possible_samples(log)
     if size and epoch and possible is not None and batch and batch * case.gpus not in possible:
-        samples = data_set.described(size[0], epoch)
+        samples = log_statements.described_step(size[0], epoch)
         text = f"{samples} per step of the job, not {case.gpus} × {batch}."
         yield rules.BATCH_MISMATCH.finding(text, size[1])
 
@@ -188,25 +190,10 @@ def _redundancy(case: Case) -> Iterator[Finding]:
 def _confirmed(case: Case) -> bool:
     """Whether the log shows the product of GPUs and batch, which are known apart from it."""
     log = case.log
-    knows_batch = log.expected.knows_batch or printed_batch(log) is not None
+    knows_batch = log.expected.knows_batch or log_statements.printed_batch(log) is not None
     if case.batch is None or log.expected.gpus is None or not knows_batch:
         return False
-    return data_set.certain(log) == case.batch * case.gpus
-
-
-def printed_batch(log: LogFacts) -> int | None:
-    """Batch per GPU by the log: as it states it, or its rate times its seconds."""
-    logged = log.whole("batch_size")
-    return _product(log) if logged is None else logged
-
-
-def _product(log: LogFacts) -> int | None:
-    rank = log.rank
-    product = rank.sums.products.batch if rank is not None else None
-    if rank is None or product is None or rank.shape.per != "card":
-        return None
-    whole = round(product)
-    return whole if whole >= 1 and abs(product - whole) <= 0.02 * product + 0.01 else None
+    return log_statements.certain_samples(log) == case.batch * case.gpus
 
 
 def _precision(case: Case) -> Iterator[Finding]:
@@ -215,14 +202,12 @@ def _precision(case: Case) -> Iterator[Finding]:
     half, effective = log.fact("amp_dtype"), log.fact("precision_effective")
     assumed = None if logged else log.fact("precision_assumed")
     if wanted and logged and wanted != logged:
-        text = f"{wanted} was expected, the log says {logged}."
-        yield rules.PRECISION.finding(text, log.place("precision"))
+        yield from _other(case, rules.PRECISION, "precision", wanted, logged)
     elif wanted and assumed and wanted != assumed:
         text = f"{wanted} was expected; the log prints its configuration, which sets none."
         yield rules.PRECISION.finding(text, log.place("precision_assumed"))
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
-        text = f"amp in {expected.amp_dtype} was expected, the log says {half}."
-        yield rules.PRECISION.finding(text, log.place("amp_dtype"))
+        yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted and not (logged or assumed) and expected.by_user:
         text = f"The log does not state its precision; that it is {wanted} is --precision alone."
         yield rules.PRECISION_UNVERIFIED.finding(text)

@@ -8,8 +8,8 @@ import msgspec
 
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.sample import Evaluation, Mark, Record
-from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.family import Family
+from k8sbench.parse.reading import FamilyLog
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,29 +42,24 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
         return (at - (self.began or 0.0)) / 60
 
 
-def curve(plan: RunPlan, family: Family, lines: Iterable[str]) -> Curve:
+def curve(plan: RunPlan, family: Family, blocks: Iterable[str]) -> Curve:
     """Read the training lines of the log of the replica that prints them."""
-    reader = family.reader()
     steps: list[tuple[int, float | None, float | None, float | None]] = []
     evaluations: list[Evaluation] = []
     starts: list[float] = []
     bases: dict[int, int] = {}
     last: Record | None = None
-    for number, line in enumerate(lines, 1):
-        if not any(needle in line for needle in reader.needles):
-            continue
-        for source, piece in pieces(line):
-            for item in reader.read(number, piece, source):
-                if isinstance(item, Evaluation) and item.stamp is not None:
-                    evaluations.append(item)
-                elif isinstance(item, Mark) and item.kind == "start" and item.stamp is not None:
-                    # Each rank of a replica says when it began.
-                    starts += [item.stamp] if not item.values["rank"] else []
-                if not isinstance(item, Record) or (last and item.source != last.source):
-                    continue  # a file may hold the lines of several ranks
-                iteration = _base(item, last, bases) + item.iteration
-                steps.append((iteration, rate(item, plan), item.loss, item.stamp))
-                last = item
+    for item in FamilyLog(blocks, [family]):
+        if isinstance(item, Evaluation) and item.stamp is not None:
+            evaluations.append(item)
+        elif isinstance(item, Mark) and item.kind == "start" and item.stamp is not None:
+            # Each rank of a replica says when it began.
+            starts += [item.stamp] if not item.values["rank"] else []
+        if not isinstance(item, Record) or (last and item.source != last.source):
+            continue  # a file may hold the lines of several ranks
+        iteration = _base(item, last, bases) + item.iteration
+        steps.append((iteration, rate(item, plan), item.loss, item.stamp))
+        last = item
     first = evaluations[0] if evaluations else None
     return Curve(
         iterations=tuple(iteration for iteration, *_ in steps),

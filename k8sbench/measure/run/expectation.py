@@ -16,10 +16,10 @@ from k8sbench.model.spec import (
     Accuracy,
     BenchmarkSpec,
     Fingerprint,
-    Framework,
     LogFormat,
     Precision,
     Variant,
+    framework_of,
 )
 
 
@@ -28,9 +28,11 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
     format: str | LogFormat
     """A family's name or a declared format; our own trainers' logs are always understood."""
+    declared_in: str | None = None
+    """The user's file that declares the format; None: a built-in one, or a run's plan."""
     impl: str | None = None
     """Whose program it is; None: what the log shows."""
-    framework: Framework | None = None
+    framework: str | None = None
     benchmark: str | None = None
     variant: str | None = None
     model: str | None = None
@@ -110,7 +112,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
     return Expectation(
         format="k8sbench" if plan.trainer is not None else plan.log,
         impl=plan.impl,
-        framework=plan.framework,
+        framework=framework_of(plan.log, plan.framework),
         benchmark=plan.benchmark,
         variant=plan.variant,
         model=fingerprint.model if fingerprint else None,
@@ -142,7 +144,7 @@ def from_variant(
     fingerprint = variant.fingerprint
     return Expectation(
         format=variant.log,
-        framework=variant.framework,
+        framework=variant.framework_of_logs,
         benchmark=spec.name,
         variant=variant.name,
         model=fingerprint.model if fingerprint else f"{spec.name} {variant.title}",

@@ -158,8 +158,8 @@ class TrainerSeries:
     def take(self, item: Item, file: str) -> None:
         """Take which GPU a rank has, and what it did; of other items nothing."""
         if isinstance(item, Mark):
-            rank = item.values.get("rank")
-            if item.kind == "gpu" and isinstance(rank, float) and len(self._gpus) < RANKS:
+            rank = item.number("rank")
+            if item.kind == "gpu" and rank is not None and len(self._gpus) < RANKS:
                 self._gpus[int(rank)] = _gpu(item, int(rank))
         elif isinstance(item, GpuSamples) and (gpu := self._gpus.get(item.rank)) is not None:
             for metric, values in item.values.items():

@@ -5,14 +5,18 @@ Each check yields findings by the rules of :mod:`k8sbench.measure.run.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+import math
+from collections.abc import Iterator, Sequence
 
-from k8sbench.measure.run import agreement, evidence, log_clock, rules, summaries
-from k8sbench.measure.run.case import FEWEST_RECORDS, Case
+from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, rules, summaries
 from k8sbench.measure.run.log_facts import LogFacts
+from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.finding import Finding, Severity
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.sample import LogGap
 from k8sbench.parse.reading import OURS
 
 ENOUGH = 0.98
@@ -104,7 +108,7 @@ def _whole_length(case: Case, asked: int) -> int:
     """Iterations that a training must have measured: all but those that restarts lost."""
     log, rank = case.log, case.rank
     if log.expected.to_its_end and log.window is not None:
-        asked = max(asked, (planned_iterations(log) or 0) - log.window.warmup)
+        asked = max(asked, (log_statements.planned_iterations(log) or 0) - log.window.warmup)
     return asked - (rank.unprinted if rank else 0)
 
 
@@ -226,7 +230,7 @@ def _ending(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
     if rank is None or (log.finished and (case.ended_at_target or not log.trains)):
         return
-    planned = planned_iterations(log)
+    planned = log_statements.planned_iterations(log)
     slack = max(rank.usual, 1)
     if planned is not None and rank.position <= planned - slack:
         text = f"The log ends at iteration {rank.position} of {planned} planned."
@@ -236,17 +240,55 @@ def _ending(case: Case) -> Iterator[Finding]:
         yield rules.ENDS_EARLY.finding(text)
 
 
-def planned_iterations(log: LogFacts) -> int | None:
-    """Iterations that were planned for the run, as far as the log states them."""
-    rank = log.rank
-    logged = log.whole("planned_iterations")
-    if rank is None or rank.shape.numbering == "run":
-        return (rank.sums.planned if rank else None) or logged
-    epochs = log.whole("planned_epochs")
-    if epochs is not None and rank.sums.planned is not None:
-        return epochs * rank.sums.planned
-    return logged
-
-
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
+
+
+# -- completeness ---------------------------------------------------------------------------------
+#
+# Whether lines that the cluster no longer had matter to what was measured. A gap is known by the
+# time stamps on either side of it. Where it cannot be shown to lie outside the measured window, it
+# might hold a restart, an evaluation or training lines of it, and the figures are rejected. Only
+# our own trainers print the time in a form that can be compared with those stamps; other programs
+# print it in a zone that they do not name.
+
+BUFFERED_SECONDS = 5.0
+"""At most between the time that a program prints and the one at which its line was taken."""
+
+
+def gaps_reason(measurement: Measurement, gaps: Sequence[LogGap], *, first: str) -> Finding:
+    """Build the reason that gaps in a run's logs are for or against its measurement.
+
+    ``first`` is the replica of rank 0, from whose log the figures are.
+    """
+    worst = [gap for gap in gaps if gap.replica == first and _may_matter(gap, measurement)]
+    text = _described_gap((worst or gaps)[0])
+    others = len(gaps) - 1
+    if others:
+        text += f" And {others} more gap{'s' if others > 1 else ''}."
+    severity: Severity = "reject" if worst else "warn"
+    return rules.INCOMPLETE_LOG.finding(text, severity=severity)
+
+
+def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
+    """Whether a gap in rank 0's log may hold lines of the window, as far as can be known."""
+    window = measurement.window
+    if measurement.format != OURS.name or window is None or window.seconds is None:
+        return True
+    if window.started_at is None or window.ended_at is None:
+        return True
+    # The first stamp may be that of the first counted line, which the time is before.
+    began = min(window.started_at, window.ended_at - window.seconds)
+    after = -math.inf if gap.after is None else gap.after
+    before = math.inf if gap.before is None else gap.before
+    return after - BUFFERED_SECONDS < window.ended_at and before > began - BUFFERED_SECONDS
+
+
+def _described_gap(gap: LogGap) -> str:
+    after = "its beginning" if gap.after is None else _time_of_day(gap.after)
+    before = "its end" if gap.before is None else _time_of_day(gap.before)
+    return f"The log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"
+
+
+def _time_of_day(at: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%H:%M:%S} UTC"

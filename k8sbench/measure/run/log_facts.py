@@ -14,13 +14,13 @@ from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
-from k8sbench.measure.run import airank, evidence
+from k8sbench.measure.run import evidence
 from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords, Replay
 from k8sbench.measure.run.tally import CountedSteps
-from k8sbench.measure.run.training import Evaluations, TrainingFacts
+from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record
 from k8sbench.model.spec import LogFormat
@@ -83,11 +83,6 @@ class _Marks(NamedTuple):
     resumptions: int = 0
     """Restarts that the log itself states."""
 
-    def plus(self, events: int = 0, restarts: int = 0, resumptions: int = 0) -> _Marks:
-        return _Marks(
-            self.events + events, self.restarts + restarts, self.resumptions + resumptions
-        )
-
 
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
@@ -104,7 +99,7 @@ class LogFacts:
         self.ranks: dict[str, RankRecords] = {}
         self.window: CountedSteps | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
-        self.airank = airank.Events()
+        self.airank = AiRankEvents()
         self.training = TrainingFacts()
         self.started: set[int] = set()
         self.rank_times: dict[int, RankTimes] = {}
@@ -146,7 +141,7 @@ class LogFacts:
         )
         if self._count and self.family is not OURS:
             # Another rank's file or the next piece of a resumed run: the records show which.
-            self._marks = self._marks.plus(restarts=1)
+            self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
             self._anew = {}
         self.files.append(source.name)
         for items in log.batches():
@@ -336,15 +331,14 @@ class LogFacts:
             # The time of our own lines leaves them out, and says so.
             self.training.mark(mark, file)
         elif kind in {"evaluation", "checkpoint"}:
-            self._marks = self._marks.plus(events=1)
-            iteration = values.get("iteration")
-            if isinstance(iteration, float):
-                for rank in self.ranks.values():
-                    rank.end_epoch_at(int(iteration))
+            self._marks = self._marks._replace(events=self._marks.events + 1)
+            iteration = mark.number("iteration")
+            for rank in self.ranks.values() if iteration is not None else ():
+                rank.end_epoch_at(int(iteration or 0))
         elif kind == "airank":
             self.airank.take(mark, file, self._logger)
         elif kind == "start":
-            number = int(values["rank"] or 0)
+            number = int(mark.number("rank") or 0)
             if number == 0 and number in self.started:
                 self._restart(mark, file)
             self.started.add(number)
@@ -352,13 +346,12 @@ class LogFacts:
             if not self._marks.resumptions:
                 # Its own attempt is the first of the log, and was not the first of the run.
                 self._restart(mark, file)
-            step = values.get("step")
             for rank in self.ranks.values():
-                rank.resume_after(int(step) if isinstance(step, float) else 0)
+                rank.resume_after(int(mark.number("step") or 0))
         elif kind == "header":
             self._header = evidence.place(file, mark.line, mark.text)
             self._anew = {}
-            self._marks = self._marks.plus(events=1)
+            self._marks = self._marks._replace(events=self._marks.events + 1)
         elif kind == "restart":
             self._restart(mark, file)
         elif kind == "rank":
@@ -381,7 +374,8 @@ class LogFacts:
             self.finished = True
 
     def _restart(self, mark: Mark, file: str) -> None:
-        self._marks = self._marks.plus(restarts=1, resumptions=1)
+        marks = self._marks
+        self._marks = _Marks(marks.events, marks.restarts + 1, marks.resumptions + 1)
         self._restarted_at(evidence.place(file, mark.line, mark.text))
 
     def _restarted_at(self, place: Place) -> None:
@@ -390,14 +384,16 @@ class LogFacts:
             self.restarts.append(place)
 
     def _rank(self, mark: Mark) -> None:
-        host = mark.values.get("host")
-        times = [mark.values.get(name) for name in ("rank", *_TIMES)]
-        numbers = [value for value in times if isinstance(value, float) and math.isfinite(value)]
-        if len(numbers) == len(times):
-            rank = int(numbers[0])
+        host, number = mark.values.get("host"), mark.number("rank")
+        times = {name: value for name in _TIMES if (value := mark.number(name)) is not None}
+        if (
+            number is not None
+            and len(times) == len(_TIMES)
+            and all(map(math.isfinite, times.values()))
+        ):
+            rank = int(number)
             host = evidence.redact(str(host)) if host else None
-            known = dict(zip(_TIMES, numbers[1:], strict=True))
-            self.rank_times[rank] = RankTimes(rank=rank, host=host, **known)
+            self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
 
     def _epoch_end(self, mark: Mark, file: str) -> None:
         for records in self.ranks.values():
@@ -406,11 +402,11 @@ class LogFacts:
         if rank is None or rank.sums.epoch.last is None or not rank.sums.epoch.complete:
             return
         epoch, last = rank.sums.epoch, rank.sums.epoch.last
-        if epoch.number == mark.values.get("epoch"):
+        if epoch.number == mark.number("epoch"):
             mean = epoch.rates / epoch.records
-            fits = (steps := rank.steps_of(mark.values)) is None or rank.fits(steps)
+            fits = (steps := rank.steps_of(mark)) is None or rank.fits(steps)
             self.epoch_ends.append(EpochEnd(mark, file, mean, last, epoch.records, fits))
-            rank.end_epoch(mark.values)
+            rank.end_epoch(mark)
 
     def _choose_window(self, first: Record | None) -> CountedSteps:
         """Decide what the log is measured by, now that its head is known, and its first record."""

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from k8sbench.measure import verdict
 from k8sbench.measure.group.arithmetic import beyond_peak
-from k8sbench.measure.run import (
-    data_set,
-    gpu_metrics,
-    integrity,
-    rules,
-    stated,
-    time_to_train,
-)
-from k8sbench.measure.run.case import Case
+from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_clock import ClockReading
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
+from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.tally import median
 from k8sbench.model.errors import InputError
@@ -49,15 +43,7 @@ def measure(
     a log that is not to be trusted is measured and rejected, with its reasons. With ``alone`` there
     is no other source of its GPU metrics than what our trainers print.
     """
-    log = read(sources, expected)
-    measurement = of_log(log)
-    return _with_gpu_metrics(measurement, log) if alone else measurement
-
-
-def read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectation]) -> LogFacts:
-    """Read the logs of one run; raises for those in which there is nothing to measure."""
-    candidates = [expected] if isinstance(expected, Expectation) else list(expected)
-    log = LogFacts(candidates)
+    log = LogFacts([expected] if isinstance(expected, Expectation) else list(expected))
     for source in sources:
         log.read(source)
     log.close()
@@ -65,7 +51,8 @@ def read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expectat
         raise _nothing_in(log)
     if log.rank is None and isinstance(log.expected.format, LogFormat):
         _check_declared(log, log.expected.format)
-    return log
+    measurement = _of_log(log)
+    return _with_gpu_metrics(measurement, log) if alone else measurement
 
 
 def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
@@ -133,11 +120,6 @@ def nothing_measured(files: Sequence[str], expected: Expectation, error: InputEr
         device=expected.device,
         iterations=0,
         records=0,
-        throughput=None,
-        final_loss=None,
-        accuracy=None,
-        time_to_train_s=None,
-        train_wall_s=None,
         environment={},
         missing={"throughput": error.message},
         verdict="rejected",
@@ -147,22 +129,26 @@ def nothing_measured(files: Sequence[str], expected: Expectation, error: InputEr
     return verdict.of_measurement(measurement, [rules.NOTHING_MEASURED.finding(error.message)], ())
 
 
-def of_log(log: LogFacts) -> Measurement:
+def _of_log(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
     expected, rank = log.expected, log.rank
     assert log.family is not None
     assert log.window is not None
-    batch, precision = stated.batch(log), stated.precision(log)
-    gpus = expected.gpus or log.whole("gpus") or (data_set.certain(log, batch) if batch else None)
+    batch, precision = log_statements.batch(log), log_statements.precision(log)
+    gpus = (
+        expected.gpus
+        or log.whole("gpus")
+        or (log_statements.certain_samples(log, batch) if batch else None)
+    )
     if gpus is None:
-        total = data_set.certain(log)
+        total = log_statements.certain_samples(log)
         told = f", only that a step of all of them has {total} samples" if total else ""
         raise InputError(
             f"the log does not state how many GPUs the job had{told}.",
             "Give the number of the whole job with --gpus.",
             file=log.files[0],
         )
-    batch = batch or data_set.certain(log, gpus)
+    batch = batch or log_statements.certain_samples(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
     missing: dict[str, str] = {}
@@ -173,7 +159,7 @@ def of_log(log: LogFacts) -> Measurement:
     clock = rank.clock.read(unit_seconds) if rank is not None else ClockReading()
     job_batch = None if batch is None else batch * cards
     throughput = _throughput(log, rank, scale, job_batch, clock, missing)
-    goal = time_to_train.of_log(log)
+    goal = log_statements.time_to_train(log)
     case = Case(
         log=log,
         rank=rank,
@@ -185,7 +171,7 @@ def of_log(log: LogFacts) -> Measurement:
         clock=clock,
         goal=goal,
     )
-    accuracy = time_to_train.at_target(log.accuracy or log.airank.accuracy, goal)
+    accuracy = log_statements.at_target(log.accuracy or log.airank.accuracy, goal)
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:
@@ -201,13 +187,13 @@ def of_log(log: LogFacts) -> Measurement:
     measurement = Measurement(
         files=tuple(log.files),
         format=log.family.name,
-        impl=stated.impl(log),
+        impl=log_statements.impl(log),
         framework=log.fact("framework") or log.family.framework or expected.framework,
         gpus=gpus,
         precision=precision,
         precision_effective=log.fact("precision_effective") or log.fact("precision") or precision,
-        amp_dtype=stated.amp_dtype(log),
-        arithmetic=stated.arithmetic(log, missing),
+        amp_dtype=log_statements.amp_dtype(log),
+        arithmetic=log_statements.arithmetic(log, missing),
         batch_size_per_gpu=batch,
         warmup_iterations=log.window.warmup,
         iterations=span.iterations if (span := rank and rank.tally.span) else 0,
@@ -222,8 +208,8 @@ def of_log(log: LogFacts) -> Measurement:
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.fact("ended_by"),
         restarts=log.restarted,
-        data_set=stated.data_set(log),
-        weights=stated.weights(log, missing),
+        data_set=log_statements.data_set(log),
+        weights=log_statements.weights(log, missing),
         broken_samples=log.training.broken or log.whole("broken_samples"),
         data=log.fact("data") or expected.data,
         device=device,
@@ -236,7 +222,7 @@ def of_log(log: LogFacts) -> Measurement:
         training_lines=rank.all_records if rank else 0,
         steady=steady,
         ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
-        environment=stated.environment(log, accuracy),
+        environment=log_statements.environment(log, accuracy),
         log_digest=rank.sums.digest if rank else None,
         missing=missing,
         verdict="valid",
@@ -330,37 +316,27 @@ def _whole_run(
     log: LogFacts, unit: str, job_batch: int | None, missing: dict[str, str]
 ) -> Throughput | None:
     assert log.whole_run is not None
-    values = log.whole_run[0].values
-    rate, seconds = values["whole_run_rate"], values["whole_run_seconds"]
-    if isinstance(rate, float):
+    mark, _ = log.whole_run
+    rate, seconds = mark.number("whole_run_rate"), mark.number("whole_run_seconds")
+    if rate is not None:
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
         figure = rate * ((log.expected.gpus or log.whole("gpus") or 1) if per_card else 1)
-    elif isinstance(seconds, float) and job_batch is not None:
+    elif seconds is not None and job_batch is not None:
         figure = job_batch / seconds
     else:
         missing["throughput"] = NO_BATCH
         return None
-    why = "The log states one figure for the whole run."
     for name in ESTIMATORS[1:]:
-        missing[f"throughput.{name}"] = why
-    return Throughput(
-        time_weighted=figure,
-        time_weighted_steady=None,
-        median=None,
-        arithmetic=None,
-        timestamps=None,
-        printed_steps=None,
-        unit=unit,
-    )
+        missing[f"throughput.{name}"] = "The log states one figure for the whole run."
+    return Throughput(time_weighted=figure, unit=unit)
 
 
 def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]) -> float | None:
     loss = rank.sums.last_loss if rank else None
     for summary in (log.whole_run, log.summary):
         if loss is None and summary is not None:
-            printed = summary[0].values.get("final_loss")
-            loss = printed if isinstance(printed, float) else None
+            loss = summary[0].number("final_loss")
     if loss is None:
         missing["final_loss"] = "No training line of the log holds a loss."
     elif not math.isfinite(loss):
@@ -400,9 +376,7 @@ def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWin
     )
 
 
-def _lines(
-    log: LogFacts, rank: RankRecords | None, goal: time_to_train.TimeToTrain
-) -> dict[str, Place]:
+def _lines(log: LogFacts, rank: RankRecords | None, goal: TimeToTrain) -> dict[str, Place]:
     """The lines that the figures came from, by what each of them states."""
     lines = {"began": log.airank.begun_at}
     lines["reached"] = None if goal.reached is None else goal.reached.place
@@ -426,6 +400,12 @@ def _nothing_in(log: LogFacts) -> InputError:
     file = log.files[0] if log.files else "-"
     if log.empty:
         return InputError("is empty.", "Give the log of a training run.", file=file)
+    if declared_in := log.candidates[0].declared_in:
+        return InputError(
+            f"no line is a training line of {declared_in}.",
+            f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
+            file=file,
+        )
     asked, every = " or ".join(family.name for family in log.families), ", ".join(FAMILIES)
     if len(log.families) == len(FAMILIES):
         asked = f"any family ({every})"

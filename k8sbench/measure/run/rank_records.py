@@ -12,14 +12,14 @@ from __future__ import annotations
 import enum
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LONG, ClockGap
 from k8sbench.measure.run.rank_sums import Covered, Distances, Epoch, RankSums, RunningMean
 from k8sbench.measure.run.tally import BatchKind, CountedSteps, RecordBatch
-from k8sbench.model.sample import Record
+from k8sbench.model.sample import Mark, Record
 
 AT_ONCE = 256
 """Records that are summed at once."""
@@ -209,13 +209,11 @@ class RankRecords:
             self.position = self._previous = iteration
             self.replay = None
 
-    def end_epoch(self, values: Mapping[str, float | str | None]) -> None:
+    def end_epoch(self, mark: Mark) -> None:
         """Take the log's own total of an epoch: it covers all its steps, printed or not."""
         self._interrupt()
-        total, steps = values.get("sum_seconds"), self.steps_of(values)
-        if self.replay is not None or steps is None or not isinstance(total, float):
-            return
-        if self.sums.epoch.ended:
+        total, steps = mark.number("sum_seconds"), self.steps_of(mark)
+        if self.replay is not None or steps is None or total is None or self.sums.epoch.ended:
             return
         self.sums.epoch.ended = True
         tally, window = self.tally, self.window
@@ -235,15 +233,15 @@ class RankRecords:
             tally.add_epoch(begin + 1, end, total / self._batch)
         self.position = max(self.position, end)
 
-    def steps_of(self, values: Mapping[str, float | str | None]) -> int | None:
+    def steps_of(self, mark: Mark) -> int | None:
         """Steps that an epoch's total covers: its sum by its mean, or its samples by the batch."""
-        total, mean = values.get("sum_seconds"), values.get("mean_seconds")
-        rate = values.get("all_steps_rate") or values.get("mean_rate")
-        if not isinstance(total, float) or not 0 < total < math.inf:
+        total, mean = mark.number("sum_seconds") or 0.0, mark.number("mean_seconds") or 0.0
+        rate = mark.number("all_steps_rate") or mark.number("mean_rate") or 0.0
+        if not 0 < total < math.inf:
             return None
-        if self._running and isinstance(mean, float) and mean > 0:
+        if self._running and mean > 0:
             return round(total / mean)
-        if self._single and isinstance(rate, float) and rate > 0 and self._batch:
+        if self._single and rate > 0 and self._batch:
             return round(rate * total / self._batch)
         return None
 

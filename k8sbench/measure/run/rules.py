@@ -6,292 +6,235 @@ in ``docs/integrity.md`` is made from this module: the condition below each rule
 
 from __future__ import annotations
 
-from k8sbench.measure.verdict import IntegrityRule, rules_in
+from k8sbench.measure.verdict import reject, rules_in, warn
 
-ABOVE_PEAK = IntegrityRule(
-    "above-peak", "reject", "Check batch, GPUs and model: the figure is more than the GPU can do."
+ABOVE_PEAK = reject(
+    "above-peak", "Check batch, GPUs and model: the figure is more than the GPU can do."
 )
 """The arithmetic per second is more than the peak of the GPU ([results.md](results.md)) in the
 number format that was used; in the fastest one where that is not known."""
-BATCH_MISMATCH = IntegrityRule(
+BATCH_MISMATCH = reject(
     "batch-mismatch",
-    "reject",
     "The lines were edited, or the batch or the number of GPUs was not the one given: correct "
     "these, or get the original log.",
 )
 """What the log says of its batch contradicts itself: the rate times the seconds of a line, the
 batch of the configuration, the whole job's, or the size of the data set divided by the steps of an
 epoch."""
-BATCH_SIZE = IntegrityRule(
-    "batch-size", "reject", "Give the batch that the run really had with --batch-size."
-)
+BATCH_SIZE = reject("batch-size", "Give the batch that the run really had with --batch-size.")
 """The log's batch per GPU is another than the plan's or --batch-size. A warning where there is no
 plan and the figures do not depend on the batch."""
-BATCH_UNKNOWN = IntegrityRule("batch-unknown", "reject", "Give it with --batch-size.")
+BATCH_UNKNOWN = reject("batch-unknown", "Give it with --batch-size.")
 """The log gives times per iteration and the batch is not known."""
-BELOW_MEDIAN = IntegrityRule(
+BELOW_MEDIAN = reject(
     "below-median",
-    "reject",
     "Give a longer --warmup if the first lines are slow; else find out what the run waited for.",
 )
 """The time-weighted mean is under 70 % of the median of the lines, and no evaluation, checkpoint or
 restart explains it: a few lines took most of the time. Not of smoke runs."""
-CLOCK_MISMATCH = IntegrityRule(
+CLOCK_MISMATCH = reject(
     "clock-mismatch",
-    "reject",
     "One of the two was edited: get the original log. Where the message names a factor, correct "
     "--gpus, or `per` of a declared format.",
 )
 """The printed times and the log's own time stamps disagree, or those in our own lines and the
 node's, or the stamps jump in a way that no clock does."""
-DEVICE = IntegrityRule(
-    "device", "reject", "Measure a CPU run with --format; it says nothing about the benchmark."
-)
+DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
 """The log is of a run on CPUs and the benchmark is one of GPUs, or the other way round."""
-FRAMEWORK = IntegrityRule("framework", "reject", "Leave --framework out, or give the right one.")
+FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")
 """The log is of the other framework."""
-GPU_COUNT = IntegrityRule("gpu-count", "reject", "Give the number that the job really had.")
+GPU_COUNT = reject("gpu-count", "Give the number that the job really had.")
 """The log states another number of GPUs than the plan or --gpus; or two numbers that differ, the
 environment's only where neither is given: it may count nodes, so that it is a warning where program
 and launcher agree on another."""
-GPU_SHARED = IntegrityRule(
+GPU_SHARED = reject(
     "gpu-shared",
-    "reject",
     "Run it on GPUs that nothing else uses: no time-slicing, and no programs outside Kubernetes "
     "on the node.",
 )
 """Another pod or process used a GPU of the run at the same time."""
-GPU_THROTTLED = IntegrityRule(
+GPU_THROTTLED = reject(
     "gpu-throttled",
-    "reject",
     "Correct the node's cooling or power supply, or remove the node from the pool; then run it "
     "again.",
 )
 """A GPU that worked on the run was slowed down by heat or by a power brake."""
-ITERATIONS_BACK = IntegrityRule(
-    "iterations-back",
-    "reject",
-    "Measure each run's log alone; pieces of one run are given with --one-run.",
+ITERATIONS_BACK = reject(
+    "iterations-back", "Measure each run's log alone; pieces of one run are given with --one-run."
 )
 """Iterations go back without a restart that explains it: several runs in one log."""
-ITERATIONS_MISSING = IntegrityRule("iterations-missing", "reject", "Get the complete log.")
+ITERATIONS_MISSING = reject("iterations-missing", "Get the complete log.")
 """Iterations inside the window are in no training line: lines were lost or torn."""
-JOB_CHANGED = IntegrityRule("job-changed", "reject", "Submit a new job instead of changing one.")
+JOB_CHANGED = reject("job-changed", "Submit a new job instead of changing one.")
 """The job was changed while it existed: other replicas, GPUs or another image than planned. The
 message says what was planned and what was found."""
-LOSS_NOT_FINITE = IntegrityRule(
-    "loss-not-finite",
-    "reject",
-    "Find the cause; a run with such a loss does not do the same work.",
+LOSS_NOT_FINITE = reject(
+    "loss-not-finite", "Find the cause; a run with such a loss does not do the same work."
 )
 """The loss became NaN or infinite. A warning where it happened in the warm-up alone."""
-METRICS_AT_ODDS = IntegrityRule(
+METRICS_AT_ODDS = reject(
     "metrics-at-odds",
-    "reject",
     "Find out which of the two belongs to another run: the log, or the GPUs that the exporter "
     "assigns to the pods. `--prometheus none` ignores Prometheus.",
 )
 """GPU metrics contradict the log: a GPU did nothing, is of another model, or more GPUs worked than
 the plan has."""
-MIXED_DEVICES = IntegrityRule("mixed-devices", "reject", "Choose a node pool of one GPU model.")
+MIXED_DEVICES = reject("mixed-devices", "Choose a node pool of one GPU model.")
 """The ranks of the job ran on different GPU models."""
-NOTHING_MEASURED = IntegrityRule(
+NOTHING_MEASURED = reject(
     "nothing-measured",
-    "reject",
     "Look at the logs: the program ended before its first line, or prints another format than the "
     "plan names. `k8sbench explain FILE.yaml LOG` shows what a format of your own matches.",
 )
 """The run's logs hold no training line that can be read."""
-OTHER_BENCHMARK = IntegrityRule(
-    "other-benchmark", "reject", "Name the benchmark that the log belongs to."
-)
+OTHER_BENCHMARK = reject("other-benchmark", "Name the benchmark that the log belongs to.")
 """The log is of another benchmark, variant or model."""
-PARAMETERS = IntegrityRule(
-    "parameters", "reject", "Check the model's options; another model is another benchmark."
-)
+PARAMETERS = reject("parameters", "Check the model's options; another model is another benchmark.")
 """The model's number of parameters is not the benchmark's."""
-PRECISION = IntegrityRule("precision", "reject", "Give the precision that the run really had.")
+PRECISION = reject("precision", "Give the precision that the run really had.")
 """The log states another precision than the plan or --precision, or another half type, or prints a
 configuration without AMP where AMP is meant. The figure is labelled with the precision of the
 log."""
-PRECISION_WITHOUT_EFFECT = IntegrityRule(
+PRECISION_WITHOUT_EFFECT = reject(
     "precision-without-effect",
-    "reject",
     "Use a device and a framework whose AMP works; the figure is one of fp32.",
 )
 """AMP was asked for, and the program reports that it computed in fp32. A warning for a smoke run on
 a CPU."""
-PRESET = IntegrityRule(
-    "preset",
-    "reject",
-    "Measure it with --format; only runs of full size have figures of the benchmark.",
+PRESET = reject(
+    "preset", "Measure it with --format; only runs of full size have figures of the benchmark."
 )
 """The log is of a smoke run, which checks the path with a small model, and was measured as the
 benchmark."""
-SHORT_WARMUP = IntegrityRule(
-    "short-warmup",
-    "reject",
-    "Give `--warmup` if these iterations are enough; or run the benchmark's window.",
+SHORT_WARMUP = reject(
+    "short-warmup", "Give `--warmup` if these iterations are enough; or run the benchmark's window."
 )
 """Our own run began to measure after fewer iterations than the benchmark does."""
-SUMMARY_MISMATCH = IntegrityRule(
-    "summary-mismatch",
-    "reject",
-    "One of the two was edited or belongs to another run: get the original log.",
+SUMMARY_MISMATCH = reject(
+    "summary-mismatch", "One of the two was edited or belongs to another run: get the original log."
 )
 """The log's own summary does not follow from its lines."""
-TOO_FEW_ITERATIONS = IntegrityRule(
-    "too-few-iterations",
-    "reject",
-    "Run it to its end; a shorter run needs a plan with fewer iterations.",
+TOO_FEW_ITERATIONS = reject(
+    "too-few-iterations", "Run it to its end; a shorter run needs a plan with fewer iterations."
 )
 """Fewer iterations were measured than the benchmark asks for, or a training to an accuracy than its
 length without reaching its target: a side run, or one that broke off."""
-TOO_FEW_RECORDS = IntegrityRule(
-    "too-few-records", "reject", "Log more often, run longer, or give a shorter --warmup."
+TOO_FEW_RECORDS = reject(
+    "too-few-records", "Log more often, run longer, or give a shorter --warmup."
 )
 """Fewer than 5 training lines lie in the window."""
-TRAINER_COUNT = IntegrityRule(
-    "trainer-count",
-    "reject",
-    "Give the logs of all replicas, or find out which rank did not start.",
+TRAINER_COUNT = reject(
+    "trainer-count", "Give the logs of all replicas, or find out which rank did not start."
 )
 """Not every rank of the job wrote a start line."""
-TWO_RUNS = IntegrityRule("two-runs", "reject", "Measure each run's log alone.")
+TWO_RUNS = reject("two-runs", "Measure each run's log alone.")
 """The log holds more than one run: a second header without a restart, or another total, batch,
 model or number of GPUs; of our own trainers another run id, mode, data or start weights; of several
 files, one says something else."""
-UNREAD_NUMBER = IntegrityRule(
-    "unread-number", "reject", "Correct the pattern, or have the program print plain numbers."
+UNREAD_NUMBER = reject(
+    "unread-number", "Correct the pattern, or have the program print plain numbers."
 )
 """A group of a declared format matches what is no number, such as `1,356.8` or `950.1k`. A warning
 where it is no iteration, rate or time."""
-AIRANK_CLOCK = IntegrityRule(
-    "airank-clock", "warn", "Do not use the AI-Rank times without the original log."
-)
+AIRANK_CLOCK = warn("airank-clock", "Do not use the AI-Rank times without the original log.")
 """AI-Rank lines and the logger's own stamps disagree: lines written by hand."""
-BATCH_UNVERIFIED = IntegrityRule(
-    "batch-unverified", "warn", "Make sure that the run had this batch."
-)
+BATCH_UNVERIFIED = warn("batch-unverified", "Make sure that the run had this batch.")
 """The log does not state its batch, on which the figure depends; it is the one of --batch-size or
 of the catalog."""
-BROKEN_SAMPLES = IntegrityRule(
+BROKEN_SAMPLES = warn(
     "broken-samples",
-    "warn",
     "Look at the files that the log names: k8sbench data check reads all of a folder or claim.",
 )
 """Samples of the data could not be read and were left out; the message counts them, and those that
 the last evaluation lacks."""
-CHECKPOINT_FAILED = IntegrityRule(
+CHECKPOINT_FAILED = warn(
     "checkpoint-failed",
-    "warn",
     "Free space where the checkpoints are kept: after a restart the run continues from an older "
     "one.",
 )
 """A checkpoint could not be written, and the run went on without it."""
-CLOCK_JUMP = IntegrityRule("clock-jump", "warn", "Nothing to do.")
+CLOCK_JUMP = warn("clock-jump", "Nothing to do.")
 """The log's clock jumped once by a size that right clocks jump by. `timestamps` and `train_wall_s`
 are corrected for it."""
-CLOCKS_APART = IntegrityRule(
+CLOCKS_APART = warn(
     "clocks-apart",
-    "warn",
     "Find out what happened between the lines: evaluations, checkpoints, the start of an epoch; "
     "for PLSC v1 the wait for data.",
 )
 """Over the same lines, `timestamps` and the printed times differ by more than 5 %."""
-ENDS_EARLY = IntegrityRule(
-    "ends-early",
-    "warn",
-    "Nothing to do for a throughput; accuracy and time to train need the whole run.",
+ENDS_EARLY = warn(
+    "ends-early", "Nothing to do for a throughput; accuracy and time to train need the whole run."
 )
 """The log ends before what was planned; the window itself is complete."""
-GPU_CLOCKS = IntegrityRule(
+GPU_CLOCKS = warn(
     "gpu-clocks",
-    "warn",
     "Look at the power limit, the application clocks and the cooling of that GPU's node.",
 )
 """A GPU worked at a clock more than 10 % below the median of the job's GPUs; all ranks wait for the
 slowest."""
-GPUS_UNVERIFIED = IntegrityRule(
+GPUS_UNVERIFIED = warn(
     "gpus-unverified",
-    "warn",
     "Make sure that the job had this number of GPUs; for some log families the figure is "
     "proportional to it.",
 )
 """The log does not state the number of GPUs; it is --gpus alone, and nothing confirms GPUs ×
 batch."""
-INCOMPLETE_LOG = IntegrityRule(
+INCOMPLETE_LOG = warn(
     "incomplete-log",
-    "warn",
     "Follow runs from their start, or keep logs on the nodes for longer; repeat the run if the "
     "missing lines matter.",
 )
 """The cluster no longer had a part of the logs when it was asked for, or a log was too long to be
 kept whole. Rejects where the gap is in rank 0's log and may hold lines of the window."""
-LOADER_STALL = IntegrityRule(
+LOADER_STALL = warn(
     "loader-stall",
-    "warn",
     "The data pipeline limits the figure: use more loader workers, faster storage or synthetic "
     "data.",
 )
 """More than a tenth of the time was spent waiting for data; lines that hold an evaluation, a
 checkpoint or a restart do not count."""
-MODEL_UNVERIFIED = IntegrityRule(
-    "model-unverified", "warn", "Make sure that it is the benchmark's model."
-)
+MODEL_UNVERIFIED = warn("model-unverified", "Make sure that it is the benchmark's model.")
 """The log names no model, or one that cannot be compared with the benchmark's by its name."""
-PRECISION_UNVERIFIED = IntegrityRule(
-    "precision-unverified", "warn", "Make sure that the run had this precision."
-)
+PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
 """The log does not state its precision; it is --precision alone."""
-PRINTED_RUNNING_MEAN = IntegrityRule(
+PRINTED_RUNNING_MEAN = warn(
     "printed-running-mean",
-    "warn",
     "Use the figure that the message names; all others are means of running means.",
 )
 """Printed figures that are documented as single steps behave as running means."""
-REPEATED_LINES = IntegrityRule(
-    "repeated-lines", "warn", "Nothing to do; the log of one rank alone has no repeated lines."
+REPEATED_LINES = warn(
+    "repeated-lines", "Nothing to do; the log of one rank alone has no repeated lines."
 )
 """Training lines repeat, as several ranks print them or as copies; they count once."""
-RESTARTED = IntegrityRule(
-    "restarted",
-    "warn",
-    "Compare time_weighted_steady, which leaves the record after each restart out.",
+RESTARTED = warn(
+    "restarted", "Compare time_weighted_steady, which leaves the record after each restart out."
 )
 """The run was restarted; iterations that ran twice count once."""
-RUNNING_MEAN_COARSE = IntegrityRule(
-    "running-mean-coarse", "warn", "Log less often, so that a record covers more iterations."
+RUNNING_MEAN_COARSE = warn(
+    "running-mean-coarse", "Log less often, so that a record covers more iterations."
 )
 """The log prints running means whose last digit is larger than a record's own time; records without
 a positive time count in the sums alone."""
-SAMPLED_STEPS = IntegrityRule(
-    "sampled-steps", "warn", "Give `--warmup 0`: the headline is then of all steps."
-)
+SAMPLED_STEPS = warn("sampled-steps", "Give `--warmup 0`: the headline is then of all steps.")
 """The log prints single steps, and its own mean over all steps of an epoch is more than 5 % away
 from them; the epoch began in the warm-up."""
-SOCKETS_BETWEEN_NODES = IntegrityRule(
+SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",
-    "warn",
     "Give the node pool its RDMA device (`rdma`); if the nodes have none, compare the figure with "
     "figures over TCP only.",
 )
 """Our own run took several nodes, and NCCL reports that it communicated by sockets (TCP) between
 them."""
-SUMMARY_ONLY = IntegrityRule(
-    "summary-only", "warn", "Nothing to do; such a log has no other estimators."
-)
+SUMMARY_ONLY = warn("summary-only", "Nothing to do; such a log has no other estimators.")
 """The log states one rate for the whole run, warm-up included, and no records."""
-UNSTEADY = IntegrityRule(
+UNSTEADY = warn(
     "unsteady",
-    "warn",
     "Look at the records that are left out of time_weighted_steady; compare by one estimator.",
 )
 """The time-weighted mean and the median differ by more than 5 %: some records are much slower than
 most."""
-XID_ERROR = IntegrityRule(
+XID_ERROR = warn(
     "xid-error",
-    "warn",
     "Look the number up in NVIDIA's list of XID errors; many mean that the GPU must be reset or "
     "replaced.",
 )

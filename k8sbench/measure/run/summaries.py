@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterator
 
 from k8sbench.measure.run import evidence, log_clock, rules
-from k8sbench.measure.run.case import FEWEST_RECORDS, Case
 from k8sbench.measure.run.log_facts import EpochEnd
+from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.model.finding import Finding
 from k8sbench.model.sample import Record
 
@@ -36,18 +36,17 @@ def of_run(case: Case) -> Iterator[Finding]:
     if log.summary is None or span is None or log.restarted:
         return  # the summary of a later attempt is of that attempt
     mark, file = log.summary
-    values = mark.values
-    if (values.get("first_step"), values.get("last_step")) != (span.first, span.last):
+    if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
         return
     lines = {"samples_per_second": case.rate}
     if span.iterations == span.last - span.first + 1 and case.batch is not None:
         samples = case.batch * (log.whole("gpus") or case.gpus) * span.iterations
         lines |= {"seconds": span.time, "samples": float(samples)}
     for name, of_lines in lines.items():
-        stated = values.get(name)
-        if isinstance(stated, float) and of_lines is not None:
-            if math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
-                continue
+        stated = mark.number(name)
+        if stated is None or of_lines is None:
+            continue
+        if not math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
             text = f"The summary says {stated:.4g} {name}, its own lines come to {of_lines:.4g}."
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
@@ -73,8 +72,8 @@ def _whole_run(case: Case) -> Iterator[Finding]:
     if case.log.whole_run is None or case.rank is None or not case.rank.tally.records:
         return
     mark, file = case.log.whole_run
-    stated, rates = mark.values["whole_run_rate"], case.rank.tally
-    if not isinstance(stated, float) or case.rank.shape.number != "rate":
+    stated, rates = mark.number("whole_run_rate"), case.rank.tally
+    if stated is None or case.rank.shape.number != "rate":
         return
     of_lines = rates.iterations / rates.time
     low, high = WHOLE_RUN
@@ -86,15 +85,15 @@ def _whole_run(case: Case) -> Iterator[Finding]:
 
 def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
     """A family's line at the end of an epoch, against the records of that epoch."""
-    values, last = end.mark.values, end.last
+    number, last = end.mark.number, end.last
     if end.records < FEWEST_RECORDS:
         return
-    stated = values.get("records_rate")
-    if isinstance(stated, float) and end.mean_rate:
+    stated = number("records_rate")
+    if stated is not None and end.mean_rate:
         yield from _beside(end, stated, end.mean_rate, "mean rate")
     yield from _running_summary(end, last)
-    stated = values.get("mean_rate")
-    if isinstance(stated, float) and last.rate:
+    stated = number("mean_rate")
+    if stated is not None and last.rate:
         yield from _beside(end, stated, last.rate, "rate")
         if end.records >= 20 and math.isclose(stated, last.rate, rel_tol=1e-5):
             text = "The epoch's own mean is the last line's figure: the lines are running means."
@@ -105,16 +104,16 @@ def of_epoch(case: Case, end: EpochEnd) -> Iterator[Finding]:
     if last.shape.averaged == "step" and not end.fits:
         text = f"The log's total of epoch {last.epoch} is not of as many steps as its lines show."
         yield rules.SUMMARY_MISMATCH.finding(text, [end.place])
-    stated = values.get("all_steps_rate")
+    stated = number("all_steps_rate")
     sampled = case.rank is None or not case.rank.tally.all_steps
-    if isinstance(stated, float) and end.mean_rate and sampled:
-        ratio = stated / end.mean_rate
-        if abs(ratio - 1) > EPOCH_SUMMARY:
-            text = (
-                f"The printed steps of epoch {last.epoch} come to "
-                f"{end.mean_rate:.4g} per card, all its steps to {stated:.4g}."
-            )
-            yield rules.SAMPLED_STEPS.finding(text, [end.place])
+    if stated is None or not end.mean_rate or not sampled:
+        return
+    if abs(stated / end.mean_rate - 1) > EPOCH_SUMMARY:
+        text = (
+            f"The printed steps of epoch {last.epoch} come to {end.mean_rate:.4g} per card, all"
+            f" its steps to {stated:.4g}."
+        )
+        yield rules.SAMPLED_STEPS.finding(text, [end.place])
 
 
 def _unrolled(case: Case) -> float | None:
@@ -133,8 +132,8 @@ def _unrolled(case: Case) -> float | None:
 
 def _running_summary(end: EpochEnd, last: Record) -> Iterator[Finding]:
     """A running mean and its sum at the epoch's end: they go on from those of the last record."""
-    mean, total = end.mark.values.get("mean_seconds"), end.mark.values.get("sum_seconds")
-    if not isinstance(mean, float) or not isinstance(total, float) or not last.mean_seconds:
+    mean, total = end.mark.number("mean_seconds"), end.mark.number("sum_seconds")
+    if mean is None or total is None or not last.mean_seconds:
         return
     skips = last.shape.skips
     behind = last.iteration - skips if last.iteration > skips else last.iteration

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from array import array
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.model.sample import Record, Shape
+
+SORTED_AT_ONCE = 65_536
+"""Values for a median."""
 
 
 class CountedSteps(NamedTuple):
@@ -217,49 +222,11 @@ class Tally:
 
 
 def median(values: array[float]) -> float:
-    """The median of at least one value, exactly, in the memory that they take already.
+    """The median of at least one value, exactly.
 
-    Reorders ``values``. Sorting would copy an ``array`` of eight bytes each into a list of objects
-    four times that size.
+    Sorted as a whole they would become a list of objects of four times their size.
     """
-    count = len(values)
-    upper = select(values, count // 2)
-    if count % 2:
-        return upper
-    # Everything left of the upper middle is at most as large: the lower middle is its maximum.
-    lower = max(values[: count // 2])
-    return lower if lower == upper else lower + (upper - lower) / 2
-
-
-def select(values: MutableSequence[float], k: int) -> float:
-    """The ``k``-th smallest (from 0), in expected linear time. Reorders ``values`` around it.
-
-    Hoare's FIND. Each pivot is the median of three at places that a fixed sequence picks, so that
-    neither an ordered nor any other plain input is slow.
-    """
-    left, right = 0, len(values) - 1
-    state = 1
-    while left < right:
-        some = []
-        for _ in range(3):
-            # Knuth's generator; its high bits are the random ones.
-            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-            some.append(values[left + (state >> 33) % (right - left + 1)])
-        pivot = sorted(some)[1]
-        i, j = left, right
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            right = j
-        elif k >= i:
-            left = i
-        else:
-            break
-    return values[k]
+    count, size = len(values), SORTED_AT_ONCE
+    parts = [array("d", sorted(values[begin : begin + size])) for begin in range(0, count, size)]
+    middle = [*itertools.islice(heapq.merge(*parts), (count - 1) // 2, count // 2 + 1)]
+    return middle[0] + (middle[-1] - middle[0]) / 2

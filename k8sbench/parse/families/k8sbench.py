@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from k8sbench.model import gpu_metrics
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Record, Shape
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, MarkKind, Record, Shape
 from k8sbench.parse import stamps
-from k8sbench.parse.cleaning import OWN
 from k8sbench.parse.family import CleanLine, Family, LineReader, LineRule, TextLines
+from k8sbench.parse.lines import OWN
 from k8sbench.parse.records import MOST_ITERATIONS, share
 
 _decode = msgspec.json.Decoder().decode
@@ -42,6 +42,7 @@ _CLOCK = ("clock_sm_mhz", "throttle_reasons")
 _GPU = ("pod", "node", "host", "gpu_model", "gpu_uuid")
 """What says which GPU a rank has."""
 _TIMES = ("mean", "median", "p95", "max")
+_HAPPENED = ("restored", "failed", "part", "path", "why")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
@@ -85,10 +86,9 @@ def _decoded(text: str) -> dict[str, Any] | None:
 def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
     name = event.get("event")
     if name == "start":
-        rank = _number(event.get("rank"))
-        if rank is None:
+        if _number(event.get("rank")) is None:
             return
-        yield line.mark("start", values={"rank": rank}, stamp=_number(event.get("time")))
+        yield _mark(line, event, "start", ["rank"])
         yield from _facts(line, event, _START_FACTS)
         yield from _facts(line, _object(event, "options"), prefix="option.")
     elif name == "environment":
@@ -97,26 +97,26 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         yield from _facts(line, stated, ("by", "digest"), prefix="arithmetic.")
         yield from _facts(line, _object(stated, "types"), prefix="arithmetic.types.")
         if event.get("gpu_model"):
-            values: dict[str, float | str | None] = {"rank": _number(event.get("rank"))}
-            values |= {name: str(event[name]) for name in _GPU if event.get(name)}
-            yield line.mark("gpu", values=values)
+            yield _mark(line, event, "gpu", ["rank"], _GPU)
     elif name == "gpu":
         samples = _gpu_samples(line, event)
         if samples is not None:
             yield samples
     elif name == "rank":
-        yield _rank(line, event)
+        times = event | _object(event, "step_seconds")
+        yield _mark(line, times, "rank", ["rank", *_TIMES], ["host"])
     elif name == "evaluation":
         yield from _evaluation(line, event)
     elif name in _INPUTS:
         yield from _facts(line, event, _INPUTS[name], prefix=f"{name}.")
     elif name in {"resume", "checkpoint", "broken"}:
-        yield _happened(line, event, name)
+        yield _mark(line, event, name, ["step"], _HAPPENED)
     elif name == "summary":
         yield from _facts(line, event, _SUMMARY_FACTS)
         # The environment event holds them, too: of a GPU that had not yet begun to work.
         yield from _facts(line, _object(event, "machine"), _CLOCK, prefix="at_end.")
-        yield _summary(line, event)
+        figures = event | _object(event, "window")
+        yield _mark(line, figures, "summary", ["steps", "final_loss", *_WINDOW], ["status"])
 
 
 def _record(line: tuple[int, str, str], event: dict[str, Any], taken: str) -> Record | None:
@@ -171,23 +171,17 @@ def _evaluation(line: CleanLine, event: dict[str, Any]) -> Iterator[Evaluation]:
         )
 
 
-def _happened(
-    line: CleanLine, event: dict[str, Any], kind: Literal["resume", "checkpoint", "broken"]
+def _mark(
+    line: CleanLine,
+    event: dict[str, Any],
+    kind: MarkKind,
+    numbers: Iterable[str] = (),
+    texts: Iterable[str] = (),
 ) -> Mark:
-    values: dict[str, float | str | None] = {"step": _number(event.get("step"))}
-    names = ("restored", "failed", "part", "path", "why")
-    values |= {name: str(event[name]) for name in names if event.get(name)}
+    """Numbers are None where they are none; texts are left out."""
+    values: dict[str, float | str | None] = {name: _number(event.get(name)) for name in numbers}
+    values |= {name: str(event[name]) for name in texts if event.get(name)}
     return line.mark(kind, values=values, stamp=_number(event.get("time")))
-
-
-def _rank(line: CleanLine, event: dict[str, Any]) -> Mark:
-    seconds, host = _object(event, "step_seconds"), event.get("host")
-    values: dict[str, float | str | None] = {
-        "rank": _number(event.get("rank")),
-        "host": host if isinstance(host, str) else None,
-    }
-    values |= {key: _number(seconds.get(key)) for key in _TIMES}
-    return line.mark("rank", values=values)
 
 
 def _gpu_samples(line: CleanLine, event: dict[str, Any]) -> GpuSamples | None:
@@ -204,17 +198,6 @@ def _gpu_samples(line: CleanLine, event: dict[str, Any]) -> GpuSamples | None:
         at=tuple(moment for moment in at if moment is not None),
         values={name: numbers for name, numbers in values.items() if len(numbers) == len(at)},
     )
-
-
-def _summary(line: CleanLine, event: dict[str, Any]) -> Mark:
-    window = _object(event, "window")
-    values: dict[str, float | str | None] = {
-        "status": str(event.get("status")),
-        "steps": _number(event.get("steps")),
-        "final_loss": _number(event.get("final_loss")),
-    }
-    values |= {key: _number(window.get(key)) for key in _WINDOW}
-    return line.mark("summary", values=values)
 
 
 def _object(event: dict[str, Any], name: str) -> dict[str, Any]:

@@ -86,21 +86,22 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
             try:
                 held[ending] = _listed(place, ending)
             except DataError as error:
-                held[ending] = {}
                 yield str(error)
             else:
                 if len(held[ending]) != count:
                     counts = f"{len(held[ending]):,} of {count:,} {what}"
                     yield f"{place.relative_to(folder)}: {counts}"
-                for name in sorted(name for name, size in held[ending].items() if not size):
-                    yield f"{_path(folder, ending, part, name)}: the file is empty"
+                for name in sorted(name for name, size in held[ending].items() if size <= 0):
+                    yield from decoding.broken(_path(folder, ending, part, name))
+        if len(held) < len((PICTURE, LABELS)):
+            continue
         pictures, labels = held[PICTURE], held[LABELS]
         for name in sorted(pictures.keys() - labels.keys()):
             yield f"no labels for {_path(folder, PICTURE, part, name)}"
         for name in sorted(labels.keys() - pictures.keys()):
             yield f"no picture for {_path(folder, LABELS, part, name)}"
         for name in sorted(pictures.keys() & labels.keys()) if deep else ():
-            if pictures[name] and labels[name]:
+            if pictures[name] > 0 and labels[name] > 0:
                 try:
                     _pair(folder, part, name, CLASSES)
                 except BrokenSample as error:
@@ -139,7 +140,7 @@ def _listed(folder: Path, ending: str) -> dict[str, int]:
                 with os.scandir(folder / city) as files:
                     for file in files:
                         if file.name.endswith(ending):
-                            held[f"{city}/{file.name[: -len(ending)]}"] = file.stat().st_size
+                            held[f"{city}/{file.name[: -len(ending)]}"] = decoding.length(file)
     except OSError as error:
         raise DataError(f"{error.filename or folder}: {error.strerror}") from None
     return held

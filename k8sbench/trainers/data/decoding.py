@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,13 +78,26 @@ def _of_one_byte(picture: Picture) -> Picture:
     return picture.copy()
 
 
-def broken(path: Path | str) -> list[str]:
-    """The sentence on a file that has no picture; empty where it has one."""
+def length(entry: os.DirEntry[str]) -> int:
+    """The bytes of a file; -1 of a link that leads nowhere, which is a broken sample."""
     try:
-        picture(path)
+        return entry.stat().st_size
+    except FileNotFoundError:
+        return -1
+
+
+def problem(read: Callable[..., object], *given: object) -> list[str]:
+    """The sentence on a sample that `read` finds broken; empty where it is whole."""
+    try:
+        read(*given)
     except BrokenSample as error:
         return [str(error)]
     return []
+
+
+def broken(path: Path | str) -> list[str]:
+    """The sentence on a file that has no picture; empty where it has one."""
+    return problem(picture, path)
 
 
 def pixels(image: Picture) -> Array:

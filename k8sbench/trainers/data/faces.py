@@ -1,9 +1,9 @@
 """Faces as PLSC and InsightFace keep them: a list of pictures to train on, and pairs to verify.
 
-DIR/train.txt has a picture per line, its path below DIR and its class, with a tab or a space
-between; DIR/lfw.bin is a pickle of a list of encoded pictures, two for each pair, and a list that
-tells of each pair whether both are of one person. Pictures are aligned already: they are mirrored
-in half of the cases and not resized.
+DIR/train.txt, or PLSC's DIR/label.txt, has a picture per line, its path below DIR and its class,
+with a tab or a space between; DIR/lfw.bin is a pickle of a list of encoded pictures, two for each
+pair, and a list that tells of each pair whether both are of one person. Pictures are aligned
+already: they are mirrored in half of the cases and not resized.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError, File
 from k8sbench.trainers.parts.weights import Arrays
 
 CLASSES = 85_742
+SIZE = 112  # pixels a side
 PICTURES, PAIRS = 5_822_653, 6_000
 FORM = "PATH, a tab or a space, and LABEL"
 
@@ -36,8 +37,12 @@ def _checked(image: decoding.Picture, size: int, name: str) -> decoding.Picture:
     return image
 
 
+def _face(path: str, size: int) -> decoding.Picture:
+    return _checked(decoding.picture(path), size, path)
+
+
 def _made(path: str, _: int, random: np.random.Generator, *, size: int) -> Array:
-    return to_train(_checked(decoding.picture(path), size, path), random)
+    return to_train(_face(path, size), random)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Pairs:
         return decoding.pixels(_checked(image, self.size, name))
 
 
-def open_set(folder: Path, *, size: int = 112, classes: int = CLASSES) -> Files:
+def open_set(folder: Path, *, size: int = SIZE, classes: int = CLASSES) -> Files:
     """The data set in `folder`, whose pictures have `size` pixels a side; raises `DataError`.
 
     Its digest is that of the list and of the pairs: the pictures are too many to be asked for.
@@ -82,8 +87,13 @@ def open_set(folder: Path, *, size: int = 112, classes: int = CLASSES) -> Files:
             partial(_made, size=size),
         ),
         pairs,
-        decoding.digest(path.read_bytes() for path in (folder / "train.txt", pairs.path)),
+        decoding.digest(path.read_bytes() for path in (_list(folder), pairs.path)),
     )
+
+
+def _list(folder: Path) -> Path:
+    own, plsc = folder / "train.txt", folder / "label.txt"
+    return plsc if plsc.exists() and not own.exists() else own
 
 
 def _listed(folder: Path, classes: int) -> list[tuple[str, int]]:
@@ -93,7 +103,7 @@ def _listed(folder: Path, classes: int) -> list[tuple[str, int]]:
             raise ValueError("one field")
         return line[: len(path)].rstrip(), decoding.label(label, classes)
 
-    path = folder / "train.txt"
+    path = _list(folder)
     entries = list(decoding.lines(path, read, FORM))
     if not entries:
         raise DataError(f"{path} has no pictures")
@@ -127,21 +137,18 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
         yield str(error)
         listed = []
     if listed and len(listed) != PICTURES:
-        yield f"{folder / 'train.txt'}: {len(listed):,} of {PICTURES:,} pictures"
+        yield f"{_list(folder)}: {len(listed):,} of {PICTURES:,} pictures"
     for name, _ in listed:
         if deep:
-            yield from decoding.broken(folder / name)
+            yield from decoding.problem(_face, str(folder / name), SIZE)
         elif not (folder / name).is_file():
             yield f"{folder / name}: no such file"
     try:
-        pairs = read_pairs(folder / "lfw.bin", 0)
+        pairs = read_pairs(folder / "lfw.bin", SIZE)
     except DataError as error:
         yield str(error)
         return
     if len(pairs) != PAIRS:
         yield f"{pairs.path}: {len(pairs):,} of {PAIRS:,} pairs"
-    for number, encoded in enumerate(pairs.encoded if deep else []):
-        try:
-            decoding.decoded(encoded, f"{pairs.path}, picture {number + 1}")
-        except BrokenSample as error:
-            yield str(error)
+    for number in range(len(pairs.encoded) if deep else 0):
+        yield from decoding.problem(pairs.picture, number)

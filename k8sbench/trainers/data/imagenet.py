@@ -127,7 +127,7 @@ def _entries(folder: Path) -> Iterable[os.DirEntry[str]]:
 
 def _pictures(folder: Path) -> list[tuple[str, int]]:
     return sorted(
-        (entry.name, entry.stat().st_size)
+        (entry.name, decoding.length(entry))
         for entry in _entries(folder)
         if entry.name.lower().endswith(ENDINGS)
     )
@@ -148,13 +148,11 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
         if part == "train" and len(classes) != CLASSES:
             yield f"{part}: {len(classes):,} of {CLASSES:,} classes"
         yield from (f"{part}/{kind}: no pictures" for kind, held in classes.items() if not held)
-        if part == "val":
+        if part == "val" and known:
             yield from (f"val: no class {kind}" for kind in sorted(known - set(classes)))
             yield from (f"train: no class {kind}" for kind in sorted(set(classes) - known))
         known |= set(classes)
         for kind, held in classes.items():
             for name, length in held:
-                if not length:
-                    yield f"{folder / part / kind / name}: the file is empty"
-                elif deep:
+                if deep or length <= 0:
                     yield from decoding.broken(folder / part / kind / name)

@@ -172,8 +172,14 @@ def problems(folder: Path, *, deep: bool = False) -> Iterator[str]:
         for name, frames, _ in clips:
             at = folder / "images" / name
             if deep:
+                sizes = set()
                 for index in range(1, frames + 1):
-                    yield from decoding.broken(_frame(at, index))
+                    try:
+                        sizes.add(decoding.picture(_frame(at, index)).size)
+                    except BrokenSample as error:
+                        yield str(error)
+                if len(sizes) > 1:
+                    yield f"{at}: its frames have several sizes"
             else:
                 for index in {1, frames}:
                     if not Path(_frame(at, index)).is_file():

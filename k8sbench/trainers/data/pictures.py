@@ -28,12 +28,13 @@ FRAME = (256, 340)  # a Kinetics frame as TSM's scripts extract it
 
 @dataclass(frozen=True)
 class Pictures:
-    """Square pictures of `size`, or clips of so many frames, each of one class."""
+    """Square pictures of `size`, or clips of so many frames, or faces, each of one class."""
 
     size: int
     classes: int
     seed: int
     frames: int | None = None
+    faces: bool = False
 
     def ready(self, index: int) -> tuple[Array, Array]:
         """Fixed noise and its class."""
@@ -43,9 +44,11 @@ class Pictures:
 
     def decoded(self, index: int) -> tuple[Array, Array]:
         """Uint8 [(frames,) 3, size, size], to be normalised on the device, and its class."""
-        from k8sbench.trainers.data import imagenet, kinetics
+        from k8sbench.trainers.data import faces, imagenet, kinetics
 
         random, target = self._drawn(index)
+        if self.faces:
+            return faces.to_train(_decode(random, self.size, self.size), random), target
         if self.frames is None:
             return imagenet.to_train(_decode(random, *PICTURE), self.size, random), target
         frames = [_decode(random, *FRAME) for _ in range(self.frames)]
@@ -54,30 +57,6 @@ class Pictures:
     def _drawn(self, index: int) -> tuple[np.random.Generator, Array]:
         random = np.random.default_rng((self.seed, index))
         return random, np.asarray(random.integers(0, self.classes))
-
-
-@dataclass(frozen=True)
-class Faces:
-    """Square images of `size` pixels and one class out of `classes`."""
-
-    size: int
-    classes: int
-    seed: int
-
-    def ready(self, index: int) -> tuple[Array, Array]:
-        """A face as the network takes it, and its class."""
-        random = np.random.default_rng((self.seed, index))
-        image = random.standard_normal((3, self.size, self.size), dtype=np.float32)
-        return image, np.asarray(random.integers(0, self.classes), dtype=np.int64)
-
-    def decoded(self, index: int) -> tuple[Array, Array]:
-        """A face as decoded and flipped in half of the cases, to be normalised on the device."""
-        from k8sbench.trainers.data import faces
-
-        random = np.random.default_rng((self.seed, index))
-        picture = _decode(random, self.size, self.size)
-        label = np.asarray(random.integers(0, self.classes), dtype=np.int64)
-        return faces.to_train(picture, random), label
 
 
 def _decode(random: np.random.Generator, height: int, width: int) -> Picture:

@@ -1,9 +1,10 @@
 """How a trainer ends: at once, and with an exit code that says why.
 
-A rank may be blocked inside a collective when SIGTERM comes, where Python's own signal handlers
-never run; and after an error its peers must not wait for it. So a thread watches for SIGTERM, and
-an error ends the process without the interpreter's clean-up, which could block. Loader processes,
-which wait for their next task, end with the trainer, however it ends.
+One that keeps checkpoints saves first where SIGTERM asks it to end. A rank may be blocked inside a
+collective when SIGTERM comes, where Python's own signal handlers never run; and after an error its
+peers must not wait for it. So a thread watches for SIGTERM, and an error ends the process without
+the interpreter's clean-up, which could block. Loader processes, which wait for their next task, end
+with the trainer, however it ends.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
 TERMINATED = 128 + signal.SIGTERM
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+SAVE_SECONDS = 25.0  # of the 30 that torchrun and `paddle_launch` leave their ranks
 _LIBC = ctypes.CDLL(None)
+_watched, _saves = threading.Event(), threading.Event()
+# Whether SIGTERM has come to a run that saves first.
+told = threading.Event()
 
 
 def end_on_sigterm() -> None:
@@ -32,6 +38,31 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)
     os.register_at_fork(after_in_child=_in_child)
     threading.Thread(target=_watch, args=(reader,), name="sigterm", daemon=True).start()
+    _watched.set()
+
+
+def save_first() -> None:
+    """From now on SIGTERM sets `told`, and ends this process `SAVE_SECONDS` later if it still runs:
+    a rank may wait for one that is gone.
+    """
+    if _watched.is_set():
+        signal.signal(signal.SIGTERM, lambda *_: None)  # Paddle has one of its own
+        _saves.set()
+
+
+def end() -> NoReturn:
+    """End this process as SIGTERM does."""
+    os.write(2, b"k8sbench: ended by SIGTERM\n")
+    os._exit(TERMINATED)
+
+
+def outlive_sigterm(end: Callable[..., object] | None = None) -> None:
+    """In a loader process: SIGTERM, which launchers send to all, leaves it to its trainer, with
+    which it ends, by `end` or at once.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, end or signal.SIG_DFL)
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
 
 
 def run(main: Callable[[], object]) -> NoReturn:
@@ -52,8 +83,10 @@ def run(main: Callable[[], object]) -> NoReturn:
 def _watch(reader: int) -> None:
     while True:
         if signal.SIGTERM in os.read(reader, 64):
-            os.write(2, b"k8sbench: ended by SIGTERM\n")
-            os._exit(TERMINATED)
+            if _saves.is_set():
+                told.set()
+                time.sleep(SAVE_SECONDS)
+            end()
 
 
 def _in_child() -> None:

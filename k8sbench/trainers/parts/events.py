@@ -237,6 +237,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _plain(value: object) -> object:
     """`value` as JSON can carry it. Floats keep nine decimals: a nanosecond, well below noise."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()  # names of files may be no text
     if isinstance(value, float):
         return round(value, 9) if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):

@@ -26,7 +26,7 @@ class LineValues:
     values: Mapping[str, StepValue]  # "loss" and the family's further values
     memory_mib: float | None = None
     grad_scale: float = 1.0
-    epoch_steps: int | None = None  # of real data; None: synthetic data have no epochs
+    epoch_steps: int | None = None  # None: the data have no epochs
 
     @property
     def epoch(self) -> int:
@@ -77,14 +77,13 @@ def paddleseg(progress: LineValues) -> str:
     )
 
 
-def dle_resnet50(progress: LineValues, *, epoch: int | None = None) -> str:
+def dle_resnet50(progress: LineValues) -> str:
     """NVIDIA DeepLearningExamples: whole job; `compute_ips` leaves out the wait for data."""
-    epoch = progress.epoch if epoch is None else epoch
     record = progress.record
     compute = record.seconds - record.data_seconds
     return (
         f"DLL {progress.at:%Y-%m-%d %H:%M:%S.%f} - "
-        f"Epoch: {epoch} Iteration: {progress.epoch_step}  "
+        f"Epoch: {progress.epoch} Iteration: {progress.epoch_step}  "
         f"train.loss : {progress.values['loss'].mean:.5f} None "
         f"train.compute_ips : {_per_second(progress.global_samples, compute):.2f} images/s "
         f"train.total_ips : {_per_second(progress.global_samples, record.seconds):.2f} images/s "

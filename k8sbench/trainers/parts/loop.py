@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from k8sbench.trainers.parts import nvml, schedules, state, weights
+from k8sbench.trainers.parts import nvml, schedules, weights
 from k8sbench.trainers.parts.events import Journal
 from k8sbench.trainers.parts.lines import LineValues
 from k8sbench.trainers.parts.metrics import Evaluation
@@ -84,8 +84,8 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
     if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
-    files = opened(work.files, settings, settings.batch_size * place.world_size)
-    journal = here.begin(work.unit, {**options, **settings.checks})
+    with opened(work.files, settings, place) as files:
+        journal = here.begin(work.unit, {**options, **settings.checks})
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
@@ -116,6 +116,7 @@ class Loop(abc.ABC, Generic[W, S]):
         self.last_loss = math.nan
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
+        self.has_epochs = samples > 0
         self.course = schedules.plan(here.settings, samples, global_batch)
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
@@ -182,14 +183,6 @@ class Loop(abc.ABC, Generic[W, S]):
             "sharded": self.sharded,
         }
 
-    def save(self, folder: Path) -> None:
-        """Fill this rank's folder of a checkpoint. Raises OSError."""
-        state.save(folder, self.here, **self.parts())
-
-    def restore(self, common: Path, own: Path) -> None:
-        """Put back what `save` wrote: rank 0's folder and this rank's."""
-        state.restore(common, own, self.here, **self.parts())
-
     def batches(self) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets on the device, without end."""
         if self.files is None or self.broken is None:
@@ -201,7 +194,7 @@ class Loop(abc.ABC, Generic[W, S]):
         order = TrainingBatches(
             len(part), settings.batch_size, self.here.place, settings.seed, self.plan.done
         )
-        reader = Reader(part, settings.seed, tries=settings.broken_limit + 1)
+        reader = Reader(part, settings.seed, tries=broken.limit + 1)
         for inputs, targets, note in self.here.files(reader, order):
             broken.read("train", note, wanted=settings.batch_size)
             yield self.here.on_device(inputs, targets, self.work.normalise)
@@ -299,7 +292,7 @@ class Loop(abc.ABC, Generic[W, S]):
                     values=readings,
                     memory_mib=memory,
                     grad_scale=self.grad_scale(),
-                    epoch_steps=None if self.files is None else self.course.epoch_steps,
+                    epoch_steps=self.course.epoch_steps if self.has_epochs else None,
                 )
             )
         )
@@ -309,7 +302,7 @@ class Loop(abc.ABC, Generic[W, S]):
         here, timer, window = self.here, self.timer, self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:
-            more["broken_samples"] = self.broken.total(here.total)
+            more["broken_samples"] = len(self.broken.of_all(here.total))
         if self.training is not None:
             more |= self.training.finish(window)
             self.training = None  # which knows this run: both go before the process group does

@@ -28,7 +28,7 @@ import paddle
 from paddle import distributed, nn
 from paddle.base import core
 
-from k8sbench.trainers.parts import machine, session
+from k8sbench.trainers.parts import ending, machine, session
 from k8sbench.trainers.parts.events import HALF, Place
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
@@ -76,7 +76,7 @@ def _in_loader(_: int) -> None:
             batch.unlink(missing_ok=True)
         os._exit(1)
 
-    signal.signal(signal.SIGTERM, remove)
+    ending.outlive_sigterm(remove)
 
 
 class Session(session.Session):

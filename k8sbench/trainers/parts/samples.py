@@ -15,9 +15,14 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib
 import itertools
 import json
+import os
+import pickle
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,25 +113,54 @@ def opener(name: str, **options: Any) -> Callable[[Path], Files]:
     return opened
 
 
+@contextlib.contextmanager
 def opened(
-    opener: Callable[[Path], Files] | None, settings: Settings, global_batch: int
-) -> Files | None:
+    opener: Callable[[Path], Files] | None, settings: Settings, place: Place
+) -> Iterator[Files | None]:
     """The data set that the settings name; None if that is synthetic. Ends the process where there
     is none that one could train on.
+
+    One rank of a node lists the folder, and the others read its list, which is gone when rank 0 of
+    the node leaves the context: by then all must have entered it.
     """
     if not settings.real_data:
-        return None
+        yield None
+        return
     assert opener is not None, "every trainer that has --data reads files"
     try:
-        files = opener(Path(settings.data))
+        if place.world_size == 1:
+            files = opener(Path(settings.data))
+        else:
+            files = _shared(lambda: opener(Path(settings.data)))
     except DataError as error:
         refuse(f"--data {settings.data}: {error}")
+    global_batch = settings.batch_size * place.world_size
     if len(files.training) < global_batch:
         refuse(
             f"--data {settings.data} has {len(files.training)} samples to train on, fewer than the "
             f"global batch of {global_batch}; train on fewer ranks or by a smaller --batch-size"
         )
-    return files
+    yield files
+    if place.local_rank == 0:
+        _list_of_node().unlink(missing_ok=True)
+
+
+def _list_of_node() -> Path:
+    # One launcher starts all ranks of a node; a pod, and a local run, has a folder of its own.
+    return Path(tempfile.gettempdir()) / f"k8sbench-files-{os.getppid()}"
+
+
+def _shared(make: Callable[[], Files]) -> Files:
+    """What `make` gives in the first process that comes here, in all of a node."""
+    with _list_of_node().open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_uid != os.geteuid():
+            return make()  # another user's: what it holds could be anything
+        if not file.seek(0, os.SEEK_END):
+            pickle.dump(make(), file)
+        file.seek(0)
+        files: Files = pickle.load(file)  # noqa: S301
+        return files
 
 
 @dataclass(frozen=True)
@@ -247,17 +281,26 @@ def note(samples: Sequence[Read]) -> str:
     return json.dumps([numbers, [reason for sample in samples for reason in sample.broken]])
 
 
+def _most(limit: str, samples: int) -> int:
+    """What a limit allows, a number or a share of the samples."""
+    number = float(limit.rstrip("%"))
+    return int(number * samples / 100 if limit.endswith("%") else number)
+
+
 class Ledger:
     """The broken samples of one rank, each named once however often it is met. More of them than
-    the limit end the process with exit code 1.
+    the limit end the process with exit code 2: another attempt would find them again.
     """
 
     def __init__(self, files: Files, journal: Journal) -> None:
         self._journal = journal
-        self._limit = journal.settings.broken_limit
         self._first = {"train": 0, "val": len(files.training)}
         self._samples = len(files.training) + len(files.validation)
-        self._found: set[int] = set()  # by number, those of the validation part after the others
+        asked = journal.settings.broken_limit
+        limits = [asked] if asked else ["100", "10%"]
+        self.limit = min(_most(limit, self._samples) for limit in limits)
+        # By number, those of the validation part after the others; an earlier attempt's, too.
+        self.found: set[int] = set()
 
     def read(self, part: str, note: str, *, wanted: int = 0) -> list[int]:
         """The numbers of a batch's samples; each broken one that is new is named by an event.
@@ -266,30 +309,29 @@ class Ledger:
         """
         numbers, broken = json.loads(note)
         for number, path, why in broken:
-            known = len(self._found)
-            self._found.add(self._first[part] + number)
-            if len(self._found) > known:
-                told = {"part": part, "path": path, "why": why, "count": len(self._found)}
+            known = len(self.found)
+            self.found.add(self._first[part] + number)
+            if len(self.found) > known:
+                told = {"part": part, "path": path, "why": why, "count": len(self.found)}
                 self._journal.timed("broken", {"rank": self._journal.place.rank, **told})
-                self._check(len(self._found))
+                self._check(len(self.found))
         if len(numbers) < wanted:
             refuse("no sample of the training part can be read; look at the data", passing=True)
         return list(numbers)
 
-    def total(self, summed: Callable[[Array], Array]) -> int:
-        """How many all ranks have found, each once; `summed` sums an array over the ranks."""
-        if not summed(np.array([float(len(self._found))]))[0]:
-            return 0
+    def of_all(self, summed: Callable[[Array], Array]) -> list[int]:
+        """What all ranks have found, each once; `summed` sums an array over the ranks."""
+        if not summed(np.array([float(len(self.found))]))[0]:
+            return []
         marks = np.zeros(self._samples)
-        marks[list(self._found)] = 1
-        count = int(np.count_nonzero(summed(marks)))
-        self._check(count)
-        return count
+        marks[list(self.found)] = 1
+        found: list[int] = np.flatnonzero(summed(marks)).tolist()
+        self._check(len(found))
+        return found
 
     def _check(self, count: int) -> None:
-        if count > self._limit:
+        if count > self.limit:
             refuse(
-                f"{count} samples cannot be read, more than --broken-limit {self._limit}; the "
-                "events named broken tell which",
-                passing=True,
+                f"{count} of {self._samples} samples cannot be read, more than the "
+                f"{self.limit} of --broken-limit; the events named broken tell which"
             )

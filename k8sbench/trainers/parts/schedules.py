@@ -23,7 +23,6 @@ class Course:
     steps: int
     epoch_steps: int
     evaluate_every: int = 0  # steps; 0: at the end only, if at all
-    checkpoint_every: int = 0  # steps, besides where it is evaluated; 0: only there
     trains: bool = False  # --mode train
 
     @property
@@ -32,15 +31,9 @@ class Course:
         return -(-self.steps // self.epoch_steps)
 
     def evaluates(self, step: int) -> bool:
-        """Whether the model is evaluated after `step`."""
+        """Whether the model is evaluated after `step`, and saved if there are checkpoints."""
         due = self.evaluate_every > 0 and step % self.evaluate_every == 0
         return self.trains and (due or step == self.steps)
-
-    def saves(self, step: int) -> bool:
-        """Whether a checkpoint is due after `step`, if there are checkpoints at all."""
-        return self.evaluates(step) or (
-            self.checkpoint_every > 0 and step % self.checkpoint_every == 0
-        )
 
 
 def plan(settings: Settings, samples: int, global_batch: int) -> Course:
@@ -53,7 +46,6 @@ def plan(settings: Settings, samples: int, global_batch: int) -> Course:
         steps=settings.length * unit,
         epoch_steps=epoch_steps,
         evaluate_every=settings.evaluate_every * unit,
-        checkpoint_every=settings.checkpoint_every,
         trains=True,
     )
 

@@ -9,6 +9,7 @@ from k8sbench.trainers.parts import schedules, settings
 from k8sbench.trainers.parts.schedules import Course, Schedule
 
 POWER = 0.9
+STEPS = 80_000  # of upstream's training, of which --mode throughput measures the first
 IGNORE = 255  # the label of pixels that belong to no class
 
 # Two runs in mixed precision may leave different operations in FP32, and then one has more to
@@ -43,19 +44,13 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         default=19,
         help="default: 19",
     )
-    group.add_argument(
-        "--schedule-steps",
-        type=settings.whole(0),
-        default=0,
-        help="steps over which the learning rate falls (default: 0 = all steps)",
-    )
 
 
 def schedule(own: argparse.Namespace, base: float, last: float) -> Callable[[Course], Schedule]:
-    """From `base` (or the rate that was asked for) down to `last`."""
+    """From `base` (or the rate that was asked for) down to `last`, over the steps of a training."""
     first = base if own.lr is None else own.lr
     return lambda course: schedules.poly(
-        first, own.schedule_steps or course.steps, power=POWER, minimum=min(last, first)
+        first, course.steps if course.trains else STEPS, power=POWER, minimum=min(last, first)
     )
 
 

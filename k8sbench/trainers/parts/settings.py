@@ -94,6 +94,13 @@ def source(text: str) -> str:
     )
 
 
+def limit(text: str) -> str:
+    """An argparse type: a whole number, or a percentage."""
+    if re.fullmatch(r"\d{1,9}|\d{1,2}(\.\d{1,9})?%|100%", text):
+        return text
+    raise argparse.ArgumentTypeError(f"must be a number, or a share as in 0.5%, not {text!r}")
+
+
 def size(text: str) -> tuple[int, int]:
     """An argparse type: HEIGHTxWIDTH, as in 512x1024."""
     match = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", text.lower())
@@ -186,8 +193,19 @@ class Settings:
     checkpoints: str | None = _option(
         "folder of this run alone, from which it goes on after a restart", metavar="DIR"
     )
-    checkpoint_every: int = _count(0, "iterations; 0 = at evaluations", 0)
-    broken_limit: int = _count(0, "samples that cannot be read, more of which end the run", 100)
+    checkpoint_every: float = _option(
+        "seconds between checkpoints, besides those at evaluations and at SIGTERM; 0 = at these "
+        "alone",
+        600.0,
+        type=real(0.0),
+        metavar="S",
+    )
+    broken_limit: str | None = _option(
+        "samples that cannot be read, more of which end the run, as a number or a share of all "
+        "(default: 100, and at most 10%%)",
+        type=limit,
+        metavar="N|X%",
+    )
 
     # For checks and not for measuring: they make a trainer comparable with itself.
     lr: float | None = _option("base learning rate (default: upstream's rule)", type=real(0.0))

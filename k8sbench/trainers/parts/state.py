@@ -27,7 +27,7 @@ MOMENTUM = "momentum of "
 def save(
     folder: Path, here: Session, *, model: Any, optimizer: Any, scaler: Any, sharded: Any = None
 ) -> None:
-    """Fill this rank's folder of a checkpoint. Raises OSError.
+    """Fill this rank's folder of a checkpoint. Raises OSError, also for values that are not finite.
 
     `model` is the bare one, not as wrapped for data parallelism; `sharded` the layer of which each
     rank has a part. There is no momentum before the first step.
@@ -87,6 +87,9 @@ def restore(
 
 
 def _write(path: Path, state: Mapping[str, Any]) -> None:
+    for name, values in state.items():
+        if not np.isfinite(values).all():  # nothing could go on from that
+            raise OSError(None, f"{name} is not finite")
     # By way of memory: zipfile would hide why a disk takes no more.
     buffer = io.BytesIO()
     np.savez(buffer, **state)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.utils.data import DataLoader
 
-from k8sbench.trainers.parts import machine, session
+from k8sbench.trainers.parts import ending, machine, session
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import Array, Normalise, Read, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
@@ -185,6 +185,7 @@ class Session(session.Session):
             # To be asked again; each has two batches ready, as upstream's: more fill /dev/shm.
             persistent_workers=self.settings.workers > 0,
             collate_fn=_collate,
+            worker_init_fn=lambda _: ending.outlive_sigterm(),
             pin_memory=self.on_gpu,
             generator=torch.Generator(),  # else it would draw from the one that dropout draws from
         )

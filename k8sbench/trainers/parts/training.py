@@ -13,17 +13,22 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import state
+from k8sbench.trainers.parts import ending, state
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import RankWindow
+
+LOOK_SECONDS = 2.0  # between two looks of all ranks at whether one of them wants a checkpoint
+# Steps in a row whose loss is no number: overflows that a scaler leaves out have a finite one.
+NOT_FINITE_STEPS = 100
 
 
 @dataclass
@@ -53,7 +58,13 @@ class Training:
         self.ended_by = "length"
         self.checkpoints = None
         self.due = False  # whether a checkpoint waits for the end of added gradients
+        self.ends = False  # whether the run ends with it
+        self.was_cut = False  # whether the evaluation before it did not come to its end
+        self.not_finite = 0  # steps
+        self.looked, self.look_at = (0, math.nan), 0  # the last look, and the step of the next
+        self.saved_at = math.nan
         if settings.checkpoints is not None:
+            ending.save_first()
             self.checkpoints = Checkpoints(
                 Path(settings.checkpoints),
                 same=self._same(),
@@ -88,11 +99,14 @@ class Training:
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if checkpoint is None:
             return 0
-        self.run.restore(checkpoint.of(0), checkpoint.of(self.run.here.place.rank))
+        here, common = self.run.here, checkpoint.of(0)
+        state.restore(common, checkpoint.of(here.place.rank), here, **self.run.parts())
         target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
+        self.broken.found |= set(checkpoint.facts["broken"])
+        self.was_cut = checkpoint.facts["was_cut"]
         self._event("resume", {"step": checkpoint.step, "restored": checkpoint.folder.name})
         return checkpoint.step
 
@@ -102,12 +116,18 @@ class Training:
         if not self.resumed:
             self.reached.began = time.time()
             self._airank("test_begin", self.reached.began)
+        if self.was_cut:
+            self._evaluate(self.run.timer.steps)
+        self.saved_at = time.monotonic()
+        self.looked = (self.run.timer.steps, self.saved_at)
         self._end_at_target()
 
     def after(self, step: int) -> None:
         """Do what is due after `step`: the same on every rank."""
         course = self.run.course
-        self.due = self.checkpoints is not None and (self.due or course.saves(step))
+        self._check_loss()
+        if self.checkpoints is not None:
+            self.due |= course.evaluates(step) or self.is_due(step)
         saves = self.due and (self.run.whole(step) or step == course.steps)
         if not (saves or course.evaluates(step)):
             return
@@ -117,7 +137,36 @@ class Training:
             if saves:
                 self._save(step)
                 self.due = False
+        if self.ends and saves and (self.was_cut or step < course.steps):
+            ending.end()
         self._end_at_target()
+
+    def _check_loss(self) -> None:
+        """End a run whose loss is no number any more."""
+        self.not_finite = 0 if math.isfinite(self.run.last_loss) else self.not_finite + 1
+        if self.not_finite == NOT_FINITE_STEPS:
+            refuse(
+                f"the loss was {self.run.last_loss} in {NOT_FINITE_STEPS} steps in a row: the run "
+                "diverged; look at the learning rate, the data and the precision"
+            )
+
+    def is_due(self, step: int) -> bool:
+        """Whether a checkpoint is due by time, or because a rank was told to end.
+
+        All ranks look after the same step and learn of one another then, each time also when to
+        look again: a look is a collective, too dear for every step.
+        """
+        if step < self.look_at:
+            return False
+        every, now = self.run.here.settings.checkpoint_every, time.monotonic()
+        (before, at), self.looked = self.looked, (step, now)
+        ahead = max((step - before) * LOOK_SECONDS // max(now - at, 1e-3), 1.0)
+        is_late = 0 < every <= now - self.saved_at
+        mine = np.array([float(ending.told.is_set()), float(is_late), ahead])
+        told, late, aheads = self.run.here.total(mine)
+        self.look_at = step + int(aheads / self.run.here.place.world_size)
+        self.ends |= bool(told)
+        return bool(told or late)
 
     def _end_at_target(self) -> None:
         """End the run at once if it was asked to and has reached the target."""
@@ -130,11 +179,13 @@ class Training:
         began = time.monotonic()
         run, settings, evaluation = self.run, self.run.here.settings, self.evaluation
         total, counted = self._sums()
+        if self.was_cut:
+            return
         figures = {
             name: float(value) if math.isfinite(value) else None
             for name, value in (evaluation.figures(total) if counted else {}).items()
         }
-        self.broken.total(run.here.total)
+        self.broken.of_all(run.here.total)
         now, value, target = time.time(), figures.get(evaluation.metric), settings.target
         # What some of the samples reach says nothing of all of them.
         is_whole = counted == len(self.files.validation)
@@ -175,6 +226,8 @@ class Training:
         counted = 0
         with here.inference(), here.autocast():
             for inputs, targets, note in self.batches:
+                if ending.told.is_set():
+                    break
                 numbers = self.broken.read("val", note)
                 if numbers:
                     pair = here.on_device(inputs, targets, run.work.normalise)
@@ -184,15 +237,24 @@ class Training:
         run.train_mode()
         # A rank without samples learns from the others how many sums there are.
         mine = np.zeros(0) if total is None else here.array(total)
-        lengths, ranks = here.total(np.array([float(len(mine)), float(total is not None)]))
+        facts = [len(mine), total is not None, ending.told.is_set()]
+        lengths, ranks, told = here.total(np.array(facts, np.float64))
+        self.was_cut = self.ends = bool(told)  # it is made again by who goes on from here
         length = round(lengths / ranks) if ranks else 0
         summed = here.total(np.append(mine if len(mine) else np.zeros(length), counted))
         return summed[:-1], round(summed[-1])
 
     def _save(self, step: int) -> None:
         assert self.checkpoints is not None
-        facts = {"reached": dataclasses.asdict(self.reached)}
-        saved = self.checkpoints.save(step, self.run.save, facts)
+        broken = self.broken.of_all(self.run.here.total)
+        facts = {
+            "reached": dataclasses.asdict(self.reached),
+            "broken": broken,
+            "was_cut": self.was_cut,
+        }
+        write = partial(state.save, here=self.run.here, **self.run.parts())
+        saved = self.checkpoints.save(step, write, facts)
+        self.saved_at = time.monotonic()
         told = {"step": step, "seconds": saved.seconds}
         self._event(
             "checkpoint",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import lzma
+import os
 import tarfile
 import zipfile
 import zlib
@@ -19,6 +20,7 @@ from typing import Any
 from k8sbench.trainers.prepare.messages import EXIT_INPUT, Failed, Progress, say
 
 _BLOCK = 1 << 20
+_UTF_8 = 0x800  # in the flags of a zip's member
 NAMED = 5  # of what is left out
 _Member = tuple[str, int, Any]  # path, size in bytes, and the library's own; None: no file
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -113,7 +115,10 @@ def _of_zip(infos: list[zipfile.ZipInfo]) -> Iterator[_Member]:
         if not info.is_dir():
             # The upper half holds Unix' mode, where the archive was made on one.
             kind = info.external_attr >> 28
-            yield info.filename, info.file_size, info if kind in {0, 0o10} else None
+            name = info.filename
+            if not info.flag_bits & _UTF_8:  # its bytes, as tar has them, and not as DOS reads them
+                name = os.fsdecode(name.encode("cp437"))
+            yield name, info.file_size, info if kind in {0, 0o10} else None
 
 
 def _of_tar(tar: tarfile.TarFile) -> Iterator[_Member]:

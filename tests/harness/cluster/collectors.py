@@ -17,6 +17,7 @@ LEASES = {
     "resources": ["leases"],
     "verbs": ["get", "create", "patch"],
 }
+TOKENS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]}
 
 
 class Collector(Shell):
@@ -39,7 +40,7 @@ def make(namespace: Namespace, folder: Path) -> Collector:
     """Make a collector of a namespace; its service account may also use Leases."""
     folder.mkdir(exist_ok=True)
     kubeconfig = namespace.user(folder, "collector")
-    users.grant(namespace, "collector", "leases", [LEASES])
+    users.grant(namespace, "collector", "leases", [LEASES, TOKENS])
     return Collector(namespace, kubeconfig, folder / "collector")
 
 

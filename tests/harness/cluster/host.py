@@ -29,31 +29,6 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def network_namespace(pid: int) -> str:
-    """Name the network namespace of a process."""
-    return str(Path(f"/proc/{pid}/ns/net").readlink())
-
-
-def network_namespaces() -> set[str]:
-    """Return the network namespaces in which a process is."""
-    found = set()
-    for pid in psutil.pids():
-        with contextlib.suppress(OSError):
-            found.add(network_namespace(pid))
-    return found
-
-
-def cgroups(pid: int) -> str:
-    """Return the cgroups that a process is in."""
-    return Path(f"/proc/{pid}/cgroup").read_text()
-
-
-def mounts_of(folder: Path) -> list[str]:
-    """Return the host's mounts that have to do with a folder."""
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [mount for mount in mounts if str(folder) in mount]
-
-
 def network() -> dict[str, object]:
     """Describe the host's network: links, addresses, routes, packet filters, kernel settings.
 

@@ -105,6 +105,13 @@ class Namespace:
         )
         assert named, f"there is no pod of {run_id} in {self.name}"  # kubectl is content with none
 
+    def create_again(self, job: dict[str, Any], name: str | None = None) -> str:
+        """Create a job as somebody may who copies it, perhaps by another name; returns its uid."""
+        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
+        kept = {key: job[key] for key in ("apiVersion", "kind", "spec")}
+        self.create({**kept, "metadata": {**metadata, "name": name or metadata["name"]}})
+        return str(self.get(job["kind"].lower(), name or metadata["name"])["metadata"]["uid"])
+
     def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
         """Make a user with the permissions of k8sbench/role.yaml; returns its kubeconfig."""
         return users.make(self, folder, name, sees_nodes=sees_nodes)

@@ -194,8 +194,7 @@ class Shell:
 
     def printing(self, run_id: str) -> TrainerLogs:
         """Submit a run and leave it; its pods print the first part of their logs."""
-        logs = self.logs(run_id)
-        logs.begin()
+        logs = self.logs(run_id).begin()
         self.submit(run_id, ENDLESS, "--detach")
         return logs
 

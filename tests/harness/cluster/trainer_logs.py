@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Journal, Place
@@ -65,7 +66,7 @@ class TrainerLogs:
         pods = {f"{run_id}-{name}": file for name, file in self._files.items()}
         pod_logs.serve(namespace, pods)
 
-    def begin(self, steps: int = 6) -> None:
+    def begin(self, steps: int = 6) -> Self:
         """Write what stands there when so many steps are done."""
         for rank, journal in enumerate(self._journals.values()):
             journal.start(
@@ -77,8 +78,9 @@ class TrainerLogs:
             gpu = {"gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": f"GPU-{rank}"}
             journal.environment({"host": f"gpu-{rank}", **gpu})
         self._steps(1, steps)
+        return self
 
-    def end(self, after: int = 6) -> None:
+    def end(self, after: int = 6) -> Self:
         """Write the rest, after so many steps."""
         self._steps(after + 1, WARMUP + MEASURED)
         for journal in self._journals.values():
@@ -95,6 +97,7 @@ class TrainerLogs:
             max_memory_mib=900.0,
             machine=None,
         )
+        return self
 
     def _steps(self, first: int, last: int) -> None:
         for step in range(first, last + 1):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.harness.cluster import manifests
 from tests.harness.cluster.namespace import Namespace
 
 
@@ -21,17 +22,10 @@ def claimed(
     """Have a claim in a namespace, bound; the volume goes with the end of the block."""
     volume = f"{name}-{namespace.name}"
     common: dict[str, Any] = {"accessModes": [mode], "storageClassName": ""}
-    namespace.create(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name},
-            "spec": {**common, "resources": {"requests": {"storage": "1Gi"}}},
-        }
-    )
+    namespace.create(manifests.claim(name, mode))
     # A volume that knows the claim's uid is bound when it appears; otherwise the controller may
     # come to it only with its next round, up to 15 s later.
-    claim = namespace.get("persistentvolumeclaim", name)["metadata"]
+    made = namespace.get("persistentvolumeclaim", name)["metadata"]
     namespace.cluster.create(
         {
             "apiVersion": "v1",
@@ -41,7 +35,7 @@ def claimed(
                 **common,
                 "capacity": {"storage": "1Gi"},
                 "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {key: claim[key] for key in ("namespace", "name", "uid")},
+                "claimRef": {key: made[key] for key in ("namespace", "name", "uid")},
                 "hostPath": {"path": str(folder), "type": "Directory"},
             },
         }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.harness.cluster import manifests
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.node import image
 from tests.harness.node.cluster import NodeCluster
@@ -46,22 +47,18 @@ def pod(name: str, program: str | tuple[str, ...], **container_or_spec: Any) -> 
         },
         **{key: value for key, value in container_or_spec.items() if key in own},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 5,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 1000,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [container],
-            **{key: value for key, value in container_or_spec.items() if key not in own},
-        },
+    restricted = {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
     }
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "securityContext": restricted,
+        **{key: value for key, value in container_or_spec.items() if key not in own},
+    }
+    return manifests.pod(name, container, **spec)
 
 
 def on(node: str) -> dict[str, str]:
@@ -72,13 +69,6 @@ def on(node: str) -> dict[str, str]:
 def phase(*wanted: str) -> Callable[[dict[str, Any]], bool]:
     """Make a condition: whether a pod is in a phase."""
     return lambda thing: thing["status"].get("phase") in wanted
-
-
-def ended(thing: dict[str, Any]) -> dict[str, Any]:
-    """Return how a pod's only container ended."""
-    (status,) = thing["status"]["containerStatuses"]
-    found: dict[str, Any] = status["state"]["terminated"]
-    return found
 
 
 @contextlib.contextmanager

@@ -179,6 +179,13 @@ def test_one_pool_alone_needs_no_default_and_several_without_one_ask(
         (ONE + "  cpu_per_gpu: -1\n", 5, "cpu_per"),
         (ONE + "  nccl_env: {A B: c}\n", 5, "environment variable"),
         (ONE + "  selector: {a b: c}\n", 5, "a Kubernetes name"),
+        (ONE + "  selector: {a..b/c: d}\n", 5, "a Kubernetes name"),
+        (ONE + "  annotations: {-a: b}\n", 5, "a Kubernetes name"),
+        (ONE + '  nccl_env: {A: "\\0"}\n', 5, "without a NUL"),
+        (ONE + "  gpu_resource: gpu\n", 5, "an extended resource"),
+        (ONE + "  runtime_class: NVIDIA\n", 5, "lower-case"),
+        (ONE + "  image_pull_secrets: [ok, no good]\n", 5, "lower-case"),
+        (ONE + "  python_packages: pvc:a/../b\n", 5, "pvc:NAME[/SUB]"),
         (ONE + "  tolerations: [{key: k, operator: Exist}]\n", 5, "not one of Exists, Equal"),
         (
             ONE + "  rdma: {resource: rdma/hca, count: 0}\n",

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.cli.main import main
+from tests.unit.cli.conftest import Fill
+from tests.unit.command_line import Cli
 from tests.unit.report.factory import repeats
 
 GREEN = "\x1b[32m"
 
 
 @pytest.fixture(autouse=True)
-def _store(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+def _store(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    with open_store() as store:
-        for one in repeats([100.0, 101.0, 102.0]):
-            store.record(one.plan, at=one.created_at, owner=None)
-            for step in one.history[1:]:
-                store.move(one.run_id, step)
-            assert one.measurement is not None
-            store.measured(one.run_id, one.measurement)
+    fill(repeats([100.0, 101.0, 102.0]))
 
 
 @pytest.fixture
-def printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., str]:
+def printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Run a command, on a terminal or in a pipe; gives what it printed."""
 
     def run(*words: str, terminal: bool = True) -> str:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
         monkeypatch.setenv("COLUMNS", "120")
-        assert main(list(words)) == 0
-        return capsys.readouterr().out
+        return cli(*words).out
 
     return run
 
@@ -70,10 +59,7 @@ def test_the_environment_turns_it_off(
     assert "\x1b" not in printed("results")
 
 
-def test_a_pipe_has_no_colour(printed: Printed) -> None:
+def test_neither_a_pipe_nor_what_programs_read_has_colour(printed: Printed) -> None:
     assert "\x1b" not in printed("results", terminal=False)
-
-
-@pytest.mark.parametrize("form", ["json", "csv", "markdown"])
-def test_what_programs_read_never_has_colour(printed: Printed, form: str) -> None:
-    assert "\x1b" not in printed("results", "-o", form)
+    for form in ("json", "csv", "markdown"):
+        assert "\x1b" not in printed("results", "-o", form)

@@ -4,56 +4,26 @@ from __future__ import annotations
 
 import csv
 import datetime
-import functools
 import io
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from k8sbench.app import comparing
-from k8sbench.cli import main
 from k8sbench.cli.terminal import output
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import TimedOut, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.tiers import ROOT
+from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.measure.test_changes import FLAT, dropped, sets
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.report.factory import START, run, smoke
-from tests.unit.store.filled import put
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
-Fill = Callable[[Iterable[Run]], None]
-Typed = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def where(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def fill(where: pathlib.Path) -> Fill:
-    """Put runs into the store, as submit would."""
-
-    return functools.partial(put, where)
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type a command; gives exit code, stdout, stderr."""
-
-    def type_it(*words: str) -> tuple[int, str, str]:
-        code = main.main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return type_it
 
 
 @pytest.mark.parametrize(
@@ -114,11 +84,11 @@ def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: 
 
 
 @pytest.mark.parametrize("text", ["3", "0%", "-3%", "100%", "three %", "0.03", "3%%"])
-def test_a_limit_is_a_share_in_percent(typed: Typed, where: pathlib.Path, text: str) -> None:
+def test_a_limit_is_a_share_in_percent(typed: Typed, root: pathlib.Path, text: str) -> None:
     code, out, err = typed("compare", "old", "new", f"--fail-on-regression={text}")
     assert (code, out) == (2, "")
     assert "Write by how much B may be slower: 3% or 0.5%" in err
-    assert not where.exists()
+    assert not root.exists()
 
 
 def test_a_side_is_named_by_whatever_stands_for_its_runs(fill: Fill, typed: Typed) -> None:
@@ -239,13 +209,13 @@ def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
     assert "k8sbench baseline save NAME SET" in err
 
 
-def test_no_store_is_made_for_a_baseline(where: pathlib.Path, typed: Typed) -> None:
+def test_no_store_is_made_for_a_baseline(root: pathlib.Path, typed: Typed) -> None:
     for words in (("save", "base", "old"), ("remove", "base")):
         code, _, err = typed("baseline", *words)
         assert code == 2
         assert "There is no store in" in err
     assert typed("baseline", "list")[0] == 0
-    assert not where.exists()
+    assert not root.exists()
 
 
 # History

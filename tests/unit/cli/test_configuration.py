@@ -90,13 +90,28 @@ def test_the_environment_comes_before_a_file_where_no_option_names_the_variable(
     assert str(tmp_path / "there") in cli("store", "info").out
 
 
-def test_a_table_is_for_one_command_and_comes_before_what_is_for_all(project: Write) -> None:
-    project(
-        'namespace = "all"\n[list]\nnamespace = "some"\n["store prune"]\nkeep-logs-for = "9d"\n'
-    )
-    assert given("list")["namespace"] == "some"
-    assert given("status")["namespace"] == "all"
-    assert given("store prune")["keep-logs-for"] == "9d"
+BOTH = 'namespace = "all"\n[list]\nnamespace = "some"\n["store prune"]\nkeep-logs-for = "9d"\n'
+REPEATED = 'speed-option = ["compile", "workers=8"]\naccept = "outlier"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "key", "value"),
+    [
+        (BOTH, "list", "namespace", "some"),
+        (BOTH, "status", "namespace", "all"),
+        (BOTH, "store prune", "keep-logs-for", "9d"),
+        (REPEATED, "submit", "speed-option", ["compile", "workers=8"]),
+        (REPEATED, "submit", "accept", ["outlier"]),
+        ("accept = []\n", "submit", "accept", []),
+        # A name, and no path below the file's folder.
+        ('benchmark = "resnet50"\n', "list", "benchmark", "resnet50"),
+    ],
+)
+def test_a_command_is_given_what_its_table_or_else_the_file_says(
+    project: Write, text: str, command: str, key: str, value: object
+) -> None:
+    project(text)
+    assert given(command)[key] == value
 
 
 @pytest.mark.parametrize("name", [*main.names()])
@@ -202,12 +217,6 @@ def test_a_key_that_no_file_may_have_is_not_suggested(project: Write, cli: Cli) 
     assert "Did you mean yes?" not in refused(cli)
 
 
-def test_an_option_that_may_be_repeated_takes_a_list_or_one_value(project: Write) -> None:
-    project('speed-option = ["compile", "workers=8"]\naccept = "outlier"\n')
-    assert given("submit")["speed-option"] == ["compile", "workers=8"]
-    assert given("submit")["accept"] == ["outlier"]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -227,16 +236,6 @@ def test_what_comes_first_takes_the_place_of_what_it_excludes(
 def test_an_option_may_have_the_name_of_a_command(project: Write) -> None:
     file = project('pools = "pools.yaml"\n')
     assert given("pools")["pools"] == str(file.with_name("pools.yaml"))
-
-
-def test_a_benchmark_is_a_name_and_no_path_below_the_file_s_folder(project: Write) -> None:
-    project('benchmark = "resnet50"\n')
-    assert given("list")["benchmark"] == "resnet50"
-
-
-def test_an_empty_list_gives_an_option_no_value(project: Write) -> None:
-    project("accept = []\n")
-    assert given("submit")["accept"] == []
 
 
 def test_no_file_is_read_where_the_environment_says_so(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
@@ -21,160 +19,16 @@ from k8sbench.model.run import Run
 from k8sbench.ports import LogLine
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
-from tests.unit.store.examples import NOW, plan, step
+from tests.unit.store.examples import NOW, archive, plan, step
 
 PATIENCE = 100.0
 """Seconds until a process that does not end counts as hanging."""
 
 
-@pytest.fixture
-def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
-def fill(store: SqlStore, *, replicas: int = 2) -> None:
-    store.record(plan(replicas=replicas), at=NOW, owner=None)
-    archive = store.archive("seg-1")
-    for at, replica, text in (
-        (0, "master-0", "one"),
-        (2, "master-0", "three"),
-        (1, "worker-0", "two"),
-        (3, "worker-0", "  four\t\x1b[32m"),
-    ):
-        if replica == "master-0" or replicas > 1:
-            archive.write(LogLine(replica=replica, at=NOW + at, text=text))
-    archive.close()
-    store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
-
-
-def test_several_replicas_are_merged_by_time_and_named(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store)
-    out, err = cli("logs", "seg-1")
-    assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
-    assert err == ""
-
-
-def test_a_reader_that_has_seen_enough_ends_it_quietly(root: pathlib.Path) -> None:
-    with open_store() as store:
-        fill(store)
-    argv = [sys.executable, "-m", "k8sbench", "logs", "seg-1"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as logs:
-        assert logs.stdout is not None
-        logs.stdout.close()  # as head does
-        assert logs.stderr is not None
-        assert (logs.stderr.read(), logs.wait(PATIENCE)) == (b"", 141)
-
-
-def test_one_replica_is_printed_as_it_was(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store)
-    assert cli("logs", "seg-1", "--replica", "worker-0").out == "two\n  four\t\x1b[32m\n"
-
-
-def test_a_run_of_one_replica_needs_no_names(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store, replicas=1)
-    assert cli("logs", "seg").out == "one\nthree\n"
-
-
-def test_time_stamps_are_those_of_the_file(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store)
-    out = cli("logs", "seg-1", "--replica", "master-0", "--timestamps").out
-    assert out == (root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
-    assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
-
-
-def test_lines_since_a_time(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store)
-    out = cli("logs", "seg-1", "--since", "2026-11-20T07:33:22Z").out
-    assert out.splitlines()[0] == "[master-0] three"
-    assert cli("logs", "seg-1", "--since", "0s").out == ""
-
-
-def test_a_log_that_is_no_text_is_printed_as_it_is(
-    root: pathlib.Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    with open_store() as store:
-        fill(store, replicas=1)
-        log = store.log_files("seg-1")[0]
-    log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
-    assert main(["logs", "seg-1"]) == 0
-    assert capfdbinary.readouterr().out == b"one\nthree\n\xff\xfe\0\nno end\n"
-
-
-def test_a_run_without_logs_says_why(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        store.record(plan(), at=NOW, owner=None)
-        store.move("seg-1", step(Phase.FAILED, cause="No port was free."))
-    out, err = cli("logs", "seg-1")
-    assert out == ""
-    assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
-
-
-def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(
-    root: pathlib.Path, cli: Cli
-) -> None:
-    with open_store() as store:
-        fill(store, replicas=1)
-        store.record(plan("seg-2", replicas=3), at=NOW, owner=processes.this_process())
-        archive = store.archive("seg-2")
-        archive.write(LogLine(replica="master-0", at=NOW, text="one"))
-        archive.close()
-    reported = "Run seg-2 has until now left no log of worker-1: it is Created."
-    assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
-
-
-def test_an_unknown_replica_names_those_there_are(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store)
-    for replica in ("worker-7", "../../run", ""):
-        err = cli("logs", "seg-1", "--replica", replica, code=2).err
-        assert "Replicas: master-0, worker-0." in err
-
-
-@pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
-def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
-    root: pathlib.Path,
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    replica: str,
-    known: bool,
-) -> None:
-    class Cluster:
-        def printed(self, _: Run) -> Iterator[LogLine]:
-            yield LogLine(replica="master-0", at=NOW, text="one")
-
-    monkeypatch.setattr(connections, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
-    monkeypatch.setattr(stores, "is_alone", lambda *_: True)
-    with open_store() as store:
-        store.record(plan(replicas=2), at=NOW, owner=None)
-    reported = cli("logs", "seg-1", "--replica", replica, code=0 if known else 2)
-    assert reported.out == ""
-    assert ("Nothing was printed yet" in reported.err) is known
-    assert ("Replicas: master-0, worker-0." in reported.err) is not known
-
-
-def test_following_a_finished_run_prints_it_and_ends(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        fill(store, replicas=1)
-    assert cli("logs", "-f", "seg-1").out == "one\nthree\n"
-
-
-def test_following_a_run_whose_cluster_is_not_known_here_says_so(
-    root: pathlib.Path, cli: Cli
-) -> None:
-    with open_store() as store:
-        store.record(plan(backend="kubernetes"), at=NOW, owner=None)
-    assert "No cluster is configured" in cli("logs", "-f", "seg-1", code=6).err
-
-
-def follow(root: pathlib.Path) -> subprocess.Popen[str]:
+def logs(store: SqlStore, *words: str) -> subprocess.Popen[str]:
+    """Start the command in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "k8sbench", "logs", "-f", "seg-1", "--store", str(root)],
+        [sys.executable, "-m", "k8sbench", "logs", *words, "seg-1", f"--store={store.root}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -182,82 +36,148 @@ def follow(root: pathlib.Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
-def test_a_running_run_is_followed_until_it_ends(root: pathlib.Path) -> None:
-    with open_store() as store:
-        store.record(plan(replicas=2), at=time.time(), owner=processes.this_process())
-        store.move("seg-1", step(Phase.RUNNING, time.time()))
-        archive = store.archive("seg-1")
-        archive.write(LogLine(replica="master-0", at=time.time(), text="before"))
-        reader = follow(root)
+def fill(store: SqlStore, *, replicas: int = 2) -> None:
+    store.record(plan(replicas=replicas), at=NOW, owner=None)
+    archive(store, "one")
+    archive(store, "three", at=NOW + 2)
+    if replicas > 1:
+        archive(store, "two", replica="worker-0", at=NOW + 1)
+        archive(store, "  four\t\x1b[32m", replica="worker-0", at=NOW + 3)
+    store.move("seg-1", step(Phase.FAILED, cause="worker-0 ended with 1."))
+
+
+def test_several_replicas_are_merged_by_time_and_named(store: SqlStore, cli: Cli) -> None:
+    fill(store)
+    out, err = cli("logs", "seg-1")
+    assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
+    assert err == ""
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(store: SqlStore) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    archive(store, *(f"line {number} {'x' * 50}" for number in range(20_000)))
+    store.move("seg-1", step(Phase.SUCCEEDED))
+    with logs(store) as reader:
         assert reader.stdout is not None
-        assert reader.stdout.readline() == "[master-0] before\n"
-        archive.write(LogLine(replica="worker-0", at=time.time(), text="a new file"))
-        assert reader.stdout.readline() == "[worker-0] a new file\n"
-        archive.write(LogLine(replica="master-0", at=time.time(), text="last"))
-        archive.close()
-        store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended."))
-        out, err = reader.communicate(timeout=PATIENCE)
+        assert reader.stdout.readline().startswith("line 0")
+        reader.stdout.close()  # as head does
+        assert reader.stderr is not None
+        assert (reader.stderr.read(), reader.wait(PATIENCE)) == ("", 141)
+
+
+def test_one_replica_is_printed_as_it_was(store: SqlStore, cli: Cli) -> None:
+    fill(store)
+    assert cli("logs", "seg-1", "--replica", "worker-0").out == "two\n  four\t\x1b[32m\n"
+
+
+def test_a_run_of_one_replica_needs_no_names(store: SqlStore, cli: Cli) -> None:
+    fill(store, replicas=1)
+    assert cli("logs", "seg").out == "one\nthree\n"
+
+
+def test_time_stamps_are_those_of_the_file(store: SqlStore, cli: Cli) -> None:
+    fill(store)
+    out = cli("logs", "seg-1", "--replica", "master-0", "--timestamps").out
+    assert out == (store.root / "runs" / "seg-1" / "logs" / "master-0.log").read_text()
+    assert out.splitlines()[0] == "2026-11-20T07:33:20.250000Z one"
+
+
+def test_lines_since_a_time(store: SqlStore, cli: Cli) -> None:
+    fill(store)
+    out = cli("logs", "seg-1", "--since", "2026-11-20T07:33:22Z").out
+    assert out.splitlines()[0] == "[master-0] three"
+    assert cli("logs", "seg-1", "--since", "0s").out == ""
+
+
+def test_a_log_that_is_no_text_is_printed_as_it_is(
+    store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    fill(store, replicas=1)
+    (log,) = store.log_files("seg-1")
+    log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
+    assert main(["logs", "seg-1"]) == 0
+    assert capfdbinary.readouterr().out == b"one\nthree\n\xff\xfe\0\nno end\n"
+
+
+def test_a_run_without_logs_says_why(store: SqlStore, cli: Cli) -> None:
+    store.record(plan(), at=NOW, owner=None)
+    store.move("seg-1", step(Phase.FAILED, cause="No port was free."))
+    out, err = cli("logs", "seg-1")
+    assert out == ""
+    assert err == "Run seg-1 left no logs: it is Failed. No port was free.\n"
+
+
+def test_a_replica_whose_log_is_not_archived_is_no_unknown_one(store: SqlStore, cli: Cli) -> None:
+    fill(store, replicas=1)
+    store.record(plan("seg-2", replicas=3), at=NOW, owner=processes.this_process())
+    archive(store, "one", run_id="seg-2")
+    reported = "Run seg-2 has until now left no log of worker-1: it is Created."
+    assert cli("logs", "seg-2", "--replica", "worker-1").err.startswith(reported)
+
+
+def test_an_unknown_replica_names_those_there_are(store: SqlStore, cli: Cli) -> None:
+    fill(store)
+    for replica in ("worker-7", "../../run", ""):
+        err = cli("logs", "seg-1", "--replica", replica, code=2).err
+        assert "Replicas: master-0, worker-0." in err
+
+
+@pytest.mark.parametrize(("replica", "known"), [("worker-0", True), ("worker-7", False)])
+def test_a_replica_on_the_cluster_that_has_printed_nothing_yet_is_no_unknown_one(
+    store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch, replica: str, known: bool
+) -> None:
+    class Cluster:
+        def printed(self, _: Run) -> Iterator[LogLine]:
+            yield LogLine(replica="master-0", at=NOW, text="one")
+
+    monkeypatch.setattr(connections, "glimpse_of", lambda *_: contextlib.nullcontext(Cluster()))
+    monkeypatch.setattr(stores, "is_alone", lambda *_: True)
+    store.record(plan(replicas=2), at=NOW, owner=None)
+    reported = cli("logs", "seg-1", "--replica", replica, code=0 if known else 2)
+    assert reported.out == ""
+    assert ("Nothing was printed yet" in reported.err) is known
+    assert ("Replicas: master-0, worker-0." in reported.err) is not known
+
+
+def test_following_a_finished_run_prints_it_and_ends(store: SqlStore, cli: Cli) -> None:
+    fill(store, replicas=1)
+    assert cli("logs", "-f", "seg-1").out == "one\nthree\n"
+
+
+def test_following_a_run_whose_cluster_is_not_known_here_says_so(store: SqlStore, cli: Cli) -> None:
+    store.record(plan(backend="kubernetes"), at=NOW, owner=None)
+    assert "No cluster is configured" in cli("logs", "-f", "seg-1", code=6).err
+
+
+@pytest.mark.slow
+def test_a_running_run_is_followed_until_it_ends(store: SqlStore) -> None:
+    store.record(plan(replicas=2), at=time.time(), owner=processes.this_process())
+    store.move("seg-1", step(Phase.RUNNING, time.time()))
+    archive(store, "before", at=time.time())
+    reader = logs(store, "-f")
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "[master-0] before\n"
+    archive(store, "a new file", replica="worker-0", at=time.time())
+    assert reader.stdout.readline() == "[worker-0] a new file\n"
+    archive(store, "last", at=time.time())
+    store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended."))
+    out, err = reader.communicate(timeout=PATIENCE)
     assert out == "[master-0] last\n"
     assert err == "Run seg-1 is Succeeded. All ended.\n"
     assert reader.returncode == 0
 
 
 @pytest.mark.slow
-def test_following_ends_when_the_runs_process_is_killed(root: pathlib.Path) -> None:
+def test_following_ends_when_the_runs_process_is_killed(store: SqlStore) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
-    with open_store() as store:
-        store.record(plan(), at=time.time(), owner=processes.describe(owner.pid))
-        store.move("seg-1", step(Phase.RUNNING, time.time()))
-        archive = store.archive("seg-1")
-        archive.write(LogLine(replica="master-0", at=time.time(), text="hello"))
-        archive.close()
-        reader = follow(root)
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "hello\n"
-        owner.kill()
-        owner.communicate()
-        _, err = reader.communicate(timeout=PATIENCE)
+    store.record(plan(), at=time.time(), owner=processes.describe(owner.pid))
+    store.move("seg-1", step(Phase.RUNNING, time.time()))
+    archive(store, "hello", at=time.time())
+    reader = logs(store, "-f")
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "hello\n"
+    owner.kill()
+    owner.communicate()
+    _, err = reader.communicate(timeout=PATIENCE)
     assert "Run seg-1 is Lost." in err
     assert reader.returncode == 0
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_following_and_nothing_else(root: pathlib.Path) -> None:
-    with open_store() as store:
-        store.record(plan(), at=time.time(), owner=processes.this_process())
-        archive = store.archive("seg-1")
-        archive.write(LogLine(replica="master-0", at=time.time(), text="hello"))
-        archive.close()
-        reader = follow(root)
-        assert reader.stdout is not None
-        reader.stdout.readline()
-        reader.send_signal(signal.SIGINT)
-        _, err = reader.communicate(timeout=PATIENCE)
-        assert reader.returncode == 130
-        assert "Traceback" not in err
-        assert store.run("seg-1").phase is Phase.CREATED
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error(root: pathlib.Path) -> None:
-    with open_store() as store:
-        store.record(plan(), at=NOW, owner=None)
-        archive = store.archive("seg-1")
-        for number in range(20_000):
-            archive.write(LogLine(replica="master-0", at=NOW, text=f"line {number} {'x' * 50}"))
-        archive.close()
-        store.move("seg-1", step(Phase.SUCCEEDED))
-    reader = subprocess.Popen(
-        [sys.executable, "-m", "k8sbench", "logs", "seg-1", "--store", str(root)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    assert reader.stdout is not None
-    assert reader.stdout.readline().startswith(b"line 0")
-    reader.stdout.close()
-    assert reader.stderr is not None
-    assert reader.stderr.read() == b""
-    reader.stderr.close()
-    assert reader.wait(PATIENCE) in {1, 141}  # click says 1, the shell's custom is 128 + SIGPIPE

@@ -100,13 +100,18 @@ def test_debug_may_stand_anywhere_on_the_line(
         main([*words, f"--store={tmp_path}"])
 
 
-def test_no_advice_names_an_option_that_the_command_does_not_have(
-    tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("words", [("--quiet", "results"), ("results", "--quiet")])
+def test_quiet_leaves_notes_out_and_keeps_errors(
+    words: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    store = f"--store={tmp_path / 'none'}"
+    assert "no store" in cli("results", store).err
+    assert cli(*words, store) == ("", "")
+    assert "There is no run" in cli("status", "x", "--quiet", store, code=2).err
+
+
+@pytest.mark.usefixtures("no_cluster", "root")
+def test_no_advice_names_an_option_that_the_command_does_not_have(cli: Cli) -> None:
     for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
         out, err = cli(*words, code=None)
         assert "--backend" not in out + err

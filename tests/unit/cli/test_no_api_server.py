@@ -19,13 +19,11 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import connections, doctor
 from k8sbench.model import creation
 from k8sbench.model.run import Location
-from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, saying, serving
 from tests.unit.store import examples
 
-POOLS = ROOT / "k8sbench" / "pools.yaml"
 answer = partial(servers.answer, Connection="close")
 """A client that kept the connection would take the next request's failure for an outage, after
 which a refusal is told as that of a server that has just come back."""
@@ -53,29 +51,24 @@ def endless(connection: socket.socket) -> None:
         connection.sendall(b" ")
 
 
+NOT_ONE = "not a Kubernetes API server: "
 ANSWERS: dict[str, tuple[Act, str]] = {
     "500": (saying(answer(500, b"")), "could not serve us (500"),
     "403 of a proxy": (saying(answer(403, b"Forbidden")), "does not let "),
     "403 to everything": (saying(answer(403, FORBIDDEN)), "does not let "),
     "401": (saying(answer(401, b"")), "does not accept these credentials"),
-    "a login page": (saying(answer(200, PAGE)), "not a Kubernetes API server: its answer is a web"),
+    "a login page": (saying(answer(200, PAGE)), NOT_ONE + "its answer is a web"),
     "sent to a login": (
         saying(answer(302, b"", Location="https://sso.example/login?state=1")),
-        "not a Kubernetes API server: it sends us on to https://sso.example/login",
+        NOT_ONE + "it sends us on to https://sso.example/login",
     ),
-    "other JSON": (saying(answer(200, b'{"a": 1}')), "not a Kubernetes API server: its answer is"),
-    "a list": (
-        saying(answer(200, b"[]")),
-        "not a Kubernetes API server: its answer is not an object",
-    ),
-    "null": (
-        saying(answer(200, b"null")),
-        "not a Kubernetes API server: its answer is not an object",
-    ),
+    "other JSON": (saying(answer(200, b'{"a": 1}')), NOT_ONE + "its answer is"),
+    "a list": (saying(answer(200, b"[]")), NOT_ONE + "its answer is not an object"),
+    "null": (saying(answer(200, b"null")), NOT_ONE + "its answer is not an object"),
     "404": (saying(answer(404, b"404 page not found")), "it answers 404 to the request for its"),
     "410": (
         saying(answer(410, b'{"kind":"Status","code":410,"reason":"Gone","message":"gone"}')),
-        "not a Kubernetes API server: it answers 410",
+        NOT_ONE + "it answers 410",
     ),
     "a version that is none": (
         saying(answer(200, b'{"gitVersion": 3}')),

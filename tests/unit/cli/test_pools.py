@@ -16,11 +16,9 @@ NOWHERE = "https://127.0.0.1:1"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    names = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "XDG_CONFIG_HOME", pools.VARIABLE)
-    for name in names:
-        monkeypatch.delenv(name, raising=False)
+def _nothing_configured(no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv(pools.VARIABLE, raising=False)
 
 
 def test_the_table_names_each_pool_and_the_file_and_the_default(cli: Cli) -> None:

@@ -21,6 +21,8 @@ from tests.unit.cli.live_runs import NOW, line, moved, replica, step
 from tests.unit.local.test_exits import torchrun
 from tests.unit.store.examples import REJECTION, measurement
 
+Said = Callable[[], list[str]]
+
 
 class Clock:
     def __init__(self) -> None:
@@ -52,7 +54,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
     return look
 
 
-def test_the_plan_comes_first(tell: Progress, said: Callable[[], list[str]]) -> None:
+def test_the_plan_comes_first(tell: Progress, said: Said) -> None:
     tell.planned(live_runs.run(notes=("Batch 2 is unlike the report's.",)))
     plan, note, run = said()
     assert plan.startswith("seg · pytorch · mm · fp32 · ")
@@ -60,9 +62,7 @@ def test_the_plan_comes_first(tell: Progress, said: Callable[[], list[str]]) -> 
     assert run == "run seg-1 (set nightly, repeat 1)"
 
 
-def test_repeats_of_a_case_share_one_plan_line(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_repeats_of_a_case_share_one_plan_line(tell: Progress, said: Said) -> None:
     tell.planned(live_runs.run())
     said()
     tell.planned(live_runs.run("seg-2", repeat=2))
@@ -71,9 +71,7 @@ def test_repeats_of_a_case_share_one_plan_line(
     assert "batch 4" in said()[0]
 
 
-def test_a_change_of_state_has_its_cause_and_what_to_do(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_a_change_of_state_has_its_cause_and_what_to_do(tell: Progress, said: Said) -> None:
     run = live_runs.run()
     tell.on_event(run, moved(Phase.PENDING, "No node has 8 GPUs.", action="Take a pool."))
     tell.on_event(run, moved(Phase.RUNNING))
@@ -81,7 +79,7 @@ def test_a_change_of_state_has_its_cause_and_what_to_do(
 
 
 def test_a_step_is_reported_every_five_seconds_at_most(
-    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+    tell: Progress, clock: Clock, said: Said
 ) -> None:
     run = live_runs.run()  # 1 process × batch 2
     tell.on_event(run, step(10))
@@ -97,7 +95,7 @@ def test_a_step_is_reported_every_five_seconds_at_most(
 
 
 def test_the_latest_evaluation_stands_beside_the_steps_that_follow_it(
-    tell: Progress, clock: Clock, said: Callable[[], list[str]]
+    tell: Progress, clock: Clock, said: Said
 ) -> None:
     run = live_runs.run()
     for value in (60.0, 71.25):
@@ -112,9 +110,7 @@ def test_the_latest_evaluation_stands_beside_the_steps_that_follow_it(
     assert "  mIoU 71.25 %  ETA " in said()[-1]
 
 
-def test_a_pace_is_of_the_present_attempt(
-    tell: Progress, clock: Clock, said: Callable[[], list[str]]
-) -> None:
+def test_a_pace_is_of_the_present_attempt(tell: Progress, clock: Clock, said: Said) -> None:
     run = live_runs.run()
     tell.on_event(run, step(80))
     clock.now = NOW + 10
@@ -122,9 +118,7 @@ def test_a_pace_is_of_the_present_attempt(
     assert said()[-1].endswith("ETA –")
 
 
-def test_lines_of_upstreams_programs_are_steps_too(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_lines_of_upstreams_programs_are_steps_too(tell: Progress, said: Said) -> None:
     run = live_runs.run(log="mmseg", replicas=2)
     text = "2021-05-31 09:18:25,001 - mmseg - INFO - Iter [50/80000] lr: 1.0e-02, "
     text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
@@ -133,7 +127,7 @@ def test_lines_of_upstreams_programs_are_steps_too(
 
 
 def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
-    tell: Progress, said: Callable[[], list[str]]
+    tell: Progress, said: Said
 ) -> None:
     """Thirty characters kept the process that follows the run busy for ever."""
     endless = LogFormat(
@@ -147,7 +141,7 @@ def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
     assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
 
 
-def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], list[str]]) -> None:
+def test_a_declared_format_gives_steps_too(tell: Progress, said: Said) -> None:
     mine = LogFormat(
         name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
     )
@@ -156,7 +150,7 @@ def test_a_declared_format_gives_steps_too(tell: Progress, said: Callable[[], li
 
 
 def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
-    tell: Progress, said: Callable[[], list[str]]
+    tell: Progress, said: Said
 ) -> None:
     run = live_runs.run(log="k8sbench")
     tell.on_event(
@@ -168,14 +162,12 @@ def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
 @pytest.mark.parametrize(
     "text", ["K8SBENCH {", 'K8SBENCH {"event": "step"}', 'K8SBENCH {"event": "step", "step": "x"}']
 )
-def test_a_torn_step_is_no_step(text: str, tell: Progress, said: Callable[[], list[str]]) -> None:
+def test_a_torn_step_is_no_step(text: str, tell: Progress, said: Said) -> None:
     tell.on_event(live_runs.run(), line(text))
     assert said() == []
 
 
-def test_the_first_replicas_to_fail_are_heard_out(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_the_first_replicas_to_fail_are_heard_out(tell: Progress, said: Said) -> None:
     run = live_runs.run()
     for each in range(6):
         for number in range(LAST_LINES + 5):
@@ -196,9 +188,7 @@ def test_the_first_replicas_to_fail_are_heard_out(
     assert last == "  last lines of 1 more: k8sbench logs seg-1"
 
 
-def test_a_replica_that_came_back_did_not_fail(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_a_replica_that_came_back_did_not_fail(tell: Progress, said: Said) -> None:
     run = live_runs.run()
     for each in ("worker-0", "worker-1"):
         tell.on_event(run, line("bye", replica=each))
@@ -209,7 +199,7 @@ def test_a_replica_that_came_back_did_not_fail(
 
 
 def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others(
-    tell: Progress, said: Callable[[], list[str]]
+    tell: Progress, said: Said
 ) -> None:
     run = live_runs.run()
     for each in ("worker-1", "worker-11", "worker-10"):
@@ -225,7 +215,7 @@ def test_the_replica_that_is_blamed_is_heard_first_though_it_was_ended_by_others
 
 
 def test_the_last_lines_of_a_failed_replica_are_its_own_and_not_torchrun_s(
-    tell: Progress, said: Callable[[], list[str]]
+    tell: Progress, said: Said
 ) -> None:
     run = live_runs.run()
     refused = "python -m k8sbench.trainers.tsm: error: argument --seed: must be a whole number"
@@ -239,7 +229,7 @@ def test_the_last_lines_of_a_failed_replica_are_its_own_and_not_torchrun_s(
     ]
 
 
-def test_gaps_and_notes_are_reported(tell: Progress, said: Callable[[], list[str]]) -> None:
+def test_gaps_and_notes_are_reported(tell: Progress, said: Said) -> None:
     run = live_runs.run()
     tell.on_event(run, live_runs.note("The API server does not answer since 10 s."))
     for after, before in ((NOW, NOW + 1), (NOW, None), (None, NOW), (None, None)):
@@ -256,9 +246,7 @@ def test_gaps_and_notes_are_reported(tell: Progress, said: Callable[[], list[str
     ]
 
 
-def test_a_run_that_is_not_simply_valid_says_why(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_a_run_that_is_not_simply_valid_says_why(tell: Progress, said: Said) -> None:
     run = live_runs.run()
     tell.planned(run)
     said()
@@ -271,7 +259,7 @@ def test_a_run_that_is_not_simply_valid_says_why(
 
 
 def test_a_run_that_ends_says_its_figure_by_which_estimator_and_how_far_it_goes(
-    tell: Progress, said: Callable[[], list[str]]
+    tell: Progress, said: Said
 ) -> None:
     smoke = ", smoke: checks the path, not the speed"
     for preset, mark in (("full", ""), ("smoke", smoke)):
@@ -299,9 +287,7 @@ def test_a_training_that_ends_says_what_it_reached(
     assert f", trained to {words}, valid" in figure_words(found, live_runs.run().plan)
 
 
-def test_a_note_on_the_plans_of_many_cases_is_printed_once(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_a_note_on_the_plans_of_many_cases_is_printed_once(tell: Progress, said: Said) -> None:
     for size in (2, 4):
         tell.planned(live_runs.run(f"seg-{size}", batch_size=size, notes=("no GPU here",)))
     lines = said()
@@ -309,9 +295,7 @@ def test_a_note_on_the_plans_of_many_cases_is_printed_once(
     assert sum("batch" in text for text in lines) == 2
 
 
-def test_of_several_runs_each_line_says_which(
-    tell: Progress, said: Callable[[], list[str]]
-) -> None:
+def test_of_several_runs_each_line_says_which(tell: Progress, said: Said) -> None:
     one, two = live_runs.run(), live_runs.run("seg-2")
     tell.planned(one)
     tell.planned(two)
@@ -371,7 +355,7 @@ print("rich" in sys.modules)
 
 
 def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(
-    tell: Progress, said: Callable[[], list[str]], clock: Clock
+    tell: Progress, said: Said, clock: Clock
 ) -> None:
     runs = [live_runs.run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
     tell.expect([run.plan for run in runs], [], 1)

@@ -18,39 +18,38 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.ports import LogLine
 from k8sbench.report import page
 from tests.tiers import ROOT
-from tests.unit.cli.test_results import Fill, Typed, fill, typed, where
+from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report import example
 from tests.unit.report.factory import START, run
 
 FIXTURES = ROOT / "tests" / "fixtures" / "logs"
-__all__ = ["fill", "typed", "where"]
 
 
 def test_the_page_goes_to_stdout_with_the_course_of_its_runs(
-    fill: Fill, typed: Typed, where: pathlib.Path
+    fill: Fill, typed: Typed, root: pathlib.Path
 ) -> None:
     fill([run(2.0, run_id="seen", at=START)])
-    with open_store(str(where)) as store:
+    with open_store(str(root)) as store:
         log = store.archive("seen")
         lines = (FIXTURES / "k8sbench_master.log").read_text().splitlines()
         for line in lines:
             log.write(LogLine(replica="master-0", at=START, text=line))
         log.close()
-    code, out, err = typed("-o", "html")
+    code, out, err = typed("results", "-o", "html")
     assert (code, err) == (0, "")
     assert out.startswith("<!doctype html>")
     assert "k8sbench submit resnet50" in out
-    assert str(where) in out
+    assert str(root) in out
     assert 'aria-label="loss"' in out
-    assert 'aria-label="throughput, images/s"' in out
+    assert 'aria-label="throughput, samples/s"' in out
 
 
 def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(
-    fill: Fill, typed: Typed, where: pathlib.Path
+    fill: Fill, typed: Typed, root: pathlib.Path
 ) -> None:
     fill([run(2.0, run_id="seen", at=START)])
-    shutil.rmtree(where / "runs" / "seen")
-    code, out, err = typed("-o", "html")
+    shutil.rmtree(root / "runs" / "seen")
+    code, out, err = typed("results", "-o", "html")
     assert code == 0
     assert out.count("<details") == 1
     assert 'aria-label="loss"' not in out
@@ -59,17 +58,17 @@ def test_a_page_does_without_the_steps_of_a_log_that_is_elsewhere(
 
 def test_a_page_has_every_row(fill: Fill, typed: Typed) -> None:
     fill(example.runs())
-    rows = json.loads(typed("-o", "json")[1])["rows"]
-    assert typed("-o", "html")[1].count("<details") == len(rows)
+    rows = json.loads(typed("results", "-o", "json")[1])["rows"]
+    assert typed("results", "-o", "html")[1].count("<details") == len(rows)
 
 
 def test_tables_for_people_have_titles_in_chinese(fill: Fill, typed: Typed) -> None:
     fill(example.runs())
     for form in ("table", "wide", "markdown", "html"):
-        code, out, _ = typed("-o", form, "--lang", "zh")
+        code, out, _ = typed("results", "-o", form, "--lang", "zh")
         assert code == 0
         assert "吞吐" in out
-    code, out, err = typed("-o", "json", "--lang", "zh")
+    code, out, err = typed("results", "-o", "json", "--lang", "zh")
     assert (code, out) == (2, "")
     assert "--lang is for formats that people read, not for json." in err
 

@@ -14,33 +14,23 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import attempts
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
-from k8sbench.ports import LogLine
 from tests.unit.command_line import Cli
 from tests.unit.report.example import gpu_metrics
-from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
-
-
-@pytest.fixture
-def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
+from tests.unit.store.examples import NOW, OWNER, REJECTION, archive, measurement, plan, step
 
 
 def succeeded(store: SqlStore) -> None:
     store.record(plan(), at=NOW, owner=OWNER)
     store.move("seg-1", step(Phase.RUNNING, NOW + 4))
-    archive = store.archive("seg-1")
-    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    archive.close()
+    archive(store, "hello")
     store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94, cause="All replicas ended with 0."))
 
 
-def test_a_valid_run(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        succeeded(store)
-        store.measured("seg-1", measurement())
+def test_a_valid_run(store: SqlStore, cli: Cli) -> None:
+    succeeded(store)
+    store.measured("seg-1", measurement())
     out, err = cli("status", "seg-1")
     assert err == ""
     head, table = out.split("\n\n")
@@ -54,7 +44,7 @@ def test_a_valid_run(root: pathlib.Path, cli: Cli) -> None:
         "measured 12.50 images/s (time_weighted), trained to mIoU 0.5 %, valid,"
         " smoke: checks the path, not the speed"
     )
-    assert lines["Files"].strip() == str(root / "runs" / "seg-1")
+    assert lines["Files"].strip() == str(store.root / "runs" / "seg-1")
     assert table.splitlines() == [
         "TIME                   PHASE       AFTER   CAUSE",
         "2026-11-20T07:33:20Z   Created        0s   Recorded; nothing was started yet.",
@@ -64,14 +54,13 @@ def test_a_valid_run(root: pathlib.Path, cli: Cli) -> None:
 
 
 def test_gpu_metrics_are_named_with_what_they_are_based_on_or_why_there_are_none(
-    root: pathlib.Path, cli: Cli
+    store: SqlStore, cli: Cli
 ) -> None:
-    with open_store() as store:
-        store.record(plan(device="cuda"), at=NOW, owner=OWNER)
-        store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94))
-        store.measured("seg-1", measurement(missing={"gpu_metrics": "It answers 503."}))
-        assert "GPUs:    no metrics: It answers 503.\n" in cli("status", "seg-1").out
-        store.measured("seg-1", measurement(gpu_metrics=gpu_metrics()))
+    store.record(plan(device="cuda"), at=NOW, owner=OWNER)
+    store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94))
+    store.measured("seg-1", measurement(missing={"gpu_metrics": "It answers 503."}))
+    assert "GPUs:    no metrics: It answers 503.\n" in cli("status", "seg-1").out
+    store.measured("seg-1", measurement(gpu_metrics=gpu_metrics()))
     out = cli("status", "seg-1").out
     assert "GPUs:    Input-bound: the GPUs were busy 38 % of the time" in out
     assert "GPU utilization: 38.0 % (80 samples of dcgm, 98.0 % covered)" in out
@@ -103,35 +92,17 @@ def test_a_killed_run(root: pathlib.Path, cli: Cli) -> None:
     assert "Verdict: not measured: the run is Lost" in out
 
 
-def test_a_failed_run_names_its_cause(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        store.record(plan(), at=NOW, owner=OWNER)
-        store.move(
-            "seg-1",
-            Transition(
-                phase=Phase.FAILED,
-                at=NOW + 1,
-                cause="worker-1 ended with exit code 1.",
-                cause_id="replica-failed",
-            ),
-        )
-    out = cli("status", "seg-1").out
-    assert "Phase:   Failed (replica-failed): worker-1 ended with exit code 1." in out
-
-
 def test_a_run_that_was_not_measured_any_more_says_how_to_do_that(
-    root: pathlib.Path, cli: Cli
+    store: SqlStore, cli: Cli
 ) -> None:
-    with open_store() as store:
-        succeeded(store)
+    succeeded(store)
     out = cli("status", "seg-1").out
-    log = root / "runs" / "seg-1" / "logs" / "master-0.log"
+    log = store.root / "runs" / "seg-1" / "logs" / "master-0.log"
     assert f"k8sbench measure {log} --benchmark seg --gpus 1 --one-run" in out
 
 
-def test_a_run_of_another_machine_says_that_it_cannot_be_seen(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        store.record(plan(), at=NOW, owner=OWNER)
+def test_a_run_of_another_machine_says_that_it_cannot_be_seen(store: SqlStore, cli: Cli) -> None:
+    store.record(plan(), at=NOW, owner=OWNER)
     out = cli("status", "seg-1").out
     assert "Process: pid 4711 on here; whether it still runs cannot be seen from here" in out
     assert "Verdict: not measured yet" in out
@@ -152,10 +123,9 @@ def test_a_run_whose_cluster_is_not_known_here_is_shown_as_it_is_on_record(
     assert "error: There is no context gone: /no/such does not exist." in err
 
 
-def test_json_and_yaml_say_the_same(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        succeeded(store)
-        store.measured("seg-1", measurement())
+def test_json_and_yaml_say_the_same(store: SqlStore, cli: Cli) -> None:
+    succeeded(store)
+    store.measured("seg-1", measurement())
     text = cli("status", "seg-1", "-o", "json").out
     said = json.loads(text)
     assert yaml.safe_load(cli("status", "seg-1", "-o", "yaml").out) == said
@@ -166,20 +136,11 @@ def test_json_and_yaml_say_the_same(root: pathlib.Path, cli: Cli) -> None:
     assert said["owner_alive"] is None
 
 
-def test_a_beginning_of_the_id_is_enough(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        store.record(plan("seg-1"), at=NOW, owner=None)
-        store.record(plan("seg-22", repeat=2), at=NOW, owner=None)
-    assert "seg-22" in cli("status", "seg-2").out
-    assert "2 runs begin with 'seg': seg-22, seg-1." in cli("status", "seg", code=2).err
-
-
 @pytest.mark.parametrize(
     "name", ["seg-3", "", "../../etc", "seg-1; rm -rf /", "\x1b[31m", "x" * 500]
 )
-def test_an_unknown_run_exits_2_with_the_nearest(root: pathlib.Path, cli: Cli, name: str) -> None:
-    with open_store() as store:
-        store.record(plan("seg-1"), at=NOW, owner=None)
+def test_an_unknown_run_exits_2_with_the_nearest(store: SqlStore, cli: Cli, name: str) -> None:
+    store.record(plan("seg-1"), at=NOW, owner=None)
     out, err = cli("status", name, code=2)
     assert out == ""
     is_near = name == "seg-3"
@@ -192,10 +153,9 @@ def test_a_run_of_no_store_exits_2(root: pathlib.Path, cli: Cli) -> None:
     assert not root.exists()
 
 
-def test_a_run_that_restarted_says_how_often_and_why(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        run = store.record(plan(max_restarts=3), at=NOW, owner=OWNER)
-        store.move("seg-1", attempts.restarting(run.plan, 1, "worker-1 was killed.", NOW + 10))
+def test_a_run_that_restarted_says_how_often_and_why(store: SqlStore, cli: Cli) -> None:
+    run = store.record(plan(max_restarts=3), at=NOW, owner=OWNER)
+    store.move("seg-1", attempts.restarting(run.plan, 1, "worker-1 was killed.", NOW + 10))
     out = cli("status", "seg-1").out
     assert "Attempt 2 of 4: worker-1 was killed. (restarting)" in out
     assert ", 1 restart\n" in out
@@ -203,10 +163,9 @@ def test_a_run_that_restarted_says_how_often_and_why(root: pathlib.Path, cli: Cl
 
 
 def test_watch_ends_where_the_process_that_was_to_measure_a_run_is_gone(
-    root: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_store() as store:
-        succeeded(store)
+    succeeded(store)
     monkeypatch.setattr(processes, "alive", lambda _: False)
     err = cli("watch", "seg-1", code=None).err
     assert "Measure it with: k8sbench submit seg --resume nightly" in err

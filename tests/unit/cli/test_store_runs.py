@@ -19,11 +19,10 @@ from k8sbench.app import connections
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
-from k8sbench.ports import LogLine
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION, FakeCluster
-from tests.unit.store.examples import NOW, measurement, plan, step
+from tests.unit.store.examples import NOW, archive, measurement, plan, step
 
 
 @pytest.fixture
@@ -36,9 +35,7 @@ def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
     with open_store() as store:
         for set_name, run_id, number in (("a", "one", 1), ("b", "two", 1), ("b", "three", 2)):
             store.record(plan(run_id, set_name=set_name, repeat=number), at=NOW, owner=None)
-            archive = store.archive(run_id)
-            archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-            archive.close()
+            archive(store, "hello", run_id=run_id)
             store.move(run_id, step(Phase.SUCCEEDED))
             store.measured(run_id, measurement())
         store.record(plan("going", set_name="c"), at=NOW, owner=None)

@@ -11,8 +11,6 @@ import pytest
 
 from tests.tiers import ROOT
 
-Capture = pytest.CaptureFixture[str]
-
 
 def k8sbench(words: str, redirected: str, store: pathlib.Path) -> subprocess.CompletedProcess[str]:
     command = f'"$0" -m k8sbench {words} --store "$1" {redirected}'

@@ -1,4 +1,4 @@
-"""What ``submit`` prints, and how often it plans."""
+"""What ``submit`` prints, and that it asks the API server before it makes anything."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.local import cluster as local_cluster
-from k8sbench.app import cases, submit, targets
+from k8sbench.app import cases, targets
 from k8sbench.cli import main
 from k8sbench.model import planning
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
-from tests.unit.lifecycle.played import FakeCluster, at
 from tests.unit.test_imports import KUBECONFIG
 
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")
@@ -28,33 +24,11 @@ def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(
 ) -> None:
     assert main.main(WORDS) == 0
     printed = capsys.readouterr().out
+    assert planning.DRAFT_ID not in printed
     assert main.main([*WORDS, "--output=json"]) == 0
     as_json = json.loads(capsys.readouterr().out)
     assert as_json["items"] == list(yaml.safe_load_all(printed))
     assert "PyTorchJob" in {one["kind"] for one in as_json["items"]}
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ids under which cases are planned."""
-    planned: list[str] = []
-
-    def make_plan(*args: Any, **more: Any) -> RunPlan:
-        draft = planning.make_plan(*args, **more)
-        planned.append(draft.run_id)
-        return draft
-
-    monkeypatch.setattr(cases, "make_plan", make_plan)
-    return planned
-
-
-@pytest.mark.parametrize("command", [WORDS, ("render", *WORDS[1:3])])
-def test_a_case_is_planned_once(
-    command: tuple[str, ...], planned: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.main(command) == 0
-    assert planned == [planning.DRAFT_ID]
-    assert planning.DRAFT_ID not in capsys.readouterr().out
 
 
 def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_before_it_answers(
@@ -81,17 +55,3 @@ def test_the_api_server_is_asked_while_cases_are_planned_and_nothing_is_made_bef
     assert main.main(words) == 6
     assert "error: It does not answer." in capsys.readouterr().err
     assert not store.exists()
-
-
-def test_a_local_submit_plans_once_from_argv_to_the_row(
-    planned: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: pathlib.Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(submit, "_with_frameworks", lambda _, cases, __: cases)
-    monkeypatch.setattr(local_cluster, "LocalCluster", lambda **_: FakeCluster(at(Phase.FAILED)))
-    words = ("submit", "resnet50", "--backend=local", "--repeats=2", f"--store={tmp_path}")
-    assert main.main(words) == 3
-    assert planned == [planning.DRAFT_ID]
-    assert "run resnet50-" in capsys.readouterr().err

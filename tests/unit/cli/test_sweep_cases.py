@@ -17,6 +17,7 @@ from k8sbench.model.plan import RunPlan
 from tests.unit.command_line import Cli
 from tests.unit.doctor.clusters import node, request
 
+Cases = Callable[..., tuple[list[str], list[str]]]
 HERE = ("--backend=local", "--dry-run")
 
 
@@ -28,7 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def cases(cli: Cli) -> Callable[..., tuple[list[str], list[str]]]:
+def cases(cli: Cli) -> Cases:
     """Run a command; returns its plans (``resnet50 1x4``), and what is left out."""
 
     def run(*words: str, code: int = 0) -> tuple[list[str], list[str]]:
@@ -41,9 +42,7 @@ def cases(cli: Cli) -> Callable[..., tuple[list[str], list[str]]]:
 
 
 @pytest.mark.usefixtures("small")
-def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(
-    cases: Callable[..., tuple[list[str], list[str]]],
-) -> None:
+def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(cases: Cases) -> None:
     shapes, left_out = cases("submit", "deeplabv3p", "--all-cases", *HERE)
     assert shapes == ["deeplabv3p 1 replica × 1 process", "deeplabv3p 1 replica × 8 processes"]
     assert left_out == [
@@ -53,16 +52,12 @@ def test_cases_that_the_machine_cannot_hold_are_named_and_left_out(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(
-    cases: Callable[..., tuple[list[str], list[str]]],
-) -> None:
+def test_a_case_that_was_asked_for_by_name_is_an_error_and_not_left_out(cases: Cases) -> None:
     assert cases("submit", "deeplabv3p", "--case=4x8", *HERE, code=2) == ([], [])
 
 
 @pytest.mark.usefixtures("small")
-def test_all_benchmarks_begin_with_their_baselines(
-    cases: Callable[..., tuple[list[str], list[str]]],
-) -> None:
+def test_all_benchmarks_begin_with_their_baselines(cases: Cases) -> None:
     shapes, _ = cases("submit", "all", "--all-cases", *HERE)
     names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
     assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
@@ -71,9 +66,7 @@ def test_all_benchmarks_begin_with_their_baselines(
 
 
 @pytest.mark.usefixtures("small")
-def test_of_all_benchmarks_those_without_the_framework_are_named(
-    cases: Callable[..., tuple[list[str], list[str]]],
-) -> None:
+def test_of_all_benchmarks_those_without_the_framework_are_named(cases: Cases) -> None:
     shapes, left_out = cases("submit", "all", "--framework=paddle", *HERE)
     assert {shape.split()[0] for shape in shapes} == {"arcface", "deeplabv3p"}
     assert left_out == [

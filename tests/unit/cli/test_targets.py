@@ -11,10 +11,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import api
 from k8sbench.adapters.local import gpus
-from k8sbench.app import connections
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
-from tests.unit.kubernetes.servers import Act, answer, saying, serving
+from tests.unit.kubernetes.servers import answer, saying, serving
 
 DETACHED = ("submit", "resnet50", "--replicas=2", "--gpus=1", "--detach")
 NOWHERE = "https://127.0.0.1:1"
@@ -23,11 +22,8 @@ Submit = Callable[..., Printed]
 
 
 @pytest.fixture
-def submit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
+def submit(no_cluster: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
     """Submit as a user does whose kubeconfig is at its usual place."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(api, "_SOON", dict.fromkeys(api._SOON, 0.0))
     (tmp_path / ".kube").mkdir()
 
@@ -83,17 +79,6 @@ def test_a_kubeconfig_that_is_a_link_to_nothing_is_not_taken_for_none(
     (tmp_path / ".kube" / "config").symlink_to(tmp_path / "gone")
     err = submit(code=6).err
     assert "the kubeconfig cannot be read: no such file or directory" in err
-
-
-@pytest.mark.parametrize("act", [saying(b""), saying(answer(503)), saying(answer(429))])
-def test_a_cluster_that_does_not_answer_in_the_end_is_an_error(
-    submit: Submit,
-    monkeypatch: pytest.MonkeyPatch,
-    act: Act,
-) -> None:
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
-    with serving(act) as address:
-        assert "--backend local" in submit(server=f"http://{address}", code=6).err
 
 
 def test_without_a_kubeconfig_this_machine_is_used_and_why_is_said(submit: Submit) -> None:
@@ -172,6 +157,23 @@ def test_a_run_that_requires_gpus_is_planned_for_a_pool_that_has_them(submit: Su
 def test_a_cluster_that_is_named_needs_no_hint_to_this_machine(submit: Submit) -> None:
     printed = submit("--backend=kubernetes", server=NOWHERE, code=6)
     assert "--backend local" not in printed.err
+
+
+@pytest.mark.parametrize("option", ["--keep", "--parallel=2"])
+def test_what_comes_after_the_end_of_a_command_that_detaches_is_refused(
+    submit: Submit, option: str
+) -> None:
+    with serving(saying(answer())) as address:
+        err = submit(option, server=f"http://{address}", code=2).err
+    assert f"so that {option.partition('=')[0]} has no effect" in err
+
+
+def test_a_run_that_this_store_lacks_is_looked_for_on_the_cluster(
+    submit: Submit, tmp_path: Path, cli: Cli
+) -> None:
+    servers.kubeconfig(tmp_path / ".kube" / "config", NOWHERE)
+    err = cli("status", "nope", f"--store={tmp_path / 'store'}", code=2).err
+    assert f"The cluster could not be queried: The API server {NOWHERE}" in err
 
 
 def test_the_manifest_alone_needs_no_answer(submit: Submit) -> None:

@@ -93,12 +93,6 @@ class Source:
 
 
 @pytest.fixture
-def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
-@pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     one = Source()
 

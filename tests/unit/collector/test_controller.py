@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
 from k8sbench.app.serve import CollectorSettings, Leadership, Look
 from k8sbench.collector import controller
@@ -125,3 +126,28 @@ def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
     until(life, lambda: life.noted("The Lease was lost: collecting ends."))
     life.lease.is_held = True
     served.until(2)
+
+
+def test_it_succeeds_when_it_lists_the_jobs_and_can_write(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(life, Served(to_the_stop), monkeypatch)
+    until(life, lambda: life.controller.state.succeeded_at == 1.0)
+
+
+def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: SqlStore) -> None:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(SqlStore, "check_writable", full)
+    begin(life, Served(to_the_stop), monkeypatch)
+    until(life, lambda: life.controller.state.unready == "The disk is full.")
+
+
+def test_one_that_waits_for_its_lease_tries_the_store(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.lease.is_held = False
+    Path(str(life.controller.state.settings.store)).write_text("no folder")
+    begin(life, Served(to_the_stop), monkeypatch)
+    until(life, lambda: "is a file, not a store" in life.controller.state.unready)

@@ -27,6 +27,7 @@ from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.model import creation
 from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
@@ -53,11 +54,11 @@ class Collector:
         state = State(
             settings=CollectorSettings(store=str(self.store.root)), looked_at=time.monotonic()
         )
-        app = http.application(state, Metrics().registry)
+        app = http.application(state, Metrics().registry, lambda: "sesame")
         with http.Server("127.0.0.1:0", app) as server:
             api = prometheus_api.direct(f"http://127.0.0.1:{server.port}", {}).api
             proxy = CollectorProxy(api)
-            proxy._base = ""
+            proxy._base, proxy._headers = "", {TOKEN_HEADER: "sesame"}
             yield proxy
             self.asked += [key for key, count in api.sender.errors.items() if count]
             api.close()

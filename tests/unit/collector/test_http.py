@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +18,19 @@ import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import baselines, reading
-from k8sbench.app.serve import CollectorSettings
+from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector import http
-from k8sbench.collector.controller import State
+from k8sbench.collector.controller import SUCCESS_SECONDS, State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.ports import LogLine
 from tests.unit.store.examples import OWNER, measurement, plan, step
 from tests.unit.store.test_schema import validate
 
 Get = Any
+TOKEN = "sesame"
 
 
 @pytest.fixture
@@ -51,12 +58,14 @@ def get(state: State) -> Iterator[Get]:
     metrics = Metrics()
     metrics.state = state
     with (
-        http.Server("127.0.0.1:0", http.application(state, metrics.registry)) as server,
-        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as pool,
+        http.Server(
+            "127.0.0.1:0", http.application(state, metrics.registry, lambda: TOKEN)
+        ) as server,
+        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False, maxsize=4) as pool,
     ):
 
         def get(path: str, method: str = "GET", **headers: str) -> urllib3.BaseHTTPResponse:
-            return pool.request(method, path, headers=headers)
+            return pool.request(method, path, headers={TOKEN_HEADER: TOKEN, **headers})
 
         yield get
 
@@ -142,6 +151,49 @@ def test_no_file_beside_the_folder_is_an_artifact(store: SqlStore, tmp_path: Pat
             reading.artifact(str(store.root), "seg-1", name)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/runs/%00",
+        "/api/v1/runs/seg-1/artifacts/%00",
+        f"/api/v1/runs/seg-1/artifacts/{'x' * 5000}",
+        f"/api/v1/runs?since={'9' * 400}",
+        "/?since=1e999",
+    ],
+)
+def test_names_and_numbers_that_cannot_be_are_refused(get: Get, path: str) -> None:
+    assert get(path).status in {400, 404}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({TOKEN_HEADER: ""}, 403),
+        ({TOKEN_HEADER: "other"}, 403),
+        ({"authorization": "Basic " + base64.b64encode(b"any:sesame").decode()}, 200),
+        ({"authorization": "Basic " + base64.b64encode(b"any:other").decode()}, 403),
+        ({"authorization": "Basic !"}, 403),
+    ],
+)
+def test_documents_need_the_token_and_probes_do_not(
+    get: Get, headers: dict[str, str], status: int
+) -> None:
+    for path in ("/", "/api/v1/runs", "/api/v1/runs/seg-1/artifacts/run.json"):
+        assert get(path, **headers).status == status
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert get(path, **headers).status == 200
+
+
+def test_a_browser_is_asked_for_the_token_and_none_is_none(state: State) -> None:
+    app = {token: http.application(state, Metrics().registry, token.strip) for token in (TOKEN, "")}
+    for token, status in ((TOKEN, 401), ("", 503)):
+        with http.Server("127.0.0.1:0", app[token]) as server:
+            answer = urllib3.request("GET", f"http://127.0.0.1:{server.port}/", retries=False)
+            assert answer.status == status
+            assert ("www-authenticate" in answer.headers) is (status == 401)
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_nothing_can_be_changed(get: Get, method: str) -> None:
     assert get("/api/v1/runs/seg-1", method).status == 405
@@ -152,7 +204,17 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Stat
     answer = get("/readyz")
     assert (answer.status, answer.data) == (200, f"waiting: {state.waits_for}\n".encode())
     state.is_leader = True
+    answer = get("/readyz")
+    assert (answer.status, answer.data) == (503, b"the jobs were not listed yet.\n")
+    state.look, state.succeeded_at = Look(listed_at=1.0, runs=(), api_errors={}), time.time()
     assert get("/readyz").data == b"collecting\n"
+    problem = "The API server forbids that jobs be listed."
+    state.look = Look(listed_at=1.0, runs=(), api_errors={}, problem=problem)
+    assert get("/readyz").status == 200, "one try that failed"
+    state.succeeded_at -= 2 * SUCCESS_SECONDS
+    answer = get("/readyz")
+    assert answer.status == 503
+    assert answer.data.decode().endswith(f"s ago. {problem}\n")
     state.failure = "The database is away."
     answer = get("/readyz")
     assert (answer.status, answer.data) == (503, b"The database is away.\n")
@@ -170,10 +232,52 @@ def test_a_store_that_cannot_be_read_is_503(get: Get, state: State, tmp_path: Pa
 
 
 def test_an_address_that_cannot_be_used_is_an_error(state: State) -> None:
-    app = http.application(state, Metrics().registry)
+    app = http.application(state, Metrics().registry, lambda: TOKEN)
     with pytest.raises(UsageError, match="is not an address"):
         http.Server("8080", app)
     with http.Server("127.0.0.1:0", app) as first:
         taken = http.Server(f"127.0.0.1:{first.port}", app)
         with pytest.raises(UsageError, match="Nothing can be served"):
             taken.__enter__()
+
+
+def test_connections_without_a_request_keep_nobody_out(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MOST_OF_PEER", 20)
+    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.2)
+    with http.Server("127.0.0.1:0", http.probes(state)) as server, ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        open_ = [stack.enter_context(socket.create_connection(address)) for _ in range(60)]
+        for one in open_:
+            one.settimeout(10)
+            with suppress(ConnectionError):
+                one.send(b"GET /healthz HTTP/1.1\r\n")
+        for one in open_:  # each is closed by the server
+            with suppress(ConnectionError):
+                assert one.recv(1) == b""
+        url = f"http://127.0.0.1:{server.port}"
+        assert urllib3.request("GET", f"{url}/healthz", retries=False).status == 200
+        assert urllib3.request("GET", f"{url}/api/v1/runs", retries=False).status == 404
+
+
+def test_few_documents_are_made_at_once(
+    get: Get, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "WAIT_SECONDS", 0.05)
+    entered, leave = threading.Semaphore(0), threading.Event()
+
+    def slow(*_: object) -> list[object]:
+        entered.release()
+        assert leave.wait(30)
+        return []
+
+    monkeypatch.setattr(reading, "groups", slow)
+    with ThreadPoolExecutor() as pool:
+        made = [pool.submit(get, "/api/v1/groups") for _ in range(http.MOST_READS)]
+        for _ in made:
+            assert entered.acquire(timeout=30)
+        assert get("/api/v1/groups").status == 503
+        assert get("/healthz").status == 200
+        leave.set()
+        assert [one.result().status for one in made] == [200] * http.MOST_READS

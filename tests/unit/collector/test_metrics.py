@@ -121,6 +121,7 @@ def test_jobs_are_counted_by_phase_and_the_stuck_ones_apart(exposed: Metrics) ->
     ]
     assert exposed.state is not None
     exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1})
+    exposed.state.succeeded_at = 5.0
     exposed.archived("a", 3.0)
     exposed.archived("gone", 99.0)
     found = samples(exposed)

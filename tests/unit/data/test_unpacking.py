@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from k8sbench.trainers.data.cityscapes import EVALUATED, TABLE
 from k8sbench.trainers.prepare.messages import Failed
 from k8sbench.trainers.prepare.unpacking import unpack
 
+Unpacked = Callable[..., dict[str, bytes]]
 WANTED = frozenset({"leftImg8bit", "gtFine"})
 FILES = {
     "cityscapes/leftImg8bit/train/aachen/a.png": b"picture",
@@ -45,6 +47,14 @@ def zipped(path: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
+def packed(folder: Path, files: dict[str, bytes], form: str) -> Path:
+    path = folder / f"a.{form}"
+    if form == "html":
+        path.write_bytes(b"<html>log in</html>" * 100)
+        return path
+    return zipped(path, files) if form == "zip" else tarred(path, files, f"w:{form[4:]}")
+
+
 def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
@@ -59,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def unpacked(folder: Path) -> Callable[..., dict[str, bytes]]:
+def unpacked(folder: Path) -> Unpacked:
     def run(archive: Path, wanted: frozenset[str] = WANTED) -> dict[str, bytes]:
         unpack(archive, folder, wanted, folder / "state")
         return {
@@ -73,22 +83,33 @@ def unpacked(folder: Path) -> Callable[..., dict[str, bytes]]:
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "tar.xz", "zip"])
 def test_what_the_set_needs_is_unpacked_whatever_stands_before_it(
-    tmp_path: Path, unpacked: Callable[..., dict[str, bytes]], form: str, capsys: Any
+    tmp_path: Path, unpacked: Unpacked, form: str, capsys: Any
 ) -> None:
-    path = tmp_path / f"a.{form}"
-    made = zipped(path, FILES) if form == "zip" else tarred(path, FILES, f"w:{form[4:]}")
-    assert unpacked(made) == PLACED
+    assert unpacked(packed(tmp_path, FILES, form)) == PLACED
     assert "Left out of the archive: cityscapes/README." in capsys.readouterr().out
 
 
 def test_without_names_to_look_for_everything_keeps_its_path(
-    tmp_path: Path, unpacked: Callable[..., dict[str, bytes]]
+    tmp_path: Path, unpacked: Unpacked
 ) -> None:
     assert unpacked(tarred(tmp_path / "a.tar", FILES), frozenset()) == FILES
 
 
+@pytest.mark.parametrize("name", [b"train/caf\xe9.JPEG", "train/字.JPEG".encode()])
+def test_a_name_that_is_not_marked_as_utf_8_keeps_its_bytes(
+    unpacked: Callable[..., dict[str, bytes]], tmp_path: Path, name: bytes
+) -> None:
+    files = {os.fsdecode(name): b"picture"}
+    assert unpacked(tarred(tmp_path / "a.tar", files), frozenset()) == files
+    # Python writes no zip as older programs do.
+    placeholder = "x" * len(name)
+    path = zipped(tmp_path / "a.zip", {placeholder: b"of a zip"})
+    path.write_bytes(path.read_bytes().replace(placeholder.encode(), name))
+    assert unpacked(path, frozenset()) == {os.fsdecode(name): b"of a zip"}
+
+
 def test_files_that_are_whole_are_left_and_others_are_written_again(
-    tmp_path: Path, folder: Path, unpacked: Callable[..., dict[str, bytes]]
+    tmp_path: Path, folder: Path, unpacked: Unpacked
 ) -> None:
     archive = tarred(tmp_path / "a.tar", FILES)
     unpacked(archive)
@@ -101,7 +122,7 @@ def test_files_that_are_whole_are_left_and_others_are_written_again(
 @pytest.mark.parametrize("path", ["/gtFine/a.png", "../gtFine/a.png", "gtFine/../../a.png"])
 @pytest.mark.parametrize("make", [tarred, zipped])
 def test_an_archive_with_a_path_that_leads_out_is_refused(
-    tmp_path: Path, unpacked: Callable[..., Any], path: str, make: Callable[..., Path]
+    tmp_path: Path, unpacked: Unpacked, path: str, make: Callable[..., Path]
 ) -> None:
     archive = make(tmp_path / "a", {"gtFine/b.png": b"b", path: b"out"})
     with pytest.raises(Failed, match="leads out of the folder"):
@@ -110,7 +131,7 @@ def test_an_archive_with_a_path_that_leads_out_is_refused(
 
 
 def test_links_and_devices_are_left_out_and_named(
-    tmp_path: Path, folder: Path, unpacked: Callable[..., dict[str, bytes]], capsys: Any
+    tmp_path: Path, folder: Path, unpacked: Unpacked, capsys: Any
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -130,7 +151,7 @@ def test_links_and_devices_are_left_out_and_named(
 
 
 def test_a_link_that_was_there_before_leads_nowhere(
-    tmp_path: Path, folder: Path, unpacked: Callable[..., Any]
+    tmp_path: Path, folder: Path, unpacked: Unpacked
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -140,27 +161,16 @@ def test_a_link_that_was_there_before_leads_nowhere(
     assert not any(out.iterdir())
 
 
-@pytest.mark.parametrize("form", ["tar", "tar.gz", "zip"])
-def test_a_damaged_archive_is_named_and_deleted(
-    tmp_path: Path, unpacked: Callable[..., Any], form: str
+@pytest.mark.parametrize("form", ["tar", "tar.gz", "zip", "html"])
+def test_what_is_damaged_or_no_archive_is_named_in_one_line_and_deleted(
+    tmp_path: Path, unpacked: Unpacked, form: str
 ) -> None:
-    files = {"gtFine/a.png": bytes(range(256)) * 400}
-    path = tmp_path / f"a.{form}"
-    made = zipped(path, files) if form == "zip" else tarred(path, files, f"w:{form[4:]}")
+    made = packed(tmp_path, {"gtFine/a.png": bytes(range(256)) * 400}, form)
     made.write_bytes(made.read_bytes()[: made.stat().st_size // 2])
-    with pytest.raises(Failed, match=f"a.{form} is damaged or no archive"):
-        unpacked(made)
-    assert not made.exists()
-
-
-def test_a_file_that_is_no_archive_is_named_in_one_line(
-    tmp_path: Path, unpacked: Callable[..., Any]
-) -> None:
-    made = tmp_path / "a.tar"
-    made.write_bytes(b"<html>log in</html>" * 100)
-    with pytest.raises(Failed, match="is damaged or no archive") as caught:
+    with pytest.raises(Failed, match=f"a.{form} is damaged or no archive") as caught:
         unpacked(made)
     assert "\n" not in str(caught.value)
+    assert not made.exists()
 
 
 def test_the_nineteen_classes_have_train_ids_and_all_else_is_ignored() -> None:

@@ -332,6 +332,7 @@ def test_of_nodes_only_those_count_that_take_a_whole_replica() -> None:
     nodes = (node("a"), node("b", ready="False"), node("c", gpus="4"), node("d"))
     assert capacity_checks.usable_nodes(facts(nodes=nodes)) == 2
     assert capacity_checks.usable_nodes(facts(request(gpus=4), nodes=nodes)) == 3
+    assert capacity_checks.usable_nodes(facts(nodes=Unknown("not permitted"))) == 1
 
 
 def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:

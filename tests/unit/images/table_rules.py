@@ -31,7 +31,7 @@ def problems(table: ImageTable) -> Iterator[tuple[At, str]]:
         if count != 1:
             yield ("images",), f"has {count} {origin} images of {framework}, not one"
     for index, image in enumerate(table.images):
-        if table.build_in(image) is None:
+        if table.build(image) is None:
             yield ("images", index), f"is of no build in builds: {image.version}, CUDA {image.cuda}"
         if image.origin == "public" and table.content(image.name) is None:
             yield (

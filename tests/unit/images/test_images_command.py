@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from k8sbench import __version__
-from k8sbench.adapters.files import catalog, packaged
+from k8sbench.adapters.files import packaged
 from k8sbench.cli.commands import images
 from k8sbench.model.errors import NotFound
 from tests.harness import benchmark_files
@@ -55,7 +55,7 @@ def test_a_row_says_versions_driver_and_gpus() -> None:
 def test_programs_get_everything_with_its_sources() -> None:
     [row] = rows("arcface")
     table = packaged.image_table()
-    build = table.build_in(table.image("paddle", "public"))
+    build = table.build(table.image("paddle", "public"))
     assert build is not None
     assert row["origin"] == "public"
     versions = {
@@ -105,10 +105,3 @@ def test_an_image_of_the_user_s_own_is_listed_and_nothing_is_claimed_of_it(
 def test_a_benchmark_that_is_not_there_is_reported() -> None:
     result = CliRunner().invoke(images.command, ["resnet"])
     assert isinstance(result.exception, NotFound)
-
-
-def test_the_images_are_those_of_the_table() -> None:
-    table = packaged.image_table()
-    for found in catalog.load_all():
-        for row in rows(found.spec.name):
-            assert row["image"] == table.image(row["framework"], "public").name

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.measure.group import gpu_peaks
 from k8sbench.model import image as images
-from k8sbench.model.image import Build, Content, ImageTable
+from k8sbench.model.image import Build, ImageTable
 from k8sbench.model.spec import Framework
 from tests.unit.images import table_rules
 
@@ -54,16 +54,13 @@ def changed(part: str, index: int, **fields: Any) -> ImageTable:
         ("NVIDIA H200", "9.0"),
         ("NVIDIA B200", "10.0"),
         ("NVIDIA GeForce RTX 3080 Laptop GPU", "8.6"),
+        ("Quadro RTX 6000", "7.5"),
+        ("NVIDIA RTX 6000 Ada Generation", "8.9"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0"),
     ],
 )
 def test_a_gpu_is_known_by_its_name_in_any_form(name: str, capability: str) -> None:
     assert TABLE.capability(name) == capability
-
-
-def test_gpus_of_similar_names_are_distinguished() -> None:
-    assert TABLE.capability("Quadro RTX 6000") == "7.5"
-    assert TABLE.capability("NVIDIA RTX 6000 Ada Generation") == "8.9"
-    assert TABLE.capability("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "12.0"
 
 
 def test_the_longest_name_decides_where_one_is_part_of_another() -> None:
@@ -93,23 +90,18 @@ def test_every_gpu_of_the_built_in_pools_and_of_the_published_figures_is_known()
 
 
 @pytest.mark.parametrize(
-    ("capability", "runs"),
-    [("7.0", True), ("7.5", True), ("8.0", False), ("6.1", False), ("10.0", False)],
+    ("built", "capability", "runs"),
+    [
+        *(("7.0", each, True) for each in ("7.0", "7.5")),
+        *(("7.0", each, False) for each in ("8.0", "6.1", "10.0")),
+        *(("8.6", "8.0", False), ("8.6", "8.9", True)),
+        *(("1.0", "10.0", False), ("10.0", "10.3", True)),  # numbers, not texts
+    ],
 )
 def test_machine_code_runs_on_the_same_major_and_no_lower_minor(
-    capability: str, runs: bool
+    built: str, capability: str, runs: bool
 ) -> None:
-    assert images.has_kernels(build("7.0"), capability) is runs
-
-
-def test_code_for_8_6_does_not_run_on_8_0() -> None:
-    assert not images.has_kernels(build("8.6"), "8.0")
-    assert images.has_kernels(build("8.6"), "8.9")
-
-
-def test_capabilities_are_numbers_not_texts() -> None:
-    assert not images.has_kernels(build("1.0"), "10.0")
-    assert images.has_kernels(build("10.0"), "10.3")
+    assert images.has_kernels(build(built), capability) is runs
     assert images.number("2.10.0") > images.number("2.9.1")
 
 
@@ -129,7 +121,9 @@ def test_capabilities_are_numbers_not_texts() -> None:
 def test_an_image_is_known_by_its_name_in_any_registry(
     name: str, framework: Framework, version: str, cuda: str
 ) -> None:
-    assert TABLE.content(name) == Content(framework=framework, version=version, cuda=cuda)
+    there = TABLE.content(name)
+    assert there is not None
+    assert (there.framework, there.version, there.cuda) == (framework, version, cuda)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> N
     labels = dockerfiles.labels(framework)
     table = packaged.image_table()
     image = table.image(framework, "built")
-    build = table.build_in(image)
+    build = table.build(image)
     assert build is not None
     assert {
         "framework-version": image.version,
@@ -122,7 +122,7 @@ def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     import torch
 
     table = packaged.image_table()
-    build = table.build_in(table.image("pytorch", "built"))
+    build = table.build(table.image("pytorch", "built"))
     assert build is not None
     assert torch.version.cuda in build.cuda
     # torch.cuda.get_arch_list() is empty where there is no GPU.

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES, run
 from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
 
-Captured = pytest.CaptureFixture[str]
 EXAMPLES = ROOT / "docs" / "examples"
 
 
-def explained(capsys: Captured, *words: str) -> dict[str, Any]:
-    assert main(["explain", *words, "-o", "json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def imported(cli: Cli, *words: str) -> str:
+    """Import logs, whatever becomes of them; returns the run."""
+    return cli("import", *words, "--set", "s", "-o", "name", code=None).out.strip()
+
+
+def explained(cli: Cli, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = cli.json("explain", *words, "-o", "json")
     return found
 
 
@@ -48,8 +50,8 @@ def computed(text: str) -> float:
 # A run
 
 
-def test_a_run_names_the_lines_that_count(run_id: str, capsys: Captured) -> None:
-    found = explained(capsys, run_id)
+def test_a_run_names_the_lines_that_count(run_id: str, cli: Cli) -> None:
+    found = explained(cli, run_id)
     measured = found["measurement"]
     lines = measured["lines"]
     assert (measured["training_lines"], measured["records"]) == (30, 29)
@@ -58,21 +60,20 @@ def test_a_run_names_the_lines_that_count(run_id: str, capsys: Captured) -> None
     assert lines["last"]["line"] == 34
     assert measured["window"]["first_iteration"] == 202
     assert (measured["warmup_iterations"], measured["iterations"]) == (200, 290)
-    shown = text(capsys, run_id)
+    shown = text(cli, run_id)
     assert "Lines: 29 training lines count of 30\n" in shown
     assert "first: one.txt:6: " in shown
 
 
-def test_the_numbers_of_a_formula_give_its_value(run_id: str, capsys: Captured) -> None:
-    found = formula(explained(capsys, run_id), "time_weighted")
+def test_the_numbers_of_a_formula_give_its_value(run_id: str, cli: Cli) -> None:
+    found = formula(explained(cli, run_id), "time_weighted")
     assert computed(found["text"]) == pytest.approx(found["value"], rel=1e-5)
     assert found["text"].endswith(f"= {found['value']:.2f} images/s")
 
 
-def test_the_formulas_name_gpus_batch_and_iterations(place: Path, capsys: Captured) -> None:
+def test_the_formulas_name_gpus_batch_and_iterations(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
-    assert main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "name"]) == 0
-    found = explained(capsys, capsys.readouterr().out.strip())
+    found = explained(cli, imported(cli, "a.txt", *foreign.OF))
     text = formula(found, "time_weighted")["text"]
     assert text.startswith("290 iterations × 256 per GPU × 8 GPUs ÷ ")
     assert computed(text) == pytest.approx(8800, rel=1e-3)
@@ -81,21 +82,20 @@ def test_the_formulas_name_gpus_batch_and_iterations(place: Path, capsys: Captur
     assert (none["value"], none["text"]) == (None, "The log's lines cover all steps.")
 
 
-def test_what_the_steady_figure_leaves_out_is_listed(place: Path, capsys: Captured) -> None:
+def test_what_the_steady_figure_leaves_out_is_listed(place: Path, cli: Cli) -> None:
     log = str(FIXTURES / "mmseg_evaluation.log")
     words = ["--format", "mmseg", "--gpus", "1", "--batch-size", "4", "--precision", "fp32"]
-    assert main(["import", log, *words, "--set", "s", "-o", "name"]) in {0, 5}
-    name = capsys.readouterr().out.strip()
-    found = explained(capsys, name)
+    name = imported(cli, log, *words)
+    found = explained(cli, name)
     window, steady = found["measurement"]["window"], formula(found, "time_weighted_steady")
     assert window["left_out_count"] > 0
     assert steady["value"] > formula(found, "time_weighted")["value"]
-    shown = text(capsys, name)
+    shown = text(cli, name)
     assert "left out of time_weighted_steady alone:" in shown
     assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
 
 
-FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32", "--set", "s", "-o", "name")
+FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32")
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,14 @@ FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32", "--set", "s
     ],
 )
 def test_every_iteration_is_measured_or_said_not_to_be(
-    place: Path, capsys: Captured, log: str, warmup: str, shown: str
+    place: Path, cli: Cli, log: str, warmup: str, shown: str
 ) -> None:
     words = [str(FIXTURES / log), "--format", "auto", "--warmup", warmup, *FORMAT]
-    assert main(["import", *words]) in {0, 5}
-    assert f"Window: {shown}" in text(capsys, capsys.readouterr().out.strip())
+    assert f"Window: {shown}" in text(cli, imported(cli, *words))
 
 
 def test_of_many_lines_that_the_steady_figure_leaves_out_three_are_shown(
-    place: Path, capsys: Captured
+    place: Path, cli: Cli
 ) -> None:
     lines = run([0.5] * 12)
     for at in (10, 8, 6, 4):
@@ -149,44 +148,37 @@ def test_of_many_lines_that_the_steady_figure_leaves_out_three_are_shown(
             at, "2026-03-02 10:00:30,000 - mmseg - INFO - Saving checkpoint at 1 iterations"
         )
     (place / "many.log").write_text("\n".join(lines) + "\n")
-    assert main(["import", "many.log", "--format", "mmseg", *FORMAT]) in {0, 5}
-    shown = text(capsys, capsys.readouterr().out.strip())
+    shown = text(cli, imported(cli, "many.log", "--format", "mmseg", *FORMAT))
     (what, _, _) = shown.partition("\ntime_weighted = ")
     assert "4 records with an evaluation, a checkpoint or a restart" in what
     assert what.count("many.log:") == 2 + 3
 
 
-def test_a_training_names_the_lines_of_its_time_and_its_accuracy(
-    place: Path, capsys: Captured
-) -> None:
+def test_a_training_names_the_lines_of_its_time_and_its_accuracy(place: Path, cli: Cli) -> None:
     lines = train_logs.texts(train_logs.attempt())
     (place / "train.log").write_text("\n".join(lines) + "\n")
-    words = ["train.log", "--format", "k8sbench", "--set", "s", "-o", "name"]
-    assert main(["import", *words]) == 0
-    name = capsys.readouterr().out.strip()
-    found = explained(capsys, name)["measurement"]
+    words = ["train.log", "--format", "k8sbench"]
+    name = imported(cli, *words)
+    found = explained(cli, name)["measurement"]
     took = found["time_to_train_s"]
     assert took == pytest.approx(train_logs.to_target(80), abs=0.01)
     stated = found["lines"]
     for at, words_there in (("began", "test_begin"), ("reached", '"value": 40.0')):
         assert stated[at]["line"] == 1 + next(n for n, x in enumerate(lines) if words_there in x)
     assert '"value": 50.0' in stated["best"]["text"]
-    out = text(capsys, name)
+    out = text(cli, name)
     assert f"time to train to 40 % = {took:.3f} s" in out
     assert f"began: train.log:{stated['began']['line']}: " in out
 
 
-def test_a_run_that_was_not_evaluated_has_no_training(run_id: str, capsys: Captured) -> None:
-    assert "time to train" not in text(capsys, run_id)
+def test_a_run_that_was_not_evaluated_has_no_training(run_id: str, cli: Cli) -> None:
+    assert "time to train" not in text(cli, run_id)
 
 
-def test_the_window_that_our_own_log_states_is_the_one_explained(
-    place: Path, capsys: Captured
-) -> None:
+def test_the_window_that_our_own_log_states_is_the_one_explained(place: Path, cli: Cli) -> None:
     logs = [str(FIXTURES / f"k8sbench_{name}.log") for name in ("master", "worker")]
-    words = ["--format", "k8sbench", "--one-run", "--set", "s", "-o", "name"]
-    assert main(["import", *logs, *words]) == 0
-    found = explained(capsys, capsys.readouterr().out.strip())
+    words = ["--format", "k8sbench", "--one-run"]
+    found = explained(cli, imported(cli, *logs, *words))
     measured = found["measurement"]
     # Steps after the window fill the time that GPU metrics need.
     assert (measured["iterations"], measured["records"], measured["training_lines"]) == (8, 8, 16)
@@ -195,50 +187,43 @@ def test_the_window_that_our_own_log_states_is_the_one_explained(
 
 
 def test_a_run_is_explained_from_what_is_on_record_alone(
-    run_id: str, place: Path, capsys: Captured
+    run_id: str, place: Path, cli: Cli
 ) -> None:
-    before = text(capsys, run_id)
+    before = text(cli, run_id)
     (log,) = (place / "store" / "runs" / run_id / "logs").iterdir()
     log.unlink()
-    assert text(capsys, run_id) == before
+    assert text(cli, run_id) == before
 
 
-def test_a_rejected_run_says_why_with_evidence_and_what_to_do(
-    place: Path, capsys: Captured
-) -> None:
-    text = foreign.log(batch=64)
-    (place / "a.txt").write_text(text)
-    assert main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "name"]) == 5
-    name = capsys.readouterr().out.strip()
-    found = explained(capsys, name)
+def test_a_rejected_run_says_why_with_evidence_and_what_to_do(place: Path, cli: Cli) -> None:
+    (place / "a.txt").write_text(foreign.log(batch=64))
+    name = imported(cli, "a.txt", *foreign.OF)
+    found = explained(cli, name)
     assert (found["state"], found["throughput"]) == ("rejected", None)
     assert found["unverified"] == pytest.approx(1200, rel=1e-3)
     (why,) = (each for each in found["reasons"] if each["severity"] == "reject")
     assert why["id"] == "batch-size"
     assert why["evidence"][0]["file"] == "a.txt"
     assert why["action"] == "Give the batch that the run really had with --batch-size."
-    assert main(["explain", name]) == 0
-    out = capsys.readouterr().out
+    out = text(cli, name)
     assert "a.txt:4: Per-GPU Batch Size 64" in out
     assert "what to do: Give the batch" in out
-    assert explained(capsys, name, "--accept", "batch-size")["state"] == "valid"
+    assert explained(cli, name, "--accept", "batch-size")["state"] == "valid"
 
 
-def test_a_reason_that_only_the_group_shows_is_the_runs_too(logs: Path, capsys: Captured) -> None:
+def test_a_reason_that_only_the_group_shows_is_the_runs_too(logs: Path, cli: Cli) -> None:
     (logs / "gpu1_True_6.txt").write_text(foreign.log(rate=2000.0))
-    main(["import", "logs", *foreign.OF, "--set", "s", "-o", "name"])
-    capsys.readouterr()
-    main(["results", "-o", "json"])
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    imported(cli, "logs", *foreign.OF)
+    rows = cli.json("results", "-o", "json")["rows"]
     (row,) = (r for r in rows if (r["case"], r["precision"]) == ("1x1", "amp"))
     (out,) = (m["run_id"] for m in row["members"] if m["verdict"] == "rejected")
-    found = explained(capsys, out)
+    found = explained(cli, out)
     assert [why["id"] for why in found["reasons"]] == ["outlier"]
     assert found["group"] == row["group"]
     assert found["state"] == "rejected"
 
 
-def test_a_run_that_was_never_measured_has_no_formulas(place: Path, capsys: Captured) -> None:
+def test_a_run_that_was_never_measured_has_no_formulas(place: Path, cli: Cli) -> None:
     from k8sbench.adapters.store.sql_store import open_store
 
     with open_store() as store:
@@ -247,40 +232,36 @@ def test_a_run_that_was_never_measured_has_no_formulas(place: Path, capsys: Capt
         store.record(plan("measured", repeat=2), at=NOW, owner=None)
         store.move("measured", step(Phase.SUCCEEDED))
         store.measured("measured", measurement(verdict="rejected", reasons=(REJECTION,)))
-    found = explained(capsys, "failed")
+    found = explained(cli, "failed")
     assert (found["formulas"], found["measurement"], found["state"]) == ([], None, "Failed")
     assert [why["message"] for why in found["reasons"]] == ["It ran out of memory."]
-    assert "It ran out of memory" in text(capsys, "failed")
-    assert "too-few-records" in text(capsys, "measured")
+    assert "It ran out of memory" in text(cli, "failed")
+    assert "too-few-records" in text(cli, "measured")
 
 
-def test_a_measurement_of_an_earlier_version_lacks_only_the_lines(
-    place: Path, capsys: Captured
-) -> None:
+def test_a_measurement_of_an_earlier_version_lacks_only_the_lines(place: Path, cli: Cli) -> None:
     from k8sbench.adapters.store.sql_store import open_store
 
     with open_store() as store:
         store.record(plan("early"), at=NOW, owner=None)
         store.move("early", step(Phase.SUCCEEDED))
         store.measured("early", measurement())
-    out = text(capsys, "early")
+    out = text(cli, "early")
     assert re.search(r"Lines: \d+ training lines count\n", out)
     assert "time_weighted = " in out
 
 
-def text(capsys: Captured, *words: str) -> str:
-    assert main(["explain", *words]) == 0
-    return capsys.readouterr().out
+def text(cli: Cli, *words: str) -> str:
+    return cli("explain", *words).out
 
 
 # A group
 
 
-def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, capsys: Captured) -> None:
-    main(["import", "logs", *foreign.OF, "--set", "s", "-o", "json"])
-    rows = json.loads(capsys.readouterr().out)["rows"]
+def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, cli: Cli) -> None:
+    rows = cli.json("import", "logs", *foreign.OF, "--set", "s", "-o", "json", code=None)["rows"]
     (row,) = (r for r in rows if (r["case"], r["precision"]) == ("1x8", "amp"))
-    found = explained(capsys, row["group"])
+    found = explained(cli, row["group"])
     assert [each["repeat"] for each in found["members"]] == [1, 2, 3, 4, 5]
     assert found["throughput"] == row["throughput"]
     median = formula(found, "median")
@@ -291,17 +272,16 @@ def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, capsys
     assert computed(speedup["text"]) == pytest.approx(row["speedup"], rel=1e-4)
     assert row["baseline"] in speedup["text"]
     assert formula(found, "efficiency")["value"] == pytest.approx(row["speedup"] / 8)
-    shown = text(capsys, row["group"][:6])
+    shown = text(cli, row["group"][:6])
     assert all(each["run_id"] in shown for each in found["members"])
 
 
-def test_a_group_without_a_figure_says_why(place: Path, capsys: Captured) -> None:
+def test_a_group_without_a_figure_says_why(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log(batch=64))
-    main(["import", "a.txt", *foreign.OF, "--set", "s", "-o", "json"])
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
-    found = explained(capsys, row["group"])
+    (row,) = cli.json("import", "a.txt", *foreign.OF, "--set", "s", "-o", "json", code=None)["rows"]
+    found = explained(cli, row["group"])
     assert found["formulas"] == [{"estimator": "median", "value": None, "text": "no run counts"}]
-    assert "batch-size" in text(capsys, row["group"])
+    assert "batch-size" in text(cli, row["group"])
 
 
 # Published figures
@@ -317,7 +297,7 @@ def published(place: Path, figure: float, estimator: str = "unknown") -> list[st
         + f"         source: report, throughput: {figure}, estimator: {estimator}}}\n"
         + "sources:\n  report: {title: A report}\n"
     )
-    return ["--benchmark", str(path), "--gpu-model", foreign.GPU, "--set", "s"]
+    return ["--benchmark", str(path), "--gpu-model", foreign.GPU]
 
 
 def uneven(place: Path) -> list[str]:
@@ -338,57 +318,55 @@ WITHOUT_CLOCK = ["--accept", "clock-mismatch", "--accept", "unsteady"]
 
 @pytest.mark.parametrize("rule", THREE)
 def test_the_rule_that_gives_the_published_figure_is_named(
-    place: Path, capsys: Captured, rule: str
+    place: Path, cli: Cli, rule: str
 ) -> None:
     words = published(place, 1000.0)
     (name, *_) = uneven(place)
-    main(["import", name, *words, *WITHOUT_CLOCK, "-o", "name"])
-    run_id = capsys.readouterr().out.strip()
-    figure = formula(explained(capsys, run_id), rule)["value"]
+    run_id = imported(cli, name, *words, *WITHOUT_CLOCK)
+    figure = formula(explained(cli, run_id), rule)["value"]
     published(place, round(figure, 2))
-    (found,) = explained(capsys, run_id)["published"]
+    (found,) = explained(cli, run_id)["published"]
     stated = found["figure"]
     assert (stated["published"], stated["estimator"]) == (round(figure, 2), "unknown")
     nearest, *others = found["rules"]
     assert (nearest["name"], nearest["deviation"]) == (rule, pytest.approx(0, abs=1e-5))
     assert all(abs(other["deviation"]) > 1e-4 for other in others if other["name"] in THREE)
-    assert f" {rule} (+0.00 %)" in text(capsys, run_id).replace("−", "+")
+    assert f" {rule} (+0.00 %)" in text(cli, run_id).replace("−", "+")
 
 
 @pytest.mark.parametrize("rule", ["median of time_weighted", "mean of time_weighted"])
 def test_of_a_group_it_is_the_median_or_the_mean_of_its_runs(
-    place: Path, capsys: Captured, rule: str
+    place: Path, cli: Cli, rule: str
 ) -> None:
     words = published(place, 1000.0)
-    main(["import", *uneven(place), *words, *WITHOUT_CLOCK, "-o", "json"])
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    (row,) = cli.json("import", *uneven(place), *words, *WITHOUT_CLOCK, "-o", "json", code=None)[
+        "rows"
+    ]
     accept = ("--accept", "clock-mismatch")
-    (found,) = explained(capsys, row["group"], *accept)["published"]
+    (found,) = explained(cli, row["group"], *accept)["published"]
     (value,) = (each["value"] for each in found["rules"] if each["name"] == rule)
     published(place, round(value, 2))
-    (found,) = explained(capsys, row["group"], *accept)["published"]
+    (found,) = explained(cli, row["group"], *accept)["published"]
     assert found["rules"][0]["name"] == rule
 
 
-def test_the_nearest_rule_comes_first(place: Path, capsys: Captured) -> None:
+def test_the_nearest_rule_comes_first(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log())
-    main(["import", "a.txt", *published(place, 1300.0, "median"), "-o", "name"])
-    name = capsys.readouterr().out.strip()
-    (found,) = explained(capsys, name)["published"]
+    name = imported(cli, "a.txt", *published(place, 1300.0, "median"))
+    (found,) = explained(cli, name)["published"]
     assert found["figure"]["estimator"] == "median"
     deviations = [abs(rule["deviation"]) for rule in found["rules"]]
     assert deviations == sorted(deviations)
 
 
-def test_what_differs_besides_the_rule_is_said(place: Path, capsys: Captured) -> None:
+def test_what_differs_besides_the_rule_is_said(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log(gpus=8, rate=8800.0))
-    main(["import", "a.txt", *published(place, 1200.0), "-o", "name"])
-    name = capsys.readouterr().out.strip()
-    (found,) = explained(capsys, name)["published"]
+    name = imported(cli, "a.txt", *published(place, 1200.0))
+    (found,) = explained(cli, name)["published"]
     assert found["not_comparable"] == ["case"]
     # No ratio of unequal things.
     assert {rule["deviation"] for rule in found["rules"]} == {None}
-    shown = text(capsys, name)
+    shown = text(cli, name)
     assert "not comparable: case" in shown
     assert "(+" not in shown
 
@@ -396,9 +374,9 @@ def test_what_differs_besides_the_rule_is_said(place: Path, capsys: Captured) ->
 # A declared format
 
 
-def test_a_format_shows_what_each_expression_matches(place: Path, capsys: Captured) -> None:
+def test_a_format_shows_what_each_expression_matches(place: Path, cli: Cli) -> None:
     (place / "a.txt").write_text(foreign.log())
-    found = explained(capsys, str(foreign.BENCHMARK), "a.txt")
+    found = explained(cli, str(foreign.BENCHMARK), "a.txt")
     assert (found["log"], found["read"]) == ("a.txt", 35)
     shown = {each["name"]: each for each in found["expressions"]}
     assert list(shown) == ["record", "facts[0]", "facts[1]", "facts[2]"]
@@ -407,10 +385,10 @@ def test_a_format_shows_what_each_expression_matches(place: Path, capsys: Captur
     assert shown["facts[0]"]["lines"][0]["groups"] == {"gpus": "1"}
 
 
-def test_an_expression_that_matches_nothing_says_so(place: Path, capsys: Captured) -> None:
+def test_an_expression_that_matches_nothing_says_so(place: Path, cli: Cli) -> None:
     log = (EXAMPLES / "my-model.log").read_text().replace("loss ", "loss=")
     (place / "a.log").write_text(log)
-    out = text(capsys, str(EXAMPLES / "my-model.yaml"), "a.log")
+    out = text(cli, str(EXAMPLES / "my-model.yaml"), "a.log")
     assert "record of pytorch/base matches no line" in out
     assert "summary of pytorch/base matches 1 line" in out
 
@@ -429,18 +407,17 @@ def test_an_expression_that_matches_nothing_says_so(place: Path, capsys: Capture
     ],
 )
 def test_what_cannot_be_explained_is_a_sentence_and_exit_2(
-    run_id: str, place: Path, capsys: Captured, words: list[str], says: str
+    run_id: str, place: Path, cli: Cli, words: list[str], says: str
 ) -> None:
     (place / "a.log").write_text("x\n")
     (place / "empty.log").write_text("")
-    assert main(["explain", *words]) == 2
-    out, err = capsys.readouterr()
+    out, err = cli("explain", *words, code=2)
     assert out == ""
     assert says in err
 
 
-def test_hostile_lines_stay_text(place: Path, capsys: Captured) -> None:
+def test_hostile_lines_stay_text(place: Path, cli: Cli) -> None:
     (place / "a.log").write_text("\x1b]0;owned\x07Num GPUs 1 \x1b[31mred\n")
-    out = text(capsys, str(foreign.BENCHMARK), "a.log")
+    out = text(cli, str(foreign.BENCHMARK), "a.log")
     assert "\x1b" not in out
     assert "\x07" not in out

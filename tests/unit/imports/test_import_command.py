@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.model import imported
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
@@ -102,7 +104,15 @@ def test_what_to_do_about_many_logs_is_said_once(logs: Path, cli: Cli) -> None:
     err = cli("import", "logs", *foreign.OF, "--set", "april", code=2).err
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 31
     assert err.count("k8sbench store remove march") == 1
-    assert err.count("  Check that it is the complete log") == 1
+    assert err.count("  See what its expressions match") == 1
+
+
+def test_a_cause_that_several_logs_share_is_one_error(logs: Path, cli: Cli) -> None:
+    for name in ("aa.txt", "bb.txt"):
+        (logs / name).write_text("no log\n")
+    err = cli("import", "logs", *foreign.OF, code=2).err
+    assert "error: 2 logs: no line is a training line of" in err
+    assert "They are logs/aa.txt, logs/bb.txt." in err
 
 
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
@@ -127,11 +137,12 @@ def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(
 ) -> None:
     (logs / "notes.txt").write_text("Dear all,\nthis is no log.\n")
     err = cli("import", "logs", *foreign.OF, "--set", "march", code=2).err
-    assert err.startswith("error: logs/notes.txt: holds no training line")
+    assert err.startswith("error: logs/notes.txt: no line is a training line of")
+    assert "k8sbench explain" in err
     assert "Nothing was imported" in err
     assert runs() == []
     err = cli("import", "logs", *foreign.OF, "--set", "march", "--skip-unreadable").err
-    assert err.startswith("left out: logs/notes.txt: holds no training line")
+    assert err.startswith("left out: logs/notes.txt: no line is a training line of")
     assert "30 runs imported" in err
 
 
@@ -234,6 +245,76 @@ def test_the_family_is_recognised(place: Path, cli: Cli) -> None:
     assert [each["format"] for each in found] == ["tsm", "mmseg"]
     (place / "c.log").write_text("nothing of the kind\n")
     assert "holds no training line of any family" in cli("measure", "c.log", *words, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("deeplabv3p_c8_fp16.log@7d6bff4e", {"gpus": 8, "precision": "fp16"}),
+        ("Deeplabv3_FP16_BS4-N1.log", {"batch_size": 4, "precision": "fp16"}),
+        ("n4g8_amp_bs128.log", {"case": "4x8", "precision": "amp", "batch_size": 128}),
+        ("fcn_bs8_fp32_DP_N1C1_log", {"case": "1x1", "precision": "fp32", "batch_size": 8}),
+        ("GPUx1_AMP.log", {"gpus": 1, "precision": "amp"}),
+        ("8gpu/batch_size_32/run1.log", {"gpus": 8, "batch_size": 32}),
+        ("gpu8/gpu4.log", {"gpus": 4}),
+        ("crop512x1024_r50_2gpus_4gpus.log", {}),
+    ],
+)
+def test_the_name_of_a_log_says_nodes_gpus_batch_and_precision(
+    name: str, said: dict[str, Any]
+) -> None:
+    assert imported.from_name(name) == said
+
+
+def test_a_folder_is_imported_without_options_when_its_logs_state_all(
+    place: Path, cli: Cli
+) -> None:
+    (place / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
+    out, err = cli("import", "own.log", "--set", "s", "-o", "name")
+    assert err.splitlines()[0].split()[:2] == ["LOG", "FORMAT"]
+    assert "The same again: k8sbench import own.log" in err
+    assert runs() == out.split()
+
+
+def test_what_only_names_say_is_shown_and_recorded_when_it_is_agreed(place: Path, cli: Cli) -> None:
+    mmseg_logs(place)
+    for gpus in (1, 8):
+        (place / f"n{gpus}").rename(place / f"gpu{gpus}_fp32_bs4")
+    err = cli("import", "gpu1_fp32_bs4", "gpu8_fp32_bs4", code=2).err
+    assert runs() == []
+    (again,) = (line for line in err.splitlines() if "To record it so" in line)
+    words = shlex.split(again)
+    cli(*words[words.index("import") :])
+    found = {row["case"]: (row["precision"], row["batch_size_per_gpu"]) for row in rows(cli)}
+    assert found == {"1x1": ("fp32", 4), "1x8": ("fp32", 4)}
+
+
+def test_the_name_does_not_correct_what_the_log_states(place: Path, cli: Cli) -> None:
+    (place / "gpu4_bs32.txt").write_text(foreign.log(gpus=1))
+    cli("import", "gpu4_bs32.txt", *foreign.OF, "--from-names", "--set", "s")
+    (row,) = rows(cli)
+    assert (row["case"], row["batch_size_per_gpu"]) == ("1x1", 256)
+
+
+def test_a_copy_of_the_benchmark_s_file_is_kept_with_its_runs(
+    logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = logs / "mine.yaml"
+    mine.write_bytes(foreign.BENCHMARK.read_bytes())
+    cli("import", "logs", "--benchmark", "logs/mine.yaml", "--gpu-model", foreign.GPU, "--set", "s")
+    before = rows(cli)
+    monkeypatch.chdir(logs)
+    mine.unlink()
+    out, err = cli("results", "-o", "json")
+    assert json.loads(out)["rows"] == before
+    assert "catalog entry" not in err
+
+
+def test_a_declared_format_names_its_framework(place: Path, cli: Cli) -> None:
+    (place / "one.txt").write_text(foreign.log())
+    cli("import", "one.txt", *foreign.OF, "--set", "s")
+    (row,) = rows(cli, "--framework", "tensorflow")
+    assert row["framework"] == "tensorflow"
 
 
 def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(

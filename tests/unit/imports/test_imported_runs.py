@@ -10,8 +10,6 @@ from k8sbench.adapters.store.sql_store import open_store
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 
-Captured = pytest.CaptureFixture[str]
-
 
 def test_lists_and_status_tell_it_apart(run_id: str, cli: Cli) -> None:
     head, row = cli("list").out.splitlines()

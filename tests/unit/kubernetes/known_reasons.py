@@ -29,14 +29,6 @@ WAITING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-TERMINATED: Mapping[str, tuple[str, ...]] = {
-    "github.com/containerd/containerd internal/cri/server": (
-        *("Completed", "Error", "OOMKilled", "StartError", "Unknown"),
-    ),
-    "pkg/kubelet/kuberuntime/kuberuntime_container.go": ("ContainerCannotRun",),
-    "pkg/kubelet/container/runtime.go": ("ContainerStatusUnknown",),
-}
-
 DISRUPTIONS: Mapping[str, tuple[str, ...]] = {
     "k8s.io/api core/v1/types.go": ("TerminationByKubelet", "PreemptionByScheduler"),
     "pkg/controller/tainteviction/taint_eviction.go": ("DeletionByTaintManager",),
@@ -63,56 +55,11 @@ POD_REASONS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-EVENTS: Mapping[str, tuple[str, ...]] = {
-    "pkg/kubelet/events/event.go": (
-        *("Created", "Started", "Failed", "Killing", "Preempting", "BackOff"),
-        *("ExceededGracePeriod", "FailedKillPod", "FailedCreatePodContainer", "NetworkNotReady"),
-        *("ResizeDeferred", "ResizeInfeasible", "Pulling", "Pulled", "InspectFailed"),
-        *("ErrImageNeverPull", "NodeReady", "NodeNotReady", "NodeSchedulable"),
-        *("NodeNotSchedulable", "Starting", "KubeletSetupFailed", "FailedAttachVolume"),
-        *("FailedMount", "VolumeResizeFailed", "VolumeResizeSuccessful", "FileSystemResizeFailed"),
-        *("VolumePermissionChangeInProgress", "FileSystemResizeSuccessful", "FailedMapVolume"),
-        *("AlreadyMountedVolume", "SuccessfulAttachVolume", "SuccessfulMountVolume", "Rebooted"),
-        *("Shutdown", "ContainerGCFailed", "ImageGCFailed", "FailedNodeAllocatableEnforcement"),
-        *("NodeAllocatableEnforced", "SandboxChanged", "FailedCreatePodSandBox"),
-        *("FailedPodSandBoxStatus", "FailedMountOnFilesystemMismatch"),
-        *("FailedPrepareDynamicResources", "PossibleMemoryBackedVolumesOnDisk", "CgroupV1"),
-        *("InvalidDiskCapacity", "FreeDiskSpaceFailed", "Unhealthy", "ProbeWarning", "FailedSync"),
-        *("FailedValidation", "FailedPostStartHook", "FailedPreStopHook"),
-    ),
-    "pkg/kubelet": (
-        *("Evicted", "EvictionThresholdMet", "DeadlineExceeded", "SystemOOM"),
-        *("DNSConfigForming", "MissingClusterDNS", "CheckLimitsForResolvConf"),
-        *("FailedToRetrieveImagePullSecret", "HostIPsIPFamilyMismatch", "LifecycleHTTPFallback"),
-        "VolumeConditionAbnormal",
-    ),
-    "pkg/scheduler": ("FailedScheduling", "Scheduled", "Preempted"),
-    "pkg/controller/tainteviction/taint_eviction.go": ("TaintManagerEviction",),
-    "pkg/controller/nodelifecycle and pkg/controller/util/node": (
-        *("RegisteredNode", "RemovingNode", "DeletingAllPods", "NodeControllerEviction"),
-        "NodeNotReady",
-    ),
-    "pkg/controller/volume/events/event.go": (
-        *("FailedBinding", "VolumeMismatch", "VolumeFailedRecycle", "VolumeRecycled"),
-        *("RecyclerPod", "VolumeDelete", "VolumeFailedDelete", "ExternalProvisioning"),
-        *("ProvisioningFailed", "ProvisioningCleanupFailed", "ProvisioningSucceeded"),
-        *("WaitForFirstConsumer", "WaitForPodScheduled", "ExternalExpanding"),
-    ),
-    "pkg/controller/volume/persistentvolume/pv_controller.go": (
-        *("ClaimLost", "ClaimMisbound", "VolumeUnknownReclaimPolicy"),
-    ),
-    # A kind and one of pkg/util/status.go: PyTorchJobCreated.
-    "github.com/kubeflow/training-operator pkg/util/status.go": (
-        *("JobCreated", "JobSucceeded", "JobRunning", "JobFailed", "JobRestarting"),
-        *("JobFailedValidation", "JobSuspended", "JobResumed"),
-    ),
-    "github.com/kubeflow/training-operator pkg/controller.v1": (
-        *("SetPodTemplateRestartPolicy", "ExitedWithCode", "SetPodTemplateSchedulerName"),
-        *("FailedCreateService", "SuccessfulCreateService", "FailedDeleteService"),
-        *("SuccessfulDeleteService", "FailedCreatePod", "SuccessfulCreatePod"),
-        *("FailedDeletePod", "SuccessfulDeletePod", "JobTerminated", "FailedDeletePodGroup"),
-        "SuccessfulDeletePodGroup",
-    ),
-    "k8s.io/autoscaler cluster-autoscaler": ("TriggeredScaleUp", "NotTriggerScaleUp", "ScaleDown"),
-    "sigs.k8s.io/karpenter pkg/events": ("Nominated",),
+EVENTS = {
+    *("Pulling", "Pulled", "FailedMount", "FailedAttachVolume", "FailedMapVolume"),
+    *("FailedMountOnFilesystemMismatch", "FailedCreatePodSandBox", "FailedPodSandBoxStatus"),
+    *("NetworkNotReady", "FailedCreatePodContainer", "FailedPrepareDynamicResources"),
+    *("SuccessfulCreatePod", "FailedCreatePod", "TriggeredScaleUp", "Nominated"),
 }
+"""Of pkg/kubelet/events/event.go, the training operator, Cluster Autoscaler and Karpenter, those
+that say what the objects do not."""

@@ -73,9 +73,9 @@ def test_it_says_what_is_missing_and_why() -> None:
     ("after", "before", "what"),
     [
         (10.5, 11.5, "lines between 10:00:10 UTC and 10:00:11 UTC"),
-        (None, 11.5, "the lines before 10:00:11 UTC"),
-        (10.5, None, "what came after 10:00:10 UTC"),
-        (None, None, "everything"),
+        (None, 11.5, "lines between its beginning and 10:00:11 UTC"),
+        (10.5, None, "lines between 10:00:10 UTC and its end"),
+        (None, None, "lines between its beginning and its end"),
     ],
 )
 def test_it_says_which_lines_are_missing(

@@ -345,17 +345,6 @@ def test_what_torchrun_reports_of_its_ranks_is_told_apart_from_what_they_wrote()
         assert [line for line in [*lines, *table] if not report.has(line)] == lines
 
 
-def test_a_taken_port_is_called_that() -> None:
-    line = (
-        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
-        "network address. port: 29411, useIpv6: false, code: -98, name: EADDRINUSE, message: "
-        "address already in use"
-    )
-    cause = exits.cause(ended("master-0", 1, line), [])
-    assert cause.id == "port-taken"
-    assert "run it again" in cause.sentence
-
-
 def test_a_long_line_is_cut() -> None:
     cause = exits.cause(ended("worker-1", 1, "x" * 10_000), [])
     assert len(cause.sentence) < 400

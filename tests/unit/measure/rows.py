@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Result
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec

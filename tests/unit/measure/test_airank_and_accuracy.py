@@ -6,7 +6,7 @@ import pytest
 
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.spec import Accuracy
-from tests.unit.measure.support import fixture, ids, measured, mmseg, run
+from tests.unit.measure.support import ids, measured, run
 
 BEGIN = 1772445600
 """Ten o'clock, when the lines of :func:`run` begin."""
@@ -213,22 +213,6 @@ def test_an_accuracy_above_one_is_in_percent(value: str, unit: str) -> None:
     )
 
 
-def test_accuracy_is_best_final_and_how_often() -> None:
-    found = measured(
-        fixture("dle_resnet50_2021_mpirun.log"), format="dle-resnet50", gpus=8, batch_size=None
-    )
-    assert found.accuracy == AccuracyResult(
-        metric="val.top1", best=60.0, final=60.0, unit="%", evaluations=2
-    )
-
-
-def test_an_evaluation_that_every_rank_prints_counts_once() -> None:
-    found = measured(fixture("tsm.log"), format="tsm", gpus=2, batch_size=16)
-    assert found.accuracy == AccuracyResult(
-        metric="Prec@1", best=48.0, final=48.0, unit="%", evaluations=2
-    )
-
-
 def test_the_best_is_not_the_last() -> None:
     lines: list[str] = []
     for index, (line, value) in enumerate(zip(run([0.5] * 6), (1, 5, 9, 3, 4, 2), strict=True)):
@@ -237,13 +221,6 @@ def test_the_best_is_not_the_last() -> None:
     assert found.accuracy == AccuracyResult(
         metric="mIoU", best=0.9, final=0.2, unit="fraction", evaluations=6
     )
-
-
-def test_of_several_data_sets_the_first_is_the_accuracy_and_the_others_stay() -> None:
-    found = measured(fixture("plsc_v2.log"), format="plsc", gpus=8, batch_size=None, warmup=100)
-    assert found.accuracy is not None
-    assert (found.accuracy.metric, found.accuracy.final) == ("Accuracy-Flip lfw", 0.96933)
-    assert found.environment["Accuracy-Flip cfp_fp (final)"] == 0.81143
 
 
 def test_the_programs_own_evaluations_come_before_airanks() -> None:
@@ -255,9 +232,3 @@ def test_the_programs_own_evaluations_come_before_airanks() -> None:
     found = measured(lines).accuracy
     assert found is not None
     assert found.metric == "mIoU"
-
-
-def test_without_an_evaluation_there_is_no_accuracy_and_the_reason_stands_beside_it() -> None:
-    found = measured([mmseg(i, at=i / 2) for i in range(1, 9)])
-    assert found.accuracy is None
-    assert "accuracy" in found.missing

@@ -17,19 +17,6 @@ def dropped(share: float, sets: int) -> list[float]:
     return [(1 - share) * value for value in FLAT[:sets]]
 
 
-def test_a_change_is_marked_where_it_begins() -> None:
-    (found,) = changes([*FLAT, *dropped(0.05, 6)])
-    assert found.place == 10
-    assert found.ratio == pytest.approx(0.95, abs=0.003)
-    assert found.p <= 0.01
-
-
-def test_there_may_be_several() -> None:
-    found = changes([*FLAT, *dropped(0.05, 8), *FLAT])
-    assert [one.place for one in found] == [10, 18]
-    assert [one.ratio > 1 for one in found] == [False, True]
-
-
 @pytest.mark.parametrize(
     "values",
     [

@@ -20,7 +20,6 @@ from tests.tiers import ROOT
 
 PAGE = ROOT / "docs" / "compare.md"
 LIMIT = 0.03
-TRIES = 1000
 RUNS = (3, 5, 8)
 NOISE = (0.005, 0.01, 0.02)
 SETS, HISTORIES = 30, 300

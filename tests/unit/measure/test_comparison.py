@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Group
 from k8sbench.model.spec import BenchmarkSpec
 from tests.unit.report.factory import run, smoke

@@ -32,11 +32,6 @@ def measured(lines: list[str], **changes: Any) -> Measurement:
     return measured_by(lines, format=declared, batch_size=None)
 
 
-def test_plain_numbers_are_read_without_a_remark() -> None:
-    found = measured([*LINES, SUMMARY])
-    assert (found.verdict, ids(found), found.rate) == ("valid", [], 64.5)
-
-
 def test_a_record_that_matches_nothing_beside_a_summary_that_does_is_an_error() -> None:
     with pytest.raises(InputError, match="training lines matches no line") as caught:
         measured([*LINES, SUMMARY], record=r"Step (?P<iteration>\d+) (?P<rate>\d+)")

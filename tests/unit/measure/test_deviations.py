@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import data_source
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run

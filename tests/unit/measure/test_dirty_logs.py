@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
-from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured, mmseg, run
+from tests.unit.measure.support import Lines, ids, measured, mmseg, run
 
 STEADY = run([0.5] * 12)
 
@@ -70,13 +69,6 @@ def test_of_equal_ranks_the_lowest_speaks() -> None:
     assert found.throughput.time_weighted == pytest.approx(64 / 0.5)
 
 
-def test_ranks_without_a_mark_that_print_the_same_count_once() -> None:
-    found = measured(
-        fixture("plsc_v1_four_workers.log"), format="plsc", gpus=4, batch_size=100, warmup=10
-    )
-    assert (found.records, found.verdict, ids(found)) == (10, "valid", ["repeated-lines"])
-
-
 def test_workers_whose_outputs_follow_one_another_count_once() -> None:
     """``cat workerlog.*``: each begins again, at times that have been."""
     workers = [line for _ in range(4) for line in STEADY]
@@ -103,32 +95,9 @@ def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(
     assert found.verdict == "valid"
 
 
-def test_a_stray_address_is_no_rate() -> None:
-    head = ["ips: 127.0.0.1", "--ips=10.1.1.1,10.1.1.2"]
-    found = measured(
-        [*head, *lines_of("paddleseg.log")],
-        format="paddleseg",
-        gpus=4,
-        batch_size=2,
-        warmup=10,
-    )
-    assert found.verdict == "valid"
-    assert found.records == 14
-
-
 def test_a_record_of_another_shape_in_between_is_another_runs() -> None:
     lines = [*STEADY, mmseg(10, 0.5).replace("Iter [10/1000]", "Epoch [1][10/100]")]
     assert "iterations-back" in ids(measured(lines), "reject")
-
-
-def test_what_ranks_say_in_between_does_not_tear_a_log_apart() -> None:
-    order = random.Random(7)
-    lines = []
-    for line in STEADY:
-        lines.append(f"[1,0]<stdout>:{line}")
-        ranks = order.sample(range(8), 5)
-        lines += [f"[1,{rank}]<stderr>:WARNING: NCCL something" for rank in ranks]
-    assert measured(lines, gpus=8).verdict == "valid"
 
 
 # Several runs in one file.
@@ -253,11 +222,6 @@ def test_a_piece_that_takes_up_again_at_a_checkpoint_counts_iterations_once() ->
 def test_pieces_between_which_iterations_are_lost_are_rejected() -> None:
     second = run([0.5] * 6, first=500, at=500)
     assert pieces(STEADY, second)[:2] == ["rejected", "iterations-missing"]
-
-
-def test_the_same_files_apart_are_measured_each_for_itself() -> None:
-    for log in (STEADY, run([0.5] * 12, at=999)):
-        assert measured(log).verdict == "valid"
 
 
 def test_of_several_repeats_as_one_run_the_first_gives_the_figure() -> None:

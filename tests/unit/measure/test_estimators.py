@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from array import array
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from k8sbench.measure.run import tally
 from tests.unit.measure.support import measured, mmseg, run, tsm
 
 # As printed: three digits behind the point.
@@ -30,27 +32,6 @@ def test_interval_means_are_weighted_by_what_they_cover(
     assert figures.time_weighted_steady == pytest.approx(figures.time_weighted)
     assert figures.median == pytest.approx(statistics.median(rates))
     assert figures.arithmetic == pytest.approx(statistics.fmean(rates))
-
-
-@given(times, st.integers(1, 16), st.integers(1, 16))
-def test_a_figure_of_one_card_times_the_gpus_is_the_jobs(
-    seconds: list[float], batch: int, gpus: int
-) -> None:
-    def line(index: int, each: float) -> str:
-        return (
-            f"2026-03-02 10:00:00 [INFO]\t[TRAIN] epoch: 1, iter: {index}/99, loss: 1.0000, "
-            f"lr: 0.01, batch_cost: {each:.4f}, reader_cost: 0.00000, ips: {batch / each:.4f} "
-            "samples/sec | ETA 00:00:00"
-        )
-
-    lines = [line(index, each) for index, each in enumerate(seconds, 1)]
-    one = measured(lines, format="paddleseg", batch_size=batch)
-    many = measured(lines, format="paddleseg", batch_size=batch, gpus=gpus)
-    alone, together = one.throughput or one.unverified, many.throughput or many.unverified
-    assert alone is not None
-    assert together is not None
-    for name in ("time_weighted", "median", "arithmetic"):
-        assert getattr(together, name) == pytest.approx(gpus * getattr(alone, name))
 
 
 @given(st.lists(st.integers(100, 900), min_size=60, max_size=60))
@@ -182,3 +163,10 @@ def test_paddleclas_dygraph_goes_on_with_its_mean_up_to_the_fifth_step_of_the_ne
     assert found.iterations == len(known)
     right = pytest.approx(batch * len(known) / sum(known), rel=1e-4)
     assert found.throughput.time_weighted == right
+
+
+@given(st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=60))
+def test_a_median_of_sorted_parts_is_that_of_all_values(values: list[float]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "SORTED_AT_ONCE", 7)
+        assert tally.median(array("d", values)) == pytest.approx(statistics.median(values), 1e-15)

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from k8sbench.measure.group import explaining, history
-from k8sbench.measure.group.compare import compare, results
+from k8sbench.measure.group.compare import Side, compare
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import parities
-from k8sbench.measure.group.sides import Side
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit import goldens

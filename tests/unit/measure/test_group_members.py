@@ -92,14 +92,6 @@ def test_the_published_1x8_folder_ends_with_the_median_of_its_five_real_runs(
     assert group.reasons == ()
 
 
-@pytest.mark.parametrize("rates", [(*REAL, *SIDE[:3]), (*REAL[:3], *SIDE)])
-def test_a_thin_majority_is_none(rates: tuple[float, ...]) -> None:
-    """Five of eight may be the wrong ones: 2806.66 and 682 would both have had them."""
-    group = only(repeats(rates))
-    assert group.spread is None
-    assert {tuple(ids(m)) for m in group.members} == {("outlier",)}
-
-
 @pytest.mark.parametrize(
     ("rates", "state", "counted"),
     [
@@ -217,18 +209,6 @@ def test_no_accept_makes_a_figure_where_there_is_none() -> None:
     assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
 
 
-def test_a_rejected_measurement_keeps_its_reasons_and_does_not_count() -> None:
-    bad = run(
-        None,
-        repeat=2,
-        measured={"unverified": throughput(50.0), "reasons": (reject("too-few-records"),)},
-    )
-    group = only([run(100.0), bad])
-    assert group.counted == 1
-    assert rejected(group) == {50.0: ["too-few-records"]}
-    assert group.ids("reject") == ("too-few-records",)
-
-
 def test_a_rejected_measurement_counts_once_all_its_reasons_are_accepted() -> None:
     warning = Finding(id="unsteady", severity="warn", sentence="It varies.")
     bad = run(
@@ -243,15 +223,6 @@ def test_a_rejected_measurement_counts_once_all_its_reasons_are_accepted() -> No
     assert group.spread is not None
     assert group.spread.median == 50.0
     assert group.accepted_ids == ("gpu-count", "too-few-records")
-
-
-def test_the_same_log_counts_once_the_earlier_run_having_it() -> None:
-    runs = repeats([100.0, 101.0, 102.0])
-    twin = changed(runs[2], measurement=changed(runs[2].measurement, log_digest="same"))
-    first = changed(runs[0], measurement=changed(runs[0].measurement, log_digest="same"))
-    group = only([twin, runs[1], first])
-    assert rejected(group) == {102.0: ["log-counted-twice"]}
-    assert first.run_id in group.members[2].reasons[0].sentence
 
 
 def test_the_same_log_is_found_in_another_set_too() -> None:
@@ -278,13 +249,6 @@ MIXED: dict[str, dict[str, Any]] = {
     "mixed-framework": {"measured": {"environment": {"framework_version": "2.9"}}},
     "mixed-plan": {"env": {"OMP_NUM_THREADS": "1"}},
 }
-
-
-@pytest.mark.parametrize("reason", MIXED)
-def test_what_differs_from_the_majority_does_not_count(reason: str) -> None:
-    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, **MIXED[reason])])
-    assert rejected(group) == {100.5: [reason]}
-    assert group.key.gpu_model == V100_16
 
 
 @pytest.mark.parametrize("reason", MIXED)
@@ -341,16 +305,6 @@ def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     assert rejected(only([*repeats([100.0, 101.0]), printed])) == {None: ["mixed-estimator"]}
 
 
-def test_efficiency_above_the_limit_rejects_the_group_and_not_its_baseline() -> None:
-    one, eight = groups([run(100.0, case="1x1"), *repeats([850.0, 851.0])])
-    assert one.counted == 1
-    assert eight.spread is None
-    assert eight.state == "rejected"
-    assert eight.ids("reject") == ("efficiency-above-limit",)
-    assert [m.unverified for m in eight.members] == [850.0, 851.0]
-    assert one.key.id in eight.reasons[0].sentence
-
-
 def test_efficiency_at_the_limit_is_no_reason() -> None:
     assert groups([run(100.0, case="1x1"), run(840.0)])[1].counted == 1
 
@@ -390,27 +344,9 @@ def test_time_to_train_is_the_median_over_all_runs(
     assert group.runs_at_target == len([each for each in seconds if each])
 
 
-@pytest.mark.parametrize("seconds", [(None, None, 44000.0, None, None), (100.0, None), (None,)])
-def test_without_a_majority_at_the_target_there_is_no_time(
-    seconds: tuple[float | None, ...],
-) -> None:
-    group = to_target(*seconds)
-    reached = len([each for each in seconds if each])
-    assert group.time_to_train_s is None
-    assert group.runs_at_target == reached
-    why = f"{reached} of {len(seconds)} runs reached" if reached else "no run reached its target"
-    assert group.missing["time_to_train_s"].startswith(why)
-
-
 def test_the_accuracy_is_that_of_the_middle_run_and_not_of_the_best() -> None:
     bests = [to_target(*seconds).accuracy for seconds in ([1.0], [1.0] * 4, [1.0] * 5)]
     assert [each and each.best for each in bests] == [71.0, 72.0, 73.0]
-
-
-def test_runs_that_trained_to_nothing_have_no_number_at_the_target() -> None:
-    group = only([run(100.0)])
-    assert (group.time_to_train_s, group.runs_at_target) == (None, None)
-    assert {"time_to_train_s", "runs_at_target"} <= group.missing.keys()
 
 
 def test_a_wide_interval_is_a_warning() -> None:
@@ -436,35 +372,11 @@ def test_the_wait_for_data_is_the_median_of_the_runs_that_report_it() -> None:
     assert "do not report" in group.missing["data_fraction"]
 
 
-def test_gpu_hours_are_those_of_all_ended_runs() -> None:
-    runs = [
-        run(100.0, seconds=1800.0),
-        run(None, repeat=2, phase=Phase.FAILED, seconds=900.0),
-        run(None, repeat=3, phase=Phase.RUNNING),
-    ]
-    group = only(runs)
-    assert group.gpu_hours == pytest.approx(8 * 2700 / 3600)
-
-
 def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None:
     done = run(100.0)
     group = only([changed(done, history=(done.history[0], done.history[2]))])
     assert group.gpu_hours is None
     assert "when the runs started" in group.missing["gpu_hours"]
-
-
-def test_cpu_runs_use_no_gpu_hours() -> None:
-    group = only([smoke(1.0)])
-    assert group.gpu_hours is None
-    assert group.missing["gpu_hours"] == "no GPU was used"
-
-
-def test_the_catalogs_gmac_is_only_for_the_catalogs_model() -> None:
-    assert only([run(100.0)]).gmac == 4.089
-    small = only([run(100.0, measured={"parameters": 11_000_000})])
-    assert small.gmac is None
-    assert small.parameters == 11_000_000
-    assert "11,000,000" in small.missing["gmac"]
 
 
 def test_a_group_has_its_medians_by_every_estimator_that_all_runs_have() -> None:

@@ -41,19 +41,6 @@ def test_the_reports_medians_and_means_come_out_of_their_runs(
         assert figures.cv == pytest.approx(statistics.stdev(runs) / statistics.fmean(runs))
 
 
-def test_one_run_has_no_interval_and_says_why() -> None:
-    figures = spread([100.0])
-    assert (figures.low, figures.high, figures.coverage, figures.cv) == (None,) * 4
-    assert figures.interval_reason == "one run does not show the spread between runs"
-
-
-@pytest.mark.parametrize("count", [2, 3, 4, 5])
-def test_few_runs_have_their_extremes_with_the_coverage_that_those_have(count: int) -> None:
-    figures = spread([float(n) for n in range(count)] if count > 1 else [1.0])
-    assert (figures.low, figures.high) == (0.0, count - 1.0)
-    assert figures.coverage == 1 - 2.0 ** (1 - count)
-
-
 @pytest.mark.parametrize("count", range(2, 13))
 def test_the_coverage_is_that_of_all_ways_to_lie_beside_the_median(count: int) -> None:
     # Of a continuous distribution each run lies below its median with probability ½. The
@@ -80,13 +67,6 @@ def test_after_outliers_the_coverage_is_that_of_all_runs(
     count: int, dropped: int, coverage: float
 ) -> None:
     assert interval_ranks(count, dropped)[1] == coverage
-
-
-def test_two_of_three_runs_have_no_interval_and_say_why() -> None:
-    figures = spread([100.0, 101.0], dropped=1)
-    assert (figures.low, figures.high, figures.coverage) == (None,) * 3
-    assert figures.cv is not None
-    assert figures.interval_reason == "1 of 3 runs was left out for its rate"
 
 
 @pytest.mark.slow

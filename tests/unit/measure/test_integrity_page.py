@@ -45,10 +45,10 @@ def test_a_rule_has_a_condition_and_an_action_in_whole_sentences(module: ModuleT
 
 
 def test_the_limits_on_the_page_are_the_codes() -> None:
-    from k8sbench.measure.run import case, integrity, summaries
+    from k8sbench.measure.run import integrity, log_statements, summaries
 
     text = PAGE.read_text(encoding="utf-8")
-    assert f"Fewer than {case.FEWEST_RECORDS} training lines" in text
+    assert f"Fewer than {log_statements.FEWEST_RECORDS} training lines" in text
     assert f"allows {1 - integrity.ENOUGH:.0%}".replace("%", " %") in text
     assert f"allows {summaries.OWN_SUMMARY:.1%}".replace("%", " %") in text
     assert "ten times slower" in text

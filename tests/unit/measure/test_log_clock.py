@@ -116,21 +116,6 @@ def test_times_edited_by_two_per_cent_are_rejected(share: float) -> None:
     )
 
 
-@pytest.mark.parametrize(("own", "expected"), [(0.9999, []), (1.01, ["clock-mismatch"])])
-def test_plsc_s_rates_follow_the_clock(own: float, expected: list[str]) -> None:
-    lines = []
-    for i in range(1, 31):
-        at = BEGIN + datetime.timedelta(seconds=i * 100 * 1024 / 6400)
-        stamp = at.isoformat(" ", "milliseconds").replace(".", ",")
-        lines.append(
-            f"Training: {stamp} - loss 10.0, lr: 0.1, epoch: 0, step: {i * 100}, eta: 1.0 hours, "
-            f"throughput: {6400 / own:.2f} imgs/sec"
-        )
-    found = measured(lines, format="plsc", gpus=8, batch_size=128)
-    assert ids(found) == expected
-    assert "factor" not in " ".join(each.sentence for each in found.reasons)
-
-
 def test_a_stall_of_one_rank_is_no_contradiction_of_deeplearningexamples() -> None:
     """Its rate is the mean of the ranks' rates: a stall of one is in the stamps, in full."""
     lines = dle([1400.0] * 60, own=0.988)
@@ -304,12 +289,6 @@ def test_an_hour_at_an_evaluation_may_be_the_evaluation_s(seconds: int) -> None:
 def test_a_jump_of_another_size_is_a_contradiction(seconds: int) -> None:
     found = measured(set_clock(run([0.5] * 30), 20, seconds))
     assert ids(found) == ["clock-mismatch"]
-
-
-def test_stamps_in_whole_seconds_show_no_jump_by_one() -> None:
-    lines = [paddleseg(i * 10, 5 * i, total=80) for i in range(1, 9)]
-    found = measured(set_clock(lines, 4, -3), format="paddleseg")
-    assert ids(found, "reject") == ["clock-mismatch"]
 
 
 def test_a_jump_before_the_window_is_in_no_figure_of_it() -> None:

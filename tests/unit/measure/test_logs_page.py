@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from k8sbench.cli.commands.measure import command
-from k8sbench.measure.run import case
 from k8sbench.model.measurement import Throughput
 from k8sbench.parse.families import FAMILIES
 
@@ -31,10 +30,3 @@ def test_each_flag_that_it_names_exists() -> None:
     known = {flag for param in command.params for flag in param.opts}
     for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", TEXT):
         assert flag in known or flag == "--timestamps", flag
-
-
-def test_reasons_that_it_names_exist() -> None:
-    from k8sbench.measure.run.rules import ALL
-
-    assert "running-mean-coarse" in ALL
-    assert case.FEWEST_RECORDS == 5

@@ -13,7 +13,7 @@ from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from k8sbench.model.spec import Fingerprint
 from tests.unit.measure.support import NOT_COMPARABLE
-from tests.unit.report.factory import V100_32, run, smoke
+from tests.unit.report.factory import V100_32, run
 
 MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")
 PADDLE: dict[str, Any] = {"framework": "paddle", "variant": "ps", "image": "paddle:2"}
@@ -173,15 +173,6 @@ def test_amp_types_are_precisions() -> None:
     fp16 = amp(stated())
     assert pair(fp16, fp16).ratio is not None
     assert pair(fp16, fp16 | {"amp_dtype": "bf16"}).not_comparable == ("precision",)
-
-
-def test_the_demos_pair_appears_and_says_why_it_has_no_ratio() -> None:
-    paddle = smoke(1.0, framework="paddle", measured={"parameters": 26_790_000})
-    torch = smoke(2.0, measured={"parameters": 43_590_000})
-    (found,) = parities(groups([paddle, torch]))
-    assert found.ratio is None
-    assert found.not_comparable == ("smoke", "cpu", "model")
-    assert (found.paddle.parameters, found.pytorch.parameters) == (26_790_000, 43_590_000)
 
 
 def test_groups_of_other_cases_precisions_or_presets_do_not_pair() -> None:

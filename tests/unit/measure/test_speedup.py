@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import speedup
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import by_case, catalog
-from tests.unit.measure.test_group_spread import ARCFACE, RESNET50
+from tests.unit.measure.test_group_spread import RESNET50
 from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke, throughput
 
 
@@ -29,33 +29,6 @@ def test_the_reports_speedups_follow_from_the_medians_of_their_runs() -> None:
     }
     assert found["1x8"].efficiency.value == pytest.approx(7.67 / 8, abs=0.001)
     assert found["1x8"].baseline == found["1x1"].group.key.id
-
-
-def test_arcfaces_speedups_come_with_the_footnote_on_its_one_gpu_head() -> None:
-    def arcface(case: str) -> list[Run]:
-        head = "arcface" if case == "1x1" else "dist_arcface"
-        pool = NodePool(name="v100-16gb", gpus_per_node=8, gpu_model=V100_16)
-        return repeats(
-            ARCFACE[case][0],
-            benchmark="arcface",
-            framework="paddle",
-            case=case,
-            pool=pool,
-            options={"head": head},
-            fingerprint=None,
-            measured={"parameters": None},
-        )
-
-    found = by_case([r for case in ARCFACE for r in arcface(case)])
-    assert [round(found[case].speedup.value or 0, 2) for case in ARCFACE] == [
-        1.0,
-        3.87,
-        6.4,
-        14.97,
-        27.87,
-    ]
-    assert found["4x8"].speedup.notes == ("head: dist_arcface, on one GPU arcface",)
-    assert found["1x1"].speedup.notes == ()
 
 
 def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:

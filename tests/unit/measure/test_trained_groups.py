@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group.compare import results
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Deviation, Group
 from k8sbench.model.measurement import AccuracyResult, DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
@@ -84,11 +84,6 @@ def test_a_throughput_run_is_no_repeat_of_one_that_trains() -> None:
     found = groups([trained(), run(2900.0, data="pvc:imagenet", repeat=2)])
     assert [group.key.mode for group in found] == ["throughput", "train"]
     assert [group.training is None for group in found] == [True, False]
-
-
-def test_runs_to_another_target_are_another_group() -> None:
-    other = msgspec.structs.replace(TRAINING, target=70.0)
-    assert len(groups([trained(), trained(training=other, repeat=2)])) == 2
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,6 @@ from hypothesis import strategies as st
 from tests.unit.measure.support import ids, measured, mmseg, plsc, run, tsm
 
 
-def test_a_record_that_reaches_into_the_warm_up_does_not_count() -> None:
-    found = measured(run([9.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), warmup=15)
-    assert (found.records, found.iterations) == (5, 50)
-    assert found.window is not None
-    assert (found.window.first_iteration, found.window.last_iteration) == (21, 70)
-
-
-def test_a_record_that_begins_right_behind_the_warm_up_counts() -> None:
-    found = measured(run([9.0, 0.5, 0.5, 0.5, 0.5, 0.5]), warmup=10)
-    assert found.throughput is not None
-    assert found.throughput.time_weighted == pytest.approx(8.0)
-
-
 def test_what_lies_behind_the_planned_window_does_not_count() -> None:
     found = measured(run([0.5] * 7 + [5.0] * 3), warmup=20, iterations=50)
     assert found.throughput is not None
@@ -59,14 +46,6 @@ def test_first_lines_of_minutes_are_no_headline() -> None:
     assert ids(measured(run(slow), warmup=0), "reject") == ["below-median"]
     assert ids(measured(run(slow), warmup=None)) == []
     assert measured(run(slow), warmup=0, accept=("below-median",)).verdict == "valid"
-
-
-def test_fewer_than_five_records_are_no_measurement() -> None:
-    found = measured(run([0.5] * 6), warmup=20)
-    assert (found.verdict, ids(found)) == ("rejected", ["too-few-records"])
-    assert found.throughput is None
-    assert found.unverified is not None
-    assert found.unverified.time_weighted == pytest.approx(8.0)
 
 
 def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:

@@ -88,6 +88,7 @@ OTHER: dict[str, Any] = {
     "window.min_steady_seconds": 120.0,
     "window.rule": "as given on the command line",
     "log.name": "mine",
+    "log.framework": "jax",
     "log.unit": "samples/s",
     "log.per": "card",
     "log.record": "another",

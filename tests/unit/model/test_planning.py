@@ -128,6 +128,9 @@ def test_local_gpus_are_divided_over_the_replicas() -> None:
         ),
         ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
         ({"impl": "upstream", "image": "x", "data": "pvc:"}, "names no volume claim"),
+        ({"image": "registry.io/Torch:1"}, "cannot name an image"),
+        ({"image": "torch:1\n"}, "cannot name an image"),
+        ({"image_registry": "a b"}, "cannot name an image"),
         ({"framework": "paddle", "variant": "matched", "preset": "smoke"}, "no smoke preset"),
     ],
 )
@@ -329,9 +332,17 @@ def test_a_command_of_the_users_runs_another_precision_where_it_takes_one(
     if runs:
         plan = planned(of=of, precision=precision)
         assert plan.command[-1] == command[-1].format(precision=precision)
+        assert plan.data == "synthetic"
     else:
         with pytest.raises(UsageError, match="always runs fp32"):
             planned(of=of, precision=precision)
+
+
+def test_one_word_of_a_users_command_that_names_the_data_makes_them_the_images() -> None:
+    own = msgspec.structs.replace(
+        spec().variants[0], trainer=None, local=False, command=("train", "--data={data}"), image="a"
+    )
+    assert planned(of=spec(variants=[own])).data == "image"
 
 
 def test_an_image_from_images_holds_the_trainers_and_any_other_gets_them_by_configmap() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.parse import airank
+from k8sbench.parse import reading
 from k8sbench.parse.family import CleanLine
 from tests.unit.parse.support import items, marks
 from tests.unit.parse.test_records_by_family import MMSEG
@@ -23,7 +23,7 @@ from tests.unit.parse.test_records_by_family import MMSEG
 )
 @pytest.mark.parametrize("dash", ["- ", ""])
 def test_an_event_is_read(words: str, event: str, value: float | None, dash: str) -> None:
-    (mark,) = airank.read(CleanLine(1, f"{dash}AI-Rank-log 1618109465.579 {words}", ""))
+    (mark,) = reading.airank_events(CleanLine(1, f"{dash}AI-Rank-log 1618109465.579 {words}", ""))
     assert (mark.values, mark.stamp) == ({"event": event, "value": value}, 1618109465.579)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.parse.cleaning import pieces
+from k8sbench.parse.lines import pieces
 
 
 @pytest.mark.parametrize(

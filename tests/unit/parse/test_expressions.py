@@ -7,16 +7,16 @@ import functools
 from k8sbench.measure.run import evidence
 from k8sbench.model.explanation import ExpressionExplained
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse import expressions
+from k8sbench.parse import declared
 
 RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
 LINE = "step 10/100 loss 0.5 412.7 img/s"
 
 
 def tried(text: str, record: str = RECORD, *facts: str) -> tuple[int, list[ExpressionExplained]]:
-    declared = LogFormat(name="own", unit="x", per="job", record=record, facts=facts)
-    read, made = expressions.explain(
-        [text], {declared: "pytorch/base"}, functools.partial(evidence.place, "a.log")
+    log_format = LogFormat(name="own", unit="x", per="job", record=record, facts=facts)
+    read, made = declared.explain(
+        [text], {log_format: "pytorch/base"}, functools.partial(evidence.place, "a.log")
     )
     return read, list(made)
 

@@ -204,19 +204,5 @@ def test_dle_states_its_layout_as_our_own_trainers_do(
     assert facts("dle-resnet50", line).get("option.channels_last") == channels_last
 
 
-def test_plsc_v2_arguments() -> None:
-    stamp = "Training: 2021-10-03 21:08:29,600 - "
-    found = facts(
-        "plsc",
-        stamp + "fp16: True",
-        stamp + "batch_size: 128",
-        stamp + "world_size: 8",
-        stamp + "backbone: FresResNet50",
-        stamp + "use_synthetic_dataset: True",
-    )
-    assert found["precision"] == "amp"
-    assert (found["batch_size"], found["gpus"], found["data"]) == ("128", "8", "synthetic")
-
-
 def test_tsm_tells_its_epochs_by_the_name_it_stores_under() -> None:
     assert facts("tsm", "storing name: TSM_kinetics_RGB_resnet50_e50")["planned_epochs"] == "50"

@@ -64,15 +64,6 @@ def test_a_step_covers_several_iterations_and_says_so() -> None:
     )
 
 
-def test_the_start_line_tells_the_plan() -> None:
-    found = items("k8sbench", line(START))
-    assert [mark.values["rank"] for mark in marks(found)] == [0]
-    facts = {item.name: item.value for item in found if isinstance(item, Fact)}
-    assert facts["gpus"] == "2"
-    assert facts["warmup"] == "2"
-    assert "amp_dtype" not in facts
-
-
 def test_the_start_line_decides_over_the_familys_own_lines() -> None:
     found = items("mmseg", line(START), MMSEG, line(STEP))
     kinds = [type(item) for item in found]
@@ -122,25 +113,6 @@ def test_other_json_is_passed_over(body: str) -> None:
     )
 
 
-def test_a_rank_tells_its_step_times() -> None:
-    event = {
-        "event": "rank",
-        "rank": 1,
-        "host": "node-b",
-        "step_seconds": {"mean": 0.5, "median": 0.4, "p95": 0.9, "max": 1.0},
-    }
-    mark = marks(items("k8sbench", line(START), line(event)))[-1]
-    assert isinstance(mark, Mark)
-    assert mark.values == {
-        "rank": 1.0,
-        "host": "node-b",
-        "mean": 0.5,
-        "median": 0.4,
-        "p95": 0.9,
-        "max": 1.0,
-    }
-
-
 def facts(*events: Mapping[str, object]) -> dict[str, str]:
     found = items("k8sbench", *map(line, events))
     return {fact.name: fact.value for fact in found if isinstance(fact, Fact)}
@@ -150,12 +122,6 @@ def test_the_summary_tells_how_a_gpu_was_clocked_in_the_end() -> None:
     clock = {"clock_sm_mhz": 1380, "throttle_reasons": 4}
     found = facts(START, {"event": "summary", "machine": clock})
     assert (found["at_end.clock_sm_mhz"], found["at_end.throttle_reasons"]) == ("1380", "4")
-
-
-@pytest.mark.parametrize("machine", [None, 3, {}, {"clock_sm_mhz": None}])
-def test_clocks_that_nobody_stated_are_no_facts(machine: object) -> None:
-    found = facts(START, {"event": "summary", "machine": machine})
-    assert not any(name.startswith("at_end.") for name in found)
 
 
 def test_the_summary_tells_its_window() -> None:
@@ -278,17 +244,6 @@ def test_an_evaluation_without_a_number_has_no_headline(value: object) -> None:
 @pytest.mark.parametrize("figures", [None, [], "mIoU", {"aAcc": None}])
 def test_an_evaluation_may_have_no_other_figures(figures: object) -> None:
     assert [each.metric for each in evaluations({**EVALUATION, "figures": figures})] == ["mIoU"]
-
-
-def test_what_a_run_reads_are_facts() -> None:
-    data = {"event": "data", "name": "cityscapes", "train": 2975, "val": 500, "digest": "d"}
-    weights = {"event": "weights", "file": "v1c.npz", "digest": "ab", "loaded": 318}
-    found = items("k8sbench", line(START), line(data), line(weights))
-    facts = {item.name: item.value for item in found if isinstance(item, Fact)}
-    assert (facts["data.name"], facts["data.train"], facts["data.digest"]) == (
-        *("cityscapes", "2975", "d"),
-    )
-    assert (facts["weights.file"], facts["weights.loaded"]) == ("v1c.npz", "318")
 
 
 def test_a_step_says_what_its_time_leaves_out() -> None:

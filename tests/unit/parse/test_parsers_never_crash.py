@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.sample import Record
-from k8sbench.parse.cleaning import pieces
 from k8sbench.parse.families import FAMILIES, NAMES
+from k8sbench.parse.lines import pieces
 from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended
 from tests.unit.parse.test_own_events import START, STEP, line

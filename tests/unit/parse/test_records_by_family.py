@@ -17,10 +17,6 @@ PADDLESEG = (
     "2021-05-31 20:12:22 [INFO]\t[TRAIN] epoch: 1, iter: 20/200, loss: 1.3367, lr: 0.000675, "
     "batch_cost: 0.7225, reader_cost: 0.00009, ips: 5.5365 samples/sec | ETA 00:00:00"
 )
-PADDLECLAS_2020 = (
-    "2020-12-16 18:50:37 INFO: epoch:3   train step:40   loss:  7.1027 top1: 0.0000 top5: 0.0000 "
-    "lr: 0.100000 elapse: 4.771s ips: 26.83043 images/sec."
-)
 PADDLECLAS_2021 = (
     "[2021/12/21 17:12:41] root INFO: epoch:0   train step:20   lr: 0.100000, loss:  7.5212 "
     "top1:  0.0078 top5:  0.0625 batch_cost: 0.38521 s, reader_cost: 0.00551 s, "
@@ -64,26 +60,10 @@ PLSC_V2 = (
 )
 
 
-def test_mmseg_prints_seconds_per_iteration_of_the_job() -> None:
-    found = record("mmseg", MMSEG)
-    assert (found.iteration, found.total, found.seconds) == (10, 100, 2.042)
-    assert (found.loss, found.memory_mib) == (3.3517, 18705)
-    assert found.waiting == pytest.approx(0.096 / 2.042)
-    assert found.shape.number == "seconds"
-    assert found.shape.holds_events
-
-
 def test_mmseg_by_epoch_counts_iterations_of_the_epoch() -> None:
     found = record("mmseg", MMSEG.replace("Iter [10/100]", "Epoch [3][10/100]"))
     assert (found.epoch, found.iteration) == (3, 10)
     assert found.shape.numbering == "epoch"
-
-
-def test_paddleseg_prints_samples_per_second_of_one_card() -> None:
-    found = record("paddleseg", PADDLESEG)
-    assert (found.iteration, found.total, found.rate) == (20, 200, 5.5365)
-    assert (found.seconds, found.loss) == (0.7225, 1.3367)
-    assert found.shape.per == "card"
 
 
 def test_paddleseg_of_the_older_spelling_is_read_too() -> None:
@@ -98,13 +78,6 @@ def test_paddleseg_of_the_older_spelling_is_read_too() -> None:
 def test_the_launchers_addresses_are_no_rates(line: str) -> None:
     for family in ("paddleseg", "paddleclas", "paddlevideo"):
         assert records(family, line) == []
-
-
-def test_paddleclas_2020_prints_that_step() -> None:
-    found = record("paddleclas", PADDLECLAS_2020)
-    assert (found.epoch, found.iteration, found.rate) == (3, 41, 26.83043)
-    assert (found.seconds, found.mean_seconds, found.loss) == (4.771, None, 7.1027)
-    assert found.shape.averaged == "step"
 
 
 @pytest.mark.parametrize(
@@ -159,18 +132,6 @@ def test_paddlevideo_glued_to_a_progress_line_is_found() -> None:
     assert found.rate == 65.41214
 
 
-def test_dle_prints_images_of_the_job() -> None:
-    found = record("dle-resnet50", DLE_2020)
-    assert (found.epoch, found.iteration, found.rate, found.loss) == (0, 1, 33.91, 7.10564)
-    assert found.shape.per == "job"
-
-
-def test_dle_since_2022_tells_the_wait_for_data() -> None:
-    found = record("dle-resnet50", DLE_2022)
-    assert found.rate == 300.0
-    assert found.waiting == pytest.approx(0.25)
-
-
 def test_dle_validation_lines_are_no_records() -> None:
     line = (
         "DLL 2021-03-23 09:49:52.071453 - Epoch: 0 Iteration: 5005 Validation Iteration: 100  "
@@ -179,28 +140,6 @@ def test_dle_validation_lines_are_no_records() -> None:
     found = items("dle-resnet50", DLE_2020, line)
     assert len([item for item in found if type(item).__name__ == "Record"]) == 1
     assert [mark.kind for mark in marks(found)] == ["evaluation"]
-
-
-@pytest.mark.parametrize(("line", "stamped"), [(TSM, False), (TSM_STAMPED, True)])
-def test_tsm_prints_a_step_and_its_running_mean(line: str, stamped: bool) -> None:
-    found = record("tsm", line)
-    assert (found.epoch, found.iteration, found.total) == (2, 33, 14661)
-    assert (found.seconds, found.mean_seconds, found.loss) == (0.299, 0.429, 6.3967)
-    assert (found.stamp is not None) == stamped
-    assert found.waiting == pytest.approx(0.1)
-
-
-def test_plsc_v1_counts_batches_from_zero() -> None:
-    found = record("plsc", PLSC_V1)
-    assert (found.iteration, found.rate, found.loss) == (51, 397.8, 42.5312)
-    assert found.shape.per == "job"
-    assert not found.shape.complete
-
-
-def test_plsc_v2_prints_images_of_the_job() -> None:
-    found = record("plsc", PLSC_V2)
-    assert (found.iteration, found.rate, found.loss) == (200, 6374.5, 43.9714)
-    assert found.shape.holds_events
 
 
 ALL = {
@@ -315,23 +254,3 @@ def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     line = "2021-04-04 06:32:44,846 - mmseg - INFO - Iter(val) [80000]\tmIoU: 0.7991, aAcc: 0.9647"
     (found,) = evaluations(items("mmseg", MMSEG, line))
     assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
-
-
-def test_dle_prints_accuracy_in_percent_and_none_where_it_did_not_validate() -> None:
-    line = (
-        "DLL 2021-04-09 11:44:06.130714 - Epoch: 89  train.loss : 1.75450  train.total_ips : "
-        "22786.36 img/s val.top1 : 75.90 % val.top5 : 92.76 % val.loss : 1.93692"
-    )
-    (found,) = evaluations(items("dle-resnet50", DLE_2020, line))
-    assert (found.metric, found.value, found.unit) == ("val.top1", 75.9, "%")
-    without = line.replace("val.top1 : 75.90 %", "val.top1 : None %")
-    assert evaluations(items("dle-resnet50", DLE_2020, without)) == []
-
-
-def test_plsc_tells_its_data_sets_apart() -> None:
-    lines = [
-        f"Training: 2021-10-03 21:15:02,864 - [{name}][2000]Accuracy-Flip: {value}+-0.00940"
-        for name, value in (("lfw", 0.96933), ("cfp_fp", 0.81143))
-    ]
-    found = evaluations(items("plsc", PLSC_V2, *lines))
-    assert [(each.subset, each.value) for each in found] == [("lfw", 0.96933), ("cfp_fp", 0.81143)]

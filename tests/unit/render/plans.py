@@ -25,6 +25,7 @@ POOLS = {
         name="full",
         gpus_per_node=8,
         gpu_model="Tesla V100-SXM2-32GB",
+        gpu_resource="nvidia.com/gpu.shared",
         selector={"nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB", "team": ""},
         tolerations=(
             Toleration(key="nvidia.com/gpu", effect="NoSchedule"),

@@ -9,10 +9,9 @@ import pytest
 
 from k8sbench.adapters.files import packaged
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import NodePool, Toleration
+from k8sbench.model.pool import Claim, NodePool, Toleration
 from k8sbench.render import data_job, to_yaml
 from k8sbench.render.data_job import DataJob
-from k8sbench.render.pod import Claim
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
 from tests.unit.chart.test_generated import holds
@@ -94,13 +93,6 @@ def test_a_check_cannot_write(action: str, read_only: bool) -> None:
     assert mount["readOnly"] is read_only
 
 
-def test_packages_that_are_on_no_claim_are_the_pool_s_fault() -> None:
-    assert JOB.pool is not None
-    pool = msgspec.structs.replace(JOB.pool, python_packages="pvc:Packages")
-    with pytest.raises(UsageError, match="has python_packages: 'pvc:Packages'"):
-        rendered(changed(pool=pool))
-
-
 def test_packages_on_the_claim_of_the_data_are_no_second_volume_of_it() -> None:
     assert JOB.pool is not None
     pool = msgspec.structs.replace(JOB.pool, python_packages="pvc:data/packages")
@@ -110,14 +102,6 @@ def test_packages_on_the_claim_of_the_data_are_no_second_volume_of_it() -> None:
         if "persistentVolumeClaim" in one
     ]
     assert claims == ["data"]
-
-
-@pytest.mark.parametrize(
-    "text", ["pvc:", "pvc:Data", "pvc:data/../x", "pvc:data//x", "pvc:data/./x", "pvc:/x"]
-)
-def test_a_claim_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="names no claim"):
-        Claim.parse(text, f"{text} names no claim.")
 
 
 @pytest.mark.parametrize("wrong", [{"image": "Not An Image"}, {"secret": "Not_a_name"}])

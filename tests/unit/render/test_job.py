@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from k8sbench.model import identity
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import manifests, to_yaml
-from k8sbench.render.trainer_sources import TrainerSources, mounted_by
+from k8sbench.render import to_yaml
+from k8sbench.render.trainer_sources import mounted_by
 from tests.unit.render.plans import (
     PROGRAMS,
     SOURCES,
@@ -19,43 +19,9 @@ from tests.unit.render.plans import (
     job,
     plan,
     pod,
-    ready,
     rendered,
     replicas,
 )
-
-
-@pytest.mark.parametrize(
-    ("case", "counts"),
-    [
-        ("1x1", {"Master": 1}),
-        ("1x8", {"Master": 1}),
-        ("2x8", {"Master": 1, "Worker": 1}),
-        ("4x8", {"Master": 1, "Worker": 3}),
-    ],
-)
-def test_a_pytorch_job_of_n_nodes_is_a_master_and_n_less_1_workers(
-    case: str, counts: dict[str, int]
-) -> None:
-    found = job(plan(case))
-    assert (found["apiVersion"], found["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
-    assert {name: each["replicas"] for name, each in replicas(found).items()} == counts
-
-
-@pytest.mark.parametrize(("case", "count"), [("1x1", 1), ("1x8", 1), ("4x8", 4)])
-def test_a_paddle_job_of_n_nodes_is_n_workers_and_no_master(case: str, count: int) -> None:
-    found = job(plan(case, framework="paddle"))
-    assert (found["apiVersion"], found["kind"]) == ("kubeflow.org/v1", "PaddleJob")
-    assert {name: each["replicas"] for name, each in replicas(found).items()} == {"Worker": count}
-
-
-def test_processes_per_node_are_always_said() -> None:
-    assert job(plan("2x4"))["spec"]["nprocPerNode"] == "4"
-    assert job(plan("2x1-cpu"))["spec"]["nprocPerNode"] == "1"
-    paddle = job(plan("2x4", framework="paddle"))
-    assert "nprocPerNode" not in paddle["spec"]
-    (container,) = replicas(paddle)["Worker"]["template"]["spec"]["containers"]
-    assert {"name": "PADDLE_NPROC_PER_NODE", "value": "4"} in container["env"]
 
 
 def test_nothing_in_the_job_lets_the_operator_delete_pods_and_their_logs(
@@ -68,31 +34,6 @@ def test_nothing_in_the_job_lets_the_operator_delete_pods_and_their_logs(
         # Nobody collects it then.
         assert policy["ttlSecondsAfterFinished"] == 30 * 86400
         assert {each["restartPolicy"] for each in replicas(objects[-1]).values()} == {"Never"}
-
-
-def test_a_queued_job_waits_suspended_for_kueue() -> None:
-    found = job(plan(queue="team-queue"))
-    assert found["spec"]["runPolicy"]["suspend"] is True
-    assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-queue"
-    without = job(plan())
-    assert "suspend" not in without["spec"]["runPolicy"]
-    assert "kueue.x-k8s.io/queue-name" not in without["metadata"]["labels"]
-
-
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_a_gang_needs_all_its_replicas(framework: str) -> None:
-    policy = job(plan("4x8", framework=framework, gang=True))["spec"]["runPolicy"]
-    assert policy["schedulingPolicy"] == {"minAvailable": 4}
-    assert "schedulingPolicy" not in job(plan(framework=framework))["spec"]["runPolicy"]
-
-
-def test_everything_of_a_run_bears_its_labels() -> None:
-    wanted = plan()
-    found = job(wanted)
-    labels = identity.labels(wanted)
-    assert found["metadata"]["labels"] == labels
-    assert labels.items() <= pod(wanted)["metadata"]["labels"].items()
-    assert found["metadata"]["name"] == wanted.run_id
 
 
 def test_the_job_carries_the_whole_plan(everything: list[tuple[RunPlan, Objects]]) -> None:
@@ -112,10 +53,6 @@ def test_equal_plans_give_the_same_bytes_whatever_the_order_of_their_mappings() 
     one, other = plan(env=forwards), plan(env=backwards)
     assert one == other
     assert to_yaml(rendered(one)) == to_yaml(rendered(other))
-
-
-def test_the_trainers_come_first_because_the_pods_wait_for_them() -> None:
-    assert [each["kind"] for each in rendered(plan())] == ["ConfigMap", "PyTorchJob"]
 
 
 def test_the_config_map_shows_the_sources_as_a_package(
@@ -149,14 +86,6 @@ def test_an_image_that_has_its_program_gets_nothing_mounted(program: str) -> Non
 def test_a_plan_made_with_other_trainers_is_refused() -> None:
     with pytest.raises(UsageError, match="other trainers"):
         rendered(plan(trainers_digest="0" * 64))
-
-
-@pytest.mark.parametrize("over", [0, 1])
-def test_sources_of_a_mebibyte_do_not_fit(over: int) -> None:
-    sources = TrainerSources.of({"k8sbench/trainers/x.py": "×" * (2**19) + "x" * over})
-    wanted = plan(trainers_digest=sources.digest)
-    with pytest.raises(BenchError, match=f"take {2**20 + over} bytes, and a ConfigMap"):
-        manifests(wanted, templates=ready(), trainers=sources)
 
 
 def test_a_plan_too_long_for_the_annotations_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from k8sbench.model import identity
-from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
 from k8sbench.render import manifests, to_yaml
 from k8sbench.render.templates import environment, quote, render
@@ -52,9 +52,8 @@ text = st.one_of(
 
 @pytest.mark.parametrize("template", ["a: {{ x }}", "a: {{ x | q ~ 'y' }}", "a: {{ 'fixed' }}"])
 def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
-    with pytest.raises(BenchError, match="did not pass the filter q") as error:
+    with pytest.raises(TypeError, match="did not pass the filter q"):
         render(environment({"t": template}), "t", x="harmless")
-    assert "fault of k8sbench's templates" in error.value.action
 
 
 @pytest.mark.parametrize(
@@ -75,9 +74,8 @@ def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
 def test_a_template_that_asks_for_what_is_not_there_stops_the_rendering(
     template: str, words: str
 ) -> None:
-    with pytest.raises(BenchError) as error:
+    with pytest.raises((jinja2.TemplateError, TypeError), match=re.escape(words)):
         render(environment({"t": template}), "t", x="x")
-    assert words in error.value.message
 
 
 plain = st.recursive(

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
-from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
-from k8sbench.render import manifests
-from k8sbench.render.templates import environment
-from tests.unit.render.plans import SOURCES, Objects, plan, replicas, texts
+from tests.unit.render.plans import Objects, replicas
 
 
 def problems(objects: Objects) -> Iterator[str]:
@@ -41,15 +36,3 @@ def problems(objects: Objects) -> Iterator[str]:
 def test_every_rendered_plan_is_sound(everything: list[tuple[RunPlan, Objects]]) -> None:
     for _, objects in everything:
         assert not [*problems(objects)]
-
-
-def test_a_template_that_is_no_yaml_stops_the_rendering() -> None:
-    slipped = {"job.yaml.j2": texts()["job.yaml.j2"].replace("  template:", "    template:")}
-    with pytest.raises(BenchError, match="no YAML") as error:
-        manifests(plan(), templates=environment(texts() | slipped), trainers=SOURCES)
-    assert not isinstance(error.value, UsageError)
-
-
-def test_a_template_that_gives_no_object_stops_the_rendering() -> None:
-    with pytest.raises(BenchError, match="gave list"):
-        manifests(plan(), templates=environment(texts() | {"job.yaml.j2": "[]"}), trainers=SOURCES)

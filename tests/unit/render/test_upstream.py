@@ -13,7 +13,6 @@ import pytest
 from k8sbench.adapters.files import catalog
 from k8sbench.measure.run.expectation import from_plan
 from k8sbench.measure.run.measuring import measure
-from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 from k8sbench.parse.families import FAMILIES
@@ -130,21 +129,3 @@ def test_half_of_the_program_s_log_is_not(name: str) -> None:
     lines = list(log_of(plan))
     found = measure([support.Lines(lines[: len(lines) // 2])], from_plan(plan))
     assert found.verdict == "rejected"
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids="-".join)
-def test_data_is_called_synthetic_only_where_the_program_makes_it(
-    program: tuple[str, Framework],
-) -> None:
-    plan = upstream(*program, "1x1", "fp32")
-    assert plan.data == ("synthetic" if program[0] == "arcface" else "image")
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "framework"), [("resnet50", "pytorch"), ("arcface", "paddle")]
-)
-def test_a_precision_that_the_report_never_ran_is_refused(
-    benchmark: str, framework: Framework
-) -> None:
-    with pytest.raises(UsageError, match="no amp command"):
-        upstream(benchmark, framework, "1x1", "amp")

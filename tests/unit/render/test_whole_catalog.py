@@ -115,7 +115,7 @@ def test_everything_fits_the_operator_s_schema(name: str, crd_schemas: Schemas) 
 
 @pytest.mark.parametrize("name", EXAMPLES, ids=IDS[-len(EXAMPLES) :])
 def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> None:
-    variants = {(v.framework, v.name): v for v in catalog.find(name).spec.variants}
+    variants = {(str(v.framework), v.name): v for v in catalog.find(name).spec.variants}
     for wanted in every_plan(name):
         variant = variants[wanted.framework, wanted.variant]
         (job,) = manifests(wanted, templates=plans.ready(), trainers=sources())

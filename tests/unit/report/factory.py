@@ -52,7 +52,7 @@ def plan(**changes: Any) -> RunPlan:
             warmup=20, iterations=100, log_interval=1, min_steady_seconds=180.0, rule="ours"
         ),
         "log": "k8sbench",
-        "unit": "images",
+        "unit": "samples",
         "trainer": "resnet50",
         "command": ("python3", "-m", "k8sbench.trainers.resnet50"),
         "env": {},
@@ -78,7 +78,7 @@ def plan(**changes: Any) -> RunPlan:
     return RunPlan(**(fields | changes))
 
 
-def throughput(rate: float, unit: str = "images/s", **others: float | None) -> Throughput:
+def throughput(rate: float, unit: str = "samples/s", **others: float | None) -> Throughput:
     """All estimators a little apart, so that a mix-up shows."""
     figures: dict[str, Any] = {
         "time_weighted": rate,

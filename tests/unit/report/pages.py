@@ -48,7 +48,7 @@ def history() -> History:
         ),
     )
     return History(
-        run_id=run.run_id, unit="images/s", measured=measured, curve=curve, series=series
+        run_id=run.run_id, unit="samples/s", measured=measured, curve=curve, series=series
     )
 
 
@@ -64,7 +64,7 @@ def trained() -> Page:
     first = train_logs.until(train_logs.attempt(), killed)
     second = train_logs.attempt(train_logs.START + killed + 60, resume=60)
     steps = curve(run.plan, FAMILIES["k8sbench"], train_logs.texts(first, second))
-    history = History(run_id=run.run_id, unit="images/s", measured=run.measurement, curve=steps)
+    history = History(run_id=run.run_id, unit="samples/s", measured=run.measurement, curve=steps)
     return page(results=made.results, parities=(), histories=[history])
 
 

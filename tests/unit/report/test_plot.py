@@ -17,6 +17,7 @@ from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Gpu, Series
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart
+from k8sbench.model.run import Run
 from k8sbench.report import plot
 from k8sbench.report.plot import History, Panel
 from tests.unit.report import example, pages
@@ -30,7 +31,7 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
         "smoke (CPU): checks the path, not the speed",
         "rejected: too-few-records",
         "failed: run-failed",
-        "images/s, median of runs by time_weighted",
+        "samples/s, median of runs by time_weighted",
         "resnet50 pytorch: speedup against one GPU",
     ):
         assert words in svg
@@ -104,23 +105,21 @@ def test_a_curve_is_of_one_set_and_of_many_sets_the_newest_are_drawn() -> None:
     assert [name.split()[-1] for name in drawn] == ["ideal", *(f"night-{n}" for n in range(1, 9))]
 
 
-def test_bars_of_one_case_are_distinguished() -> None:
-    results = report([run(1.0), run(1.0, variant="other")], Wanted()).results
-    assert sorted(plot.labels([r.group for r in results]).values()) == [
-        "1x8 pytorch fp32, batch 128 dle",
-        "1x8 pytorch fp32, batch 128 other",
-    ]
+def labelled(runs: list[Run]) -> list[str]:
+    results = report(runs, Wanted(every=True)).results
+    return sorted(plot.labels([result.group for result in results]).values())
 
 
-def test_a_label_has_only_words_that_tell_bars_apart() -> None:
+def test_a_label_has_the_words_that_tell_bars_apart_and_no_others() -> None:
     runs = [run(1.0, set_name=name, node="gpu-1") for name in ("monday", "tuesday")]
     runs.append(run(1.0, set_name="monday", node="gpu-2"))
-    results = report(runs, Wanted(every=True)).results
-    assert sorted(plot.labels([r.group for r in results]).values()) == [
+    assert labelled(runs) == [
         "1x8 pytorch fp32, batch 128 gpu-1 monday",
         "1x8 pytorch fp32, batch 128 gpu-1 tuesday",
         "1x8 pytorch fp32, batch 128 gpu-2 monday",
     ]
+    of_variants = [run(1.0), run(1.0, variant="other")]
+    assert [each.split()[-1] for each in labelled(of_variants)] == ["dle", "other"]
 
 
 def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,23 +37,24 @@ def shown(made: Report) -> list[tuple[str, str]]:
 NIGHTS = [night(1, case="1x1", rate=100.0), night(1), night(2), night(2, case="4x8", rate=2500.0)]
 
 
-def test_of_each_case_the_latest_set_is_shown_and_the_rest_is_counted() -> None:
-    made = report(NIGHTS, Wanted())
-    assert shown(made) == [("night-1", "1x1"), ("night-2", "1x8"), ("night-2", "4x8")]
-    assert made.older == 1
-
-
-def test_all_shows_every_set() -> None:
-    made = report(NIGHTS, Wanted(every=True))
-    assert len(made.results) == 4
-    assert made.older == 0
-
-
-def test_a_named_set_is_shown_whole() -> None:
-    assert shown(report(NIGHTS, Wanted(set_name="night-1"))) == [
-        ("night-1", "1x1"),
-        ("night-1", "1x8"),
-    ]
+@pytest.mark.parametrize(
+    ("wanted", "rows", "older"),
+    [
+        (Wanted(), [("night-1", "1x1"), ("night-2", "1x8"), ("night-2", "4x8")], 1),
+        (
+            Wanted(every=True),
+            [("night-1", "1x1"), ("night-1", "1x8"), ("night-2", "1x8"), ("night-2", "4x8")],
+            0,
+        ),
+        (Wanted(set_name="night-1"), [("night-1", "1x1"), ("night-1", "1x8")], 0),
+    ],
+    ids=["latest", "all", "named"],
+)
+def test_of_each_case_the_latest_set_is_shown_unless_all_or_one_is_asked_for(
+    wanted: Wanted, rows: list[tuple[str, str]], older: int
+) -> None:
+    made = report(NIGHTS, wanted)
+    assert (shown(made), made.older) == (rows, older)
 
 
 def test_since_shows_every_set_with_a_run_since_then_whole() -> None:

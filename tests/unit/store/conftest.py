@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from tests.harness import postgres
 
 OpenStore = Callable[[], SqlStore]
 OpenKind = Callable[..., SqlStore]
@@ -47,6 +48,18 @@ def open_again(request: pytest.FixtureRequest, opens: OpenKind) -> OpenStore:
 def store(open_again: OpenStore) -> SqlStore:
     """An empty store of each kind."""
     return open_again()
+
+
+@pytest.fixture
+def url(postgres_server: postgres.Server) -> str:
+    """An empty database of PostgreSQL."""
+    return postgres_server.database()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, root: pathlib.Path) -> str:
+    """A store of each kind, not made yet."""
+    return str(root) if request.param == "sqlite" else str(request.getfixturevalue("url"))
 
 
 @pytest.fixture

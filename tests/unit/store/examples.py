@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import (
     AccuracyResult,
@@ -20,6 +21,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Owner
 from k8sbench.model.sample import Place
+from k8sbench.ports import LogLine
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 
 NOW = 1_795_160_000.25
@@ -45,6 +47,21 @@ def append(folder: pathlib.Path, transition: Transition) -> None:
     """Write an event that no row knows, as a process does that is killed then."""
     with (folder / "events.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(transition) + b"\n")
+
+
+def archive(
+    store: SqlStore,
+    *texts: str,
+    run_id: str = "seg-1",
+    replica: str = "master-0",
+    at: float = NOW,
+) -> pathlib.Path:
+    """Archive lines that a replica of a run printed; returns its log."""
+    writer = store.archive(run_id)
+    for text in texts:
+        writer.write(LogLine(replica=replica, at=at, text=text))
+    writer.close()
+    return store.folder(run_id) / "logs" / f"{replica}.log"
 
 
 def plan(run_id: str = "seg-1", **changes: Any) -> RunPlan:

@@ -11,6 +11,7 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model import baseline as baselines
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, StoreError, UsageError
+from k8sbench.model.identity import checked_set_name
 from k8sbench.model.phase import Phase
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import NOW, measurement, plan, step
@@ -57,7 +58,7 @@ def test_one_that_is_removed_is_gone(store: SqlStore) -> None:
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".a", "a b", "x" * 64])
 def test_what_cannot_name_a_file_cannot_name_a_baseline(name: str) -> None:
     with pytest.raises(UsageError):
-        baselines.checked_name(name)
+        checked_set_name(name, "baseline")
 
 
 def test_baselines_do_not_need_the_database(root: pathlib.Path) -> None:

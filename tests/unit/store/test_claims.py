@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.ports import Claims
-from tests.harness import postgres
 from tests.tiers import ROOT
 from tests.unit.store.examples import NOW, plan
 
@@ -85,20 +84,6 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.01)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, root: pathlib.Path) -> str:
-    """A store of each kind, not made yet."""
-    if request.param == "sqlite":
-        return str(root)
-    server: postgres.Server = request.getfixturevalue("postgres_server")
-    return server.database()
-
-
-@pytest.fixture
-def url(postgres_server: postgres.Server) -> str:
-    return postgres_server.database()
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import BenchError, FilesElsewhere, InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import LogLine, RunFilter
+from k8sbench.ports import RunFilter
 from tests.unit.store.conftest import OpenKind
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
 
@@ -36,9 +36,7 @@ def fill(store: SqlStore, *names: str) -> None:
     """Record runs that are over, with files of every kind."""
     for number, run_id in enumerate(names or ("seg-1", "seg-2"), start=1):
         store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
-        archive = store.archive(run_id)
-        archive.write(LogLine(replica="master-0", at=NOW, text=f"hello from {run_id}"))
-        archive.close()
+        archive(store, f"hello from {run_id}", run_id=run_id)
         store.keep(run_id, "manifest.yaml", "kind: PyTorchJob\n")
         store.keep(run_id, "gpu/nvml.jsonl", "{}\n")
         store.move(run_id, step(Phase.SUCCEEDED, NOW + 20))

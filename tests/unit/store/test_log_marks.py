@@ -36,22 +36,6 @@ def recorded(store: SqlStore) -> SqlStore:
     return store
 
 
-def test_each_replica_has_its_mark(sqlite_store: SqlStore) -> None:
-    store = recorded(sqlite_store)
-    archive(store, "master-0", (1.0, "a"), (2.5, "b"), (2.5, "c"))
-    archive(store, "worker-0", (7.000001, "a"))
-    assert store.log_marks("seg-1") == {
-        "master-0": mark(2.5, 2, "a", "b", "c"),
-        "worker-0": mark(7.000001, 1, "a"),
-    }
-
-
-def test_a_mark_is_of_the_last_line_whatever_the_clock_was_set_to(sqlite_store: SqlStore) -> None:
-    store = recorded(sqlite_store)
-    archive(store, "master-0", (9000.0, "a"), (1.2, "b"), (1.3, "c"), (1.2, "d"), (1.2, "e"))
-    assert store.log_marks("seg-1") == {"master-0": mark(1.2, 2, *"abcde")}
-
-
 def test_a_torn_last_line_does_not_count_and_goes(sqlite_store: SqlStore) -> None:
     store = recorded(sqlite_store)
     path = archive(store, "master-0", (1.0, "a"))

@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
 from tests import tiers
-from tests.docs import operating
+from tests.docs import operating, pages
 from tests.harness import postgres
 from tests.unit.store.examples import OWNER, plan
 
@@ -24,8 +24,8 @@ def test_rows_that_are_lost_are_restored_from_a_dump(
     dump, restore = operating.commands(*operating.BY_POSTGRESQL)
     with open_store(where) as store:
         store.record(plan("seg-1"), at=1e9, owner=OWNER)
-        operating.run(dump, tmp_path, {"K8SBENCH_STORE": where})
+        pages.run(dump, tmp_path, {"K8SBENCH_STORE": where})
         store.record(plan("seg-2", repeat=2), at=1e9, owner=OWNER)
-    operating.run(restore, tmp_path, {"K8SBENCH_STORE": where})
+    pages.run(restore, tmp_path, {"K8SBENCH_STORE": where})
     with open_store(where) as store:
         assert store.ids() == ["seg-1"]

@@ -23,11 +23,6 @@ from tests.unit.store.index_checks import differences
 
 
 @pytest.fixture
-def url(postgres_server: postgres.Server) -> str:
-    return postgres_server.database()
-
-
-@pytest.fixture
 def shared(url: str, root: pathlib.Path) -> Iterator[SqlStore]:
     with open_store(url, folder=root) as store:
         yield store

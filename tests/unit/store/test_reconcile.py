@@ -13,8 +13,8 @@ from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner
-from k8sbench.ports import LogLine, RunFilter
-from tests.unit.store.examples import NOW, OWNER, plan, step
+from k8sbench.ports import RunFilter
+from tests.unit.store.examples import NOW, OWNER, archive, plan, step
 
 
 def gone(owner: Owner) -> bool:
@@ -121,9 +121,7 @@ def test_an_empty_store_says_that_it_is_empty(store: SqlStore) -> None:
 
 def test_the_status_lists_the_log_files(store: SqlStore) -> None:
     run = store.record(plan(), at=NOW, owner=OWNER)
-    archive = store.archive("seg-1")
-    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    archive.close()
+    archive(store, "hello")
     said = records.status(store, run, alive=running)
     assert said.log_files == (str(store.folder("seg-1") / "logs" / "master-0.log"),)
     assert said.owner_alive is True

@@ -22,11 +22,20 @@ from k8sbench.adapters.store.sql_store import SqlStore, StoreReport, open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import LogLine, RunFilter
-from tests.harness import earlier_stores, postgres
+from k8sbench.ports import RunFilter
+from tests.harness import earlier_stores
 from tests.tiers import ROOT
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, OWNER, REJECTION, append, measurement, plan, step
+from tests.unit.store.examples import (
+    NOW,
+    OWNER,
+    REJECTION,
+    append,
+    archive,
+    measurement,
+    plan,
+    step,
+)
 from tests.unit.store.index_checks import damage, differences
 
 CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")
@@ -48,9 +57,7 @@ def fill(store: SqlStore) -> list[Run]:
     store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
     store.keep("seg-1", "manifest.yaml", "kind: PyTorchJob\n")
     store.wish("pod-1", CANCEL)
-    archive = store.archive("seg-1")
-    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    archive.close()
+    archive(store, "hello")
     return store.runs(RunFilter())
 
 
@@ -335,23 +342,17 @@ def test_the_page_explains_every_finding() -> None:
 # --- Stores of before -----------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def earlier(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[OpenStore]:
+@pytest.fixture
+def earlier(where: str, root: pathlib.Path) -> Iterator[OpenStore]:
     """A store of 0.2.0 with the runs of :func:`fill`, of which one has no folder here."""
-    root = tmp_path / "store"
     with open_store(str(root)) as store:
         runs = [replace(run, wishes=()) for run in fill(store)]
     for path in root.glob("k8sbench.db*"):
         path.unlink()
     shutil.rmtree(root / "runs" / "seg-1")
     (root / "runs" / "pod-1" / "wishes.json").unlink()
-    where = str(root)
-    if request.param == "postgres":
-        server: postgres.Server = request.getfixturevalue("postgres_server")
-        where = server.database()
-        base = database.open_postgres(where)
-    else:
-        base = database.open_sqlite(root)
+    is_here = where == str(root)
+    base = database.open_sqlite(root) if is_here else database.open_postgres(where)
     with base.writing() as db:
         earlier_stores.make(db, runs)
         db.execute(sa.text("UPDATE runs SET plan = '{' WHERE run_id = 'seg-5'"))
@@ -375,10 +376,9 @@ def test_a_store_of_0_2_0_keeps_all_its_runs(earlier: OpenStore, tmp_path: pathl
 
 
 def test_a_step_of_the_upgrade_that_fails_leaves_the_tables_of_before(
-    postgres_server: postgres.Server, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    url: str, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = postgres_server.database()
-    base = database.open_postgres(where)
+    base = database.open_postgres(url)
     with open_store(str(root)) as store:
         runs = [replace(run, wishes=()) for run in fill(store)]
     with base.writing() as db:
@@ -386,12 +386,12 @@ def test_a_step_of_the_upgrade_that_fails_leaves_the_tables_of_before(
     with monkeypatch.context() as patched:
         patched.setattr(index, "restore", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            open_store(where, folder=root)
+            open_store(url, folder=root)
     with base.reading() as db:
         assert index.layout(db) == earlier_stores.LAYOUT
         assert db.scalar(sa.text("SELECT count(*) FROM transitions")) == 11
     base.close()
-    with open_store(where, folder=root) as store:
+    with open_store(url, folder=root) as store:
         assert len(store.runs(RunFilter())) == 6
 
 
@@ -410,10 +410,7 @@ with open_store(sys.argv[1], folder=pathlib.Path(sys.argv[2])) as store:
 def test_several_processes_may_open_one_store_for_the_first_time(
     kind: str, is_old: int, root: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
-    where = str(root)
-    if kind == "postgres":
-        server: postgres.Server = request.getfixturevalue("postgres_server")
-        where = server.database()
+    where = str(root) if kind == "sqlite" else request.getfixturevalue("url")
     if is_old:
         base = database.open_postgres(where)
         with base.writing() as db:
@@ -445,35 +442,40 @@ def test_several_processes_may_open_one_store_for_the_first_time(
 # --- Two machines on one PostgreSQL ---------------------------------------------------------------
 
 
-def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
-    postgres_server: postgres.Server, tmp_path: pathlib.Path
-) -> None:
-    url = postgres_server.database()
+@pytest.fixture
+def machines(url: str, tmp_path: pathlib.Path) -> Iterator[tuple[SqlStore, SqlStore]]:
     with (
         open_store(url, folder=tmp_path / "one") as one,
         open_store(url, folder=tmp_path / "two") as two,
     ):
-        for number, store in enumerate((one, two) * 3, start=1):
-            run_id = f"seg-{number}"
-            store.record(plan(run_id, repeat=number), at=NOW + number, owner=None)
-            store.move(run_id, step(Phase.RUNNING, NOW + 10))
-        one.wish("seg-2", CANCEL)  # from the machine without its folder
-        assert two.claims.claim("seg-4")
-        before = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(two)]
-        with two.database.writing() as db:
-            for table in ("claims", "requests"):
-                assert db.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 1
-            db.execute(sa.text("UPDATE runs SET record = '{', phase = 'Created'"))
-        assert ids(sql_store.reindex(one)) == ["damaged-run"] * 3, "the rows of the others"
-        assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3", "seg-5"]
-        assert ids(sql_store.reindex(two)) == []
-        one.unreadable.clear()
-        for store in (one, two):
-            after = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(store)]
-            assert after == before
-        assert two.run("seg-2").wishes == (CANCEL,)
-        assert not one.claims.claim("seg-4"), "a reindex takes no claim away"
-        assert json.loads((two.folder("seg-2") / "run.json").read_text())["plan"]["repeat"] == 2
+        yield one, two
+
+
+def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
+    machines: tuple[SqlStore, SqlStore],
+) -> None:
+    one, two = machines
+    for number, store in enumerate((one, two) * 3, start=1):
+        run_id = f"seg-{number}"
+        store.record(plan(run_id, repeat=number), at=NOW + number, owner=None)
+        store.move(run_id, step(Phase.RUNNING, NOW + 10))
+    one.wish("seg-2", CANCEL)  # from the machine without its folder
+    assert two.claims.claim("seg-4")
+    before = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(two)]
+    with two.database.writing() as db:
+        for table in ("claims", "requests"):
+            assert db.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 1
+        db.execute(sa.text("UPDATE runs SET record = '{', phase = 'Created'"))
+    assert ids(sql_store.reindex(one)) == ["damaged-run"] * 3, "the rows of the others"
+    assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3", "seg-5"]
+    assert ids(sql_store.reindex(two)) == []
+    one.unreadable.clear()
+    for store in (one, two):
+        after = [replace(run, artifacts=None, artifacts_missing=None) for run in seen(store)]
+        assert after == before
+    assert two.run("seg-2").wishes == (CANCEL,)
+    assert not one.claims.claim("seg-4"), "a reindex takes no claim away"
+    assert json.loads((two.folder("seg-2") / "run.json").read_text())["plan"]["repeat"] == 2
 
 
 def seen(store: SqlStore) -> list[Run]:
@@ -481,18 +483,14 @@ def seen(store: SqlStore) -> list[Run]:
 
 
 def test_a_reindex_does_not_bring_back_what_another_machine_went_on_with(
-    postgres_server: postgres.Server, tmp_path: pathlib.Path
+    machines: tuple[SqlStore, SqlStore],
 ) -> None:
-    url = postgres_server.database()
-    with (
-        open_store(url, folder=tmp_path / "one") as one,
-        open_store(url, folder=tmp_path / "two") as two,
-    ):
-        one.record(plan(), at=NOW, owner=None)
-        two.ensure_folder("seg-1")
-        # Killed between the file and the row, while the other went on.
-        append(one.folder("seg-1"), step(Phase.RUNNING, NOW + 1))
-        done = two.move("seg-1", step(Phase.FAILED, NOW + 2))
-        assert ids(sql_store.reindex(one)) == []
-        assert one.run("seg-1").history == done.history
-        assert two.run("seg-1") == done
+    one, two = machines
+    one.record(plan(), at=NOW, owner=None)
+    two.ensure_folder("seg-1")
+    # Killed between the file and the row, while the other went on.
+    append(one.folder("seg-1"), step(Phase.RUNNING, NOW + 1))
+    done = two.move("seg-1", step(Phase.FAILED, NOW + 2))
+    assert ids(sql_store.reindex(one)) == []
+    assert one.run("seg-1").history == done.history
+    assert two.run("seg-1") == done

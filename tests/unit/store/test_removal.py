@@ -13,7 +13,7 @@ from k8sbench.app import context, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
 DAY = 86400.0
@@ -26,9 +26,7 @@ def filled(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
     for number in (1, 2, 3):
         run_id = f"seg-{number}"
         store.record(plan(run_id, repeat=number), at=NOW, owner=OWNER)
-        archive = store.archive(run_id)
-        archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-        archive.close()
+        archive(store, "hello", run_id=run_id)
         store.keep(run_id, "gpu/nvml.jsonl", "{}\n")
         store.keep(run_id, "gpu/fetched.json", "[]\n")
         store.move(run_id, step(Phase.SUCCEEDED, NOW + 3600 * number))
@@ -124,9 +122,7 @@ def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
     filled.wish("seg-2", Wish(kind="delete", at=NOW, cause="It is over."))
     filled.record(plan("seg-4", repeat=4), at=NOW, owner=OWNER)
     filled.move("seg-4", step(Phase.SUCCEEDED, NOW))
-    archive = filled.archive("seg-4")
-    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    archive.close()
+    archive(filled, "hello", run_id="seg-4")
     done, kept = stores.prune(filled, DAY)
     assert list(done) == ["seg-1", "seg-3"]
     assert kept == {

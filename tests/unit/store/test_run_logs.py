@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -42,40 +40,6 @@ def test_log_lines_carry_their_time_and_are_on_disk_when_they_are_written(
         b"2026-11-20T08:15:32.000000Z two\n"
         b"2026-11-20T08:15:33.000000Z \xff\xfe \x1b[31m\n"
     )
-
-
-LIMITED = """
-import pathlib, resource, sys
-from k8sbench.adapters.store.run_logs import LogWriter
-from k8sbench.model.errors import StoreError
-from k8sbench.model.run import Run
-from k8sbench.ports import LogLine
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-writer = LogWriter(pathlib.Path(sys.argv[1]))
-errors = []
-for number in range(100):
-    try:
-        writer.write(LogLine(replica="master-0", at=1.0, text="x" * 50))
-    except StoreError as wrong:
-        errors.append(wrong.message)
-writer.close()
-print(len(errors), errors[0])
-"""
-
-
-def test_a_full_disk_is_one_error(tmp_path: pathlib.Path) -> None:
-    """The limit on a file's size stands for the disk: the same short write, the same error."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    count, message = done.stdout.split(maxsplit=1)
-    assert count == "1"
-    assert "disk is full" in message
-    path = tmp_path / "logs" / "master-0.log"
-    assert path.stat().st_size == 1000
 
 
 @given(at=st.floats(0, 4e9), text=st.text(st.characters(exclude_characters="\n"), max_size=50))

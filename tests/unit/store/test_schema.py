@@ -217,12 +217,7 @@ def test_the_page_names_every_phase() -> None:
 
 def test_every_document_carries_its_version() -> None:
     for name in (
-        "ListedRun",
-        "RunStatus",
-        "RunPlan",
-        "Measurement",
-        "RunRecord",
-        "StoreInfo",
+        *("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord", "StoreInfo"),
         "NodesDocument",
     ):
         assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2

@@ -16,16 +16,10 @@ from k8sbench.cli.main import main
 from k8sbench.model.errors import FilesElsewhere
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
-from k8sbench.ports import LogLine, RunFilter
-from tests.harness import postgres
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from k8sbench.ports import RunFilter
+from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
-
-
-@pytest.fixture
-def url(postgres_server: postgres.Server) -> str:
-    return postgres_server.database()
 
 
 @pytest.fixture
@@ -87,9 +81,7 @@ def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
         files_at = db.scalar(sa.text("SELECT files_at FROM runs"))
     assert files_at.endswith(f":{pod.root}")
     # What comes goes to both, and the folder alone tells it again.
-    archive = pod.archive("seg-1")
-    archive.write(LogLine(replica="master-0", at=NOW, text="hello"))
-    archive.close()
+    archive(pod, "hello")
     done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
     with pod.database.writing() as db:
         db.execute(sa.text("DELETE FROM runs"))

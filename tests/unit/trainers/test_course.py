@@ -26,20 +26,18 @@ def test_an_epoch_is_the_whole_global_batches_of_the_data() -> None:
 
 
 def test_a_length_in_iterations_is_evaluated_at_its_end_in_any_case() -> None:
-    options = ("--length", "10", "--evaluate-every", "4", "--checkpoints", "/c")
-    found = schedules.plan(read(*TRAIN, *options, "--checkpoint-every", "3"), 20, 4)
+    found = schedules.plan(read(*TRAIN, "--length", "10", "--evaluate-every", "4"), 20, 4)
     steps = range(1, 11)
     assert [step for step in steps if found.evaluates(step)] == [4, 8, 10]
-    assert [step for step in steps if found.saves(step)] == [3, 4, 6, 8, 9, 10]
     assert found.epochs == 2
     last = schedules.plan(read(*TRAIN, "--length", "10"), 20, 4)
-    assert [step for step in steps if last.evaluates(step) or last.saves(step)] == [10]
+    assert [step for step in steps if last.evaluates(step)] == [10]
 
 
 def test_throughput_has_its_window_and_no_evaluation() -> None:
     found = schedules.plan(read("--warmup", "3", "--iterations", "7"), 0, 4)
     assert (found.steps, found.epoch_steps, found.trains) == (10, 1, False)
-    assert not any(found.evaluates(step) or found.saves(step) for step in range(1, 11))
+    assert not any(found.evaluates(step) for step in range(1, 11))
 
 
 @pytest.mark.parametrize(

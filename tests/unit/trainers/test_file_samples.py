@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,7 +179,7 @@ def note(*broken: int, numbers: tuple[int, ...] = (0, 1)) -> str:
 
 
 def test_a_broken_sample_has_one_event_however_often_it_is_met() -> None:
-    made, written = ledger()
+    made, written = ledger("--broken-limit", "3")
     assert made.read("train", note(3, 3)) == [0, 1]
     made.read("train", note(3))
     made.read("val", note(3))
@@ -192,29 +194,35 @@ def test_a_broken_sample_has_one_event_however_often_it_is_met() -> None:
         "time": 1.0,
     }
     assert [(each["part"], each["count"]) for each in told] == [("train", 1), ("val", 2)]
+    made.read("val", json.dumps([[0], [(4, "caf\udce9.png", "why")]]))
+    path = json.loads(written[-1].removeprefix("K8SBENCH "))["path"]
+    assert path == "caf\\udce9.png"  # bytes that are no text, for who reads the log
 
 
-def test_more_broken_samples_than_the_limit_end_the_run() -> None:
-    made, _ = ledger("--broken-limit", "2")
+@pytest.mark.parametrize(
+    "argv", [("--broken-limit", "2"), ("--broken-limit", "14.9%"), ()]
+)  # by default 10 %
+def test_more_broken_samples_than_the_limit_end_the_run(argv: tuple[str, ...]) -> None:
+    made, _ = ledger(*argv)
     made.read("train", note(1, 2, 1, 2))
     with pytest.raises(
-        Ended, match=r"failed: 3 samples cannot be read, more than --broken-limit 2"
+        Ended, match="error: 3 of 20 samples cannot be read, more than the 2 of --broken-limit"
     ):
         made.read("val", note(1))
 
 
 def test_ranks_count_together_and_a_sample_once() -> None:
-    (first, _), (second, _) = ledger(), ledger("--broken-limit", "2")
+    (first, _), (second, _) = ledger("--broken-limit", "9"), ledger("--broken-limit", "2")
     first.read("train", note(1, 2))
     second.read("train", note(2))
     marks: list[Array] = []
-    first.total(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
-    assert second.total(lambda values: values + marks.pop(0)) == 2
+    first.of_all(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    assert second.of_all(lambda values: values + marks.pop(0)) == [1, 2]
     first.read("train", note(4))
     marks = []
-    first.total(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
-    with pytest.raises(Ended, match="3 samples"):
-        second.total(lambda values: values + marks.pop(0))
+    first.of_all(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    with pytest.raises(Ended, match="3 of 20 samples"):
+        second.of_all(lambda values: values + marks.pop(0))
 
 
 def test_a_part_of_which_nothing_can_be_read_ends_the_run() -> None:
@@ -231,12 +239,35 @@ def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
     def missing(folder: object) -> Files:
         raise DataError(f"{folder}/train has no pictures")
 
-    real = read("--data", "/data/set")
-    found = opened(files(8), real, 8)
-    assert found is not None
-    assert len(found.training) == 8
-    assert opened(None, read(), 8) is None
+    real = read("--data", "/data/set", "--batch-size", "8")
+    assert [len(set_.training) for set_ in entered(files(8), real)] == [8]
+    with opened(None, read(), Place()) as found:
+        assert found is None
     with pytest.raises(Ended, match=r"7 samples to train on, fewer than the global batch of 8"):
-        opened(files(7), real, 8)
+        entered(files(7), real)
     with pytest.raises(Ended, match=r"error: --data /data/set: /data/set/train has no pictures"):
-        opened(missing, real, 8)
+        entered(missing, real)
+
+
+def entered(opener: Any, given: settings.Settings, *places: Place) -> list[Files]:
+    """What the ranks of a node open, which come in this order."""
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(opened(opener, given, at)) for at in places or [Place()]]
+        return [each for each in found if each is not None]
+
+
+def test_the_ranks_of_a_node_list_a_folder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folders = []
+
+    def listed(folder: Path) -> Files:
+        folders.append(folder)
+        return Files("set", Numbers(9), Numbers(1), f"{len(folders)}")
+
+    node = [Place(rank, rank, 3) for rank in (2, 0, 1)]
+    for attempt in ("1", "2"):
+        found = entered(listed, read("--data", "/data/set"), *node)
+        assert [(each.digest, len(each.training)) for each in found] == [(attempt, 9)] * 3
+        assert [*tmp_path.iterdir()] == []

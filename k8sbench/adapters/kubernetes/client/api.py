@@ -224,8 +224,11 @@ class Api:
 
     def stream(self, path: str, *, silence_s: float | None = None, **query: str) -> LineStream:
         """Return an answer as it arrives, such as a log that is followed."""
+        return self.streamed(Request("get", path, query), silence_s)
+
+    def streamed(self, request: Request, silence_s: float | None) -> LineStream:
+        """Send a request, and return its answer as it arrives."""
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
-        request = Request("get", path, query)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
 
     def no_answer(

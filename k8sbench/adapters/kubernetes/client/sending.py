@@ -80,6 +80,8 @@ class Request(NamedTuple):
     body: Mapping[str, Any] | None = None
     brief: bool = False
     """Whether an object's metadata are enough."""
+    headers: Mapping[str, str] = {}
+    """Headers besides our own."""
 
 
 class Sender:
@@ -166,9 +168,9 @@ class Sender:
     def _send_once(
         self, request: Request, timeout: urllib3.Timeout, secrets: Secrets
     ) -> urllib3.BaseHTTPResponse:
-        verb, path, query, body, brief = request
+        verb, path, query, body, brief, more = request
         what = f"{verb} {kinds.resource(path)}"
-        headers = {"User-Agent": "k8sbench"}
+        headers = {"User-Agent": "k8sbench", **more}
         if not path.endswith("/log"):
             headers["Accept"] = _METADATA if brief else "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:

@@ -1,0 +1,3 @@
+from k8sbench.client import Client as Client
+
+__version__: str

@@ -1,0 +1,353 @@
+"""k8sbench from Python: what the commands do, with values in place of text.
+
+::
+
+    from k8sbench import Client
+
+    client = Client(namespace="team-a")
+    run = client.submit("resnet50", replicas=2, amp=True)
+    row = run.wait()
+
+Nothing is printed: notes and progress go to the logger ``k8sbench``. Errors are those of
+:mod:`k8sbench.model.errors`. ``docs/python.md`` has examples.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from k8sbench.app import cases, comparing, listing, submit
+from k8sbench.app import logs as log_reading
+from k8sbench.app import results as rows_of
+from k8sbench.app.sides import StoresRead
+from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.records import RunStatus
+from k8sbench.lifecycle.reporting import Report, Wanted
+from k8sbench.model import request, times
+from k8sbench.model.errors import BenchError, TimedOut, UsageError, did_you_mean
+from k8sbench.model.filters import GroupFilter
+from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.report import document
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from k8sbench.model.compared import Comparison
+    from k8sbench.model.group import Result
+    from k8sbench.model.plan import RunPlan
+    from k8sbench.model.run import Run as Recorded
+    from k8sbench.ports import JobEvent, Manifest
+
+__all__ = ["Client", "Results", "Row", "Run"]
+
+LOG = logging.getLogger("k8sbench")
+LOOK_SECONDS = 0.2
+"""Between two looks whether a run that is waited for has ended."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the results: the repeats of one case in one set."""
+
+    group: str
+    """Its id, for ``explain``."""
+    set: str
+    benchmark: str
+    framework: str
+    variant: str
+    case: str
+    """Nodes and GPUs of each: ``4x8``."""
+    precision: str
+    batch_size_per_gpu: int
+    state: str
+    """``valid``, ``rejected``, ``unsteady``, …: the verdict of the row."""
+    runs_valid: int
+    runs_total: int
+    throughput: float | None
+    """Median of the valid runs, in ``unit``, of the whole job; None: see ``missing``."""
+    unit: str | None
+    """``samples/s``, ``images/s``, …; None without a throughput."""
+    interval_low: float | None
+    interval_high: float | None
+    speedup: float | None
+    """Against one GPU; None: see ``missing``."""
+    efficiency: float | None
+    """``speedup`` ÷ GPUs."""
+    missing: dict[str, str] = {}
+    """Field → why it has no value."""
+    document: dict[str, Any] = {}
+    """All fields, as ``results -o json`` has them (docs/schema.md)."""
+
+
+class Results(Sequence[Row]):
+    """Rows in the order of ``k8sbench results``."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self._rows = [_row(result) for result in report.results]
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a row, or some."""
+        return self._rows[index]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table, a column for each field; raises :class:`UsageError` without pandas."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise UsageError("pandas is not installed.", "pip install pandas") from error
+        return pd.DataFrame([row.document for row in self])
+
+
+class Run:
+    """One run that a client submitted, or that is known by its id."""
+
+    def __init__(self, client: Client, run_id: str, work: _Work | None = None) -> None:
+        self._client, self._work = client, work
+        self.run_id = run_id
+
+    def wait(self, timeout: float | None = None) -> Row:
+        """Wait until the run is over and measured; returns its row.
+
+        Raises what ``k8sbench submit`` would exit with, and :class:`TimedOut` after ``timeout``
+        seconds, when the run goes on. A KeyboardInterrupt ends a local run; a job on a cluster
+        goes on.
+        """
+        if self._work is None:
+            self._work = _Work(self._client.follow, self.run_id)
+        self._work.wait(timeout)
+        return self.row
+
+    @property
+    def status(self) -> RunStatus:
+        """What is known of the run now."""
+        return self._client.status(self.run_id)
+
+    @property
+    def row(self) -> Row:
+        """The row that the run is part of; raises :class:`NotFound` for one that has none yet."""
+        row: Row = self._client.results(runs=(self.run_id,))[0]
+        return row
+
+    def logs(self, replica: str | None = None) -> list[str]:
+        """Return the lines so far; those of several replicas begin with their names."""
+        return self._client.logs(self.run_id, replica)
+
+
+class Client:
+    """Submits, follows, measures and compares, on one namespace and one store.
+
+    ``backend`` is ``auto``, ``kubernetes`` or ``local``; ``store`` a folder, a URL of PostgreSQL,
+    or None for the default place. What is None is what the commands take without the option.
+    """
+
+    def __init__(
+        self,
+        *,
+        namespace: str | None = None,
+        context: str | None = None,
+        kubeconfig: str | None = None,
+        store: str | None = None,
+        backend: Literal["auto", "kubernetes", "local"] = "auto",
+    ) -> None:
+        config = None if kubeconfig is None else str(Path(kubeconfig).absolute())
+        self._access = ClusterAccess(namespace=namespace, context=context, kubeconfig=config)
+        self._store, self._backend = store, backend
+
+    def submit(self, benchmark: str, **options: Any) -> Run:
+        """Submit one run; returns once it is recorded, and follows it in a thread.
+
+        ``options`` are those of ``k8sbench submit`` with underscores (``batch_size=64``,
+        ``timeout="2h"``, ``set="nightly"``). With ``detach=True`` nobody follows it until
+        :meth:`Run.wait` does. For several runs call it several times with one ``set``.
+        """
+        wanted = self._request(benchmark, options)
+        if wanted.all_cases or wanted.resume or (wanted.repeats or 1) > 1 or wanted.dry_run:
+            raise UsageError("A client submits one run at a time.", "Submit each, with one set=.")
+        work = _Work(submit.submit, wanted)
+        return Run(self, work.recorded(), None if wanted.detach else work)
+
+    def run(self, run_id: str) -> Run:
+        """Return a run by its id, or a unique beginning of one."""
+        return Run(self, self.status(run_id).run_id)
+
+    def render(self, benchmark: str, **options: Any) -> list[Manifest]:
+        """Return the objects that :meth:`submit` would create."""
+        wanted = self._request(benchmark, options)
+        set_name = wanted.set_name or "example"
+        return cases.render(wanted, _Progress(), run_id=wanted.run_id, set_name=set_name)
+
+    def results(
+        self,
+        *,
+        set: str | None = None,  # noqa: A002 - as the option is called
+        runs: Sequence[str] = (),
+        every: bool = False,
+        **filters: str,
+    ) -> Results:
+        """Return the rows, by default those of the latest set of each case (``every``: of all).
+
+        ``filters`` are ``benchmark``, ``framework``, ``precision`` and ``case``.
+        """
+        wanted = Wanted(
+            chosen=_filter(filters), set_name=set, every=every or bool(runs), runs=tuple(runs)
+        )
+        return Results(rows_of.results(wanted, self._store, LOG.info, access=self._access))
+
+    def compare(self, a: str, b: str, **filters: str) -> Comparison:
+        """Compare B, the new side, with A: each a set, a group, a run or a baseline."""
+        scope = StoresRead(where=self._store, access=self._access)
+        return comparing.compare(a, b, scope, LOG.info, chosen=_filter(filters))
+
+    def status(self, run_id: str) -> RunStatus:
+        """Return what is known of a run now."""
+        return listing.status(run_id, self._store, self._access, LOG.info)
+
+    def logs(self, run_id: str, replica: str | None = None) -> list[str]:
+        """Return the lines of a run so far."""
+        sink = _Lines()
+        log_reading.logs(run_id, self._store, self._access, sink, Stop(), replica=replica)
+        return sink.lines
+
+    def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:
+        """Follow a run to its end, and measure it."""
+        from k8sbench.app import follow
+
+        return follow.watch(run_id, self._store, self._access, reporter, stop)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is kept open between calls."""
+
+    def _request(self, benchmark: str, options: Mapping[str, Any]) -> SubmitRequest:
+        names = {
+            request.option_names(field, flag)[0].lstrip("-").replace("-", "_"): field
+            for field, flag in request.FLAGS.items()
+        }
+        for name in options:
+            if name not in names:
+                near = did_you_mean(name, names)
+                raise UsageError(f"submit has no option {name!r}.", near + "See docs/python.md.")
+        values = {names[name]: value for name, value in options.items()}
+        if isinstance(values.get("timeout_s"), str):
+            values["timeout_s"] = times.seconds(values["timeout_s"])
+        fields = {"backend": self._backend, "store": self._store, **values}
+        return SubmitRequest(benchmark=benchmark, access=self._access, **fields)
+
+
+class _Progress:
+    """A Reporter that logs, and remembers which run was recorded."""
+
+    def __init__(self, recorded: Callable[[str], None] = lambda _: None) -> None:
+        self._recorded = recorded
+
+    def plan(self, plan: RunPlan) -> None:
+        LOG.info("%s %s %s", plan.benchmark, plan.framework, plan.case)
+
+    def planned(self, run: Recorded) -> None:
+        self._recorded(run.run_id)
+
+    def on_event(self, run: Recorded, event: JobEvent) -> None:
+        if event.transition is not None:
+            LOG.info("%s %s: %s", run.run_id, event.transition.phase, event.transition.cause)
+
+    def ended(self, run: Recorded) -> None:
+        LOG.info("%s is over: %s", run.run_id, run.phase)
+
+    def note(self, text: str) -> None:
+        LOG.info("%s", text)
+
+    def expect(self, plans: Sequence[RunPlan], finished: Sequence[Recorded], parallel: int) -> None:
+        """One run alone is submitted at a time."""
+
+
+class _Work:
+    """What follows a run, in a thread of its own."""
+
+    def __init__(self, work: Callable[[Any, _Progress, Stop], object], what: object) -> None:
+        self._stop, self._failure = Stop(), list[BaseException]()
+        self._run_ids, self._told = list[str](), threading.Event()
+        self._thread = threading.Thread(target=self._do, args=(partial(work, what),), name="client")
+        # A job on a cluster goes on when the interpreter ends.
+        self._thread.daemon = True
+        self._thread.start()
+
+    def recorded(self) -> str:
+        """Wait until the run is recorded; returns its id, or raises why it is not."""
+        self._told.wait()
+        if not self._run_ids:
+            raise self._failure[0]
+        return self._run_ids[0]
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait for the end; raises what went wrong."""
+        waited = 0.0
+        try:
+            while self._thread.is_alive():
+                self._thread.join(LOOK_SECONDS)
+                waited += LOOK_SECONDS
+                if timeout is not None and waited >= timeout and self._thread.is_alive():
+                    raise TimedOut(f"It has not ended in {timeout:g} s.", "Wait for it again.")
+        except KeyboardInterrupt:
+            self._stop("Interrupted")
+            self._thread.join()
+            raise
+        if self._failure:
+            raise self._failure[0]
+
+    def _do(self, work: Callable[[_Progress, Stop], object]) -> None:
+        try:
+            work(_Progress(self._record), self._stop)
+        except BaseException as error:
+            self._failure.append(error)
+            if not isinstance(error, BenchError):
+                LOG.exception("an internal error")
+        self._told.set()
+
+    def _record(self, run_id: str) -> None:
+        self._run_ids.append(run_id)
+        self._told.set()
+
+
+class _Lines:
+    """A Sink that keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:  # noqa: ARG002
+        shown = text.decode(errors="replace")
+        self.lines.append(f"[{replica}] {shown}" if several else shown)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def note(self, text: str) -> None:
+        LOG.info("%s", text)
+
+
+def _filter(filters: Mapping[str, str]) -> GroupFilter:
+    known = GroupFilter.__struct_fields__
+    for name in filters:
+        if name not in known:
+            raise UsageError(
+                f"{name!r} is no filter.", did_you_mean(name, known) or ", ".join(known)
+            )
+    return GroupFilter(**filters)
+
+
+def _row(result: Result) -> Row:
+    fields = document.row(result)
+    return msgspec.convert({**fields, "document": fields}, Row)

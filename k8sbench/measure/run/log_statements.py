@@ -1,0 +1,320 @@
+"""What a log states of its run, and the case of a run that the checks look at.
+
+It states batch, precision, data, start weights, program, environment and time to train.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from k8sbench.measure.run.log_clock import ClockReading
+from k8sbench.measure.run.log_facts import LogFacts
+from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.training import Evaluated, reaching
+from k8sbench.model.measurement import (
+    AccuracyResult,
+    Arithmetic,
+    DataSet,
+    Throughput,
+    Weights,
+    arithmetic_digest,
+)
+from k8sbench.model.sample import Place
+from k8sbench.model.spec import Accuracy
+from k8sbench.parse.reading import OURS
+
+_TYPES = "arithmetic.types."
+_FIELDS = ("arithmetic.", "data.", "weights.")
+"""Beginnings of facts that are a field of their own."""
+_NOT_ENVIRONMENT = frozenset(
+    {
+        *("amp_dtype", "batch_size", "benchmark", "data"),
+        *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
+        *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
+        *("precision_assumed", "precision_effective", "samples", "unit", "warmup"),
+        *("broken_samples", "ended_by", "gpus_overruled", "mode"),
+    }
+)
+"""Facts that have a field of their own, or are of no use to a reader."""
+
+
+def batch(log: LogFacts) -> int | None:
+    """Batch per GPU: as the log has it, else as the user or plan gives it, else the catalog's."""
+    expected = log.expected
+    given = printed_batch(log) or expected.batch_size
+    if given is not None:
+        return given
+    # Where the catalog has one batch for all precisions, it does not matter which ran.
+    sizes = expected.batch_sizes_of(precision(log))
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def precision(log: LogFacts) -> str | None:
+    """What the log shows; what was asked only where it shows nothing."""
+    return log.fact("precision") or log.fact("precision_assumed") or log.expected.precision
+
+
+def amp_dtype(log: LogFacts) -> str | None:
+    """The half type of AMP; None without AMP, and where nothing states it."""
+    if precision(log) != "amp":
+        return None
+    return log.fact("amp_dtype") or log.expected.amp_dtype
+
+
+def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
+    """What our trainers state; other programs do not."""
+    types = {
+        name.removeprefix(_TYPES): next(iter(values))
+        for name, values in sorted(log.facts.items())
+        if name.startswith(_TYPES)
+    }
+    digest, by = log.fact("arithmetic.digest"), log.fact("arithmetic.by")
+    if not types:
+        missing["arithmetic"] = "The log does not state which operations computed in which type."
+    elif digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
+        missing["arithmetic"] = "What the log states of it does not match its digest."
+    else:
+        return Arithmetic(types=types, digest=digest, by="seen" if by == "seen" else "derived")
+    return None
+
+
+def data_set(log: LogFacts) -> DataSet | None:
+    """The files that our trainers say they read."""
+    name = log.fact("data.name")
+    if name is None:
+        return None
+    train, val = log.whole("data.train"), log.whole("data.val")
+    return DataSet(name=name, digest=log.fact("data.digest"), train=train, val=val)
+
+
+def weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
+    """The file of start weights that our trainers state."""
+    file = log.fact("weights.file")
+    if file is None:
+        why = "The run trained from scratch." if log.trains else "The log names no start weights."
+        missing["weights"] = why
+        return None
+    return Weights(file=file, digest=log.fact("weights.digest"))
+
+
+def impl(log: LogFacts) -> str:
+    """The program that wrote the log, as far as the log itself or the plan states it."""
+    known = (log.fact("impl") if log.family is OURS else None) or log.expected.impl
+    if known is not None:
+        return known
+    if not isinstance(log.expected.format, str):
+        return "user"
+    return "upstream" if "program" in log.facts else "unknown"
+
+
+def environment(
+    log: LogFacts, accuracy: AccuracyResult | None
+) -> dict[str, str | int | float | bool | None]:
+    """What else a reader may want to know; ``accuracy`` is the one that has a field of its own."""
+    known: dict[str, str | int | float | bool | None] = {
+        name: log.fact(name)
+        for name in sorted(log.facts)
+        if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
+    }
+    total = certain_samples(log)
+    if total is not None:
+        known.setdefault("global_batch", total)
+    planned = planned_iterations(log)
+    if planned is not None:
+        known["planned_iterations"] = planned
+    for evaluations in log.evaluations.values():
+        # The accuracy field holds one metric on one data set; the others are not lost.
+        if accuracy is not None and evaluations.metric != accuracy.metric:
+            known[f"{evaluations.metric} (final)"] = evaluations.final
+    return known
+
+
+def printed_batch(log: LogFacts) -> int | None:
+    """Batch per GPU by the log: as it states it, or its rate times its seconds."""
+    logged = log.whole("batch_size")
+    return product(log) if logged is None else logged
+
+
+def product(log: LogFacts) -> int | None:
+    """A card's batch by its rate and seconds; None where these give no whole number."""
+    rank = log.rank
+    samples = rank.sums.products.batch if rank is not None else None
+    if rank is None or samples is None or rank.shape.per != "card":
+        return None
+    whole = round(samples)
+    return whole if whole >= 1 and abs(samples - whole) <= 0.02 * samples + 0.01 else None
+
+
+def planned_iterations(log: LogFacts) -> int | None:
+    """Iterations that were planned for the run, as far as the log states them."""
+    rank = log.rank
+    logged = log.whole("planned_iterations")
+    if rank is None or rank.shape.numbering == "run":
+        return (rank.sums.planned if rank else None) or logged
+    epochs = log.whole("planned_epochs")
+    if epochs is not None and rank.sums.planned is not None:
+        return epochs * rank.sums.planned
+    return logged
+
+
+# -- samples of a step ----------------------------------------------------------------------------
+#
+# A log states the samples of a step of the whole job, or the size of its data set and the steps of
+# an epoch tell. Either gives GPUs × batch, whatever else the log lacks. The last step of an epoch
+# may be smaller or left out, and the ranks' shares are rounded up, so an epoch may have one step
+# more or less than the quotient.
+
+
+def data_set_size(log: LogFacts) -> tuple[int, list[Place]] | None:
+    """Samples of the data set, and the line that states them; None where none does."""
+    if log.airank.samples is not None:
+        samples, place = log.airank.samples
+        return samples, [place]
+    stated = log.whole("samples")
+    return None if stated is None else (stated, log.place("samples"))
+
+
+def steps_of_epoch(log: LogFacts) -> tuple[int, float] | None:
+    """The fewest and the most steps that an epoch of the log may have."""
+    rank = log.rank
+    last = rank.sums.epoch.last if rank is not None else None
+    if rank is None or last is None:
+        return None
+    if rank.shape.numbering == "epoch":
+        return None if rank.sums.planned is None else (rank.sums.planned, rank.sums.planned)
+    if not last.epoch:
+        return None
+    # Epochs are counted from 1, and iterations through all of them.
+    before, others = last.iteration - 1, last.epoch - 1
+    return before // last.epoch + 1, before // others if others else math.inf
+
+
+def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
+    """How many times ``unit`` samples a step of the job may have; None where nothing tells."""
+    known, epoch = data_set_size(log), steps_of_epoch(log)
+    if known is None or epoch is None or epoch[0] < 2:
+        return None
+    samples, (fewest, most) = known[0], epoch
+    return range(math.ceil(samples / (most + 1) / unit), samples // (fewest - 1) // unit + 1)
+
+
+def certain_samples(log: LogFacts, unit: int = 1) -> int | None:
+    """The same, where there is only one such number."""
+    stated = log.whole("global_batch")
+    if stated is not None:
+        return None if stated % unit else stated // unit
+    samples = possible_samples(log, unit)
+    return samples[0] if samples and len(samples) == 1 and samples[0] else None
+
+
+def described_step(samples: int, epoch: tuple[int, float]) -> str:
+    """Write what a step has by the size of the data set and the steps of an epoch."""
+    fewest, most = epoch
+    if most == math.inf:
+        parts = f"at least {fewest:,} steps are at most"
+    elif fewest < most:
+        parts = f"{fewest:,} to {most:,} steps are {samples / most:.5g} to"
+    else:
+        parts = f"{fewest:,} steps are"
+    return f"{samples:,} samples in {parts} {samples / fewest:.5g}"
+
+
+# -- the case -------------------------------------------------------------------------------------
+
+FEWEST_RECORDS = 5
+"""In a window that is measured, and for a check of many lines."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One run's logs, and what follows from them and from what was expected."""
+
+    log: LogFacts
+    rank: RankRecords | None
+    gpus: int
+    batch: int | None
+    precision: str | None
+    seconds_per_unit: float | None
+    """Seconds in one unit of the rank's times: 1, or samples per iteration of the printed scope."""
+    throughput: Throughput | None
+    clock: ClockReading
+    """What the log's stamps say of its printed times."""
+    goal: TimeToTrain
+
+    @property
+    def rate(self) -> float | None:
+        """The headline."""
+        return self.throughput.time_weighted if self.throughput else None
+
+    @property
+    def ended_at_target(self) -> bool:
+        """Whether it was to end at the target, and did."""
+        return self.log.fact("ended_by") == "target" and self.goal.reached is not None
+
+    @property
+    def smoke(self) -> bool:
+        """Whether the run only checks the path, with a small model."""
+        return self.log.expected.smoke or self.log.fact("preset") == "smoke"
+
+
+# -- time to train --------------------------------------------------------------------------------
+#
+# From AI-Rank's ``test_begin`` to the evaluation at the target. Of our own trainers' logs the
+# evaluations are their events, over all attempts; of other programs' logs AI-Rank's lines. Never
+# with synthetic data, whatever lines a log holds.
+
+
+class TimeToTrain(msgspec.Struct, frozen=True, kw_only=True):
+    """The time, or why there is none, and what it is of."""
+
+    seconds: float | None
+    missing: str
+    target: Accuracy | None
+    reached: Evaluated | None
+    """The first evaluation at the target, in percent."""
+    best: Evaluated | None
+    """The best evaluation of our own trainers, in percent."""
+
+
+def time_to_train(log: LogFacts) -> TimeToTrain:
+    """Time to train of a log that was read, to what it is measured by."""
+    target, evaluations = log.expected.target, log.airank.percent()
+    if log.family is OURS:
+        evaluations = log.training.evaluations
+        if target is None and log.training.target is not None:
+            target = Accuracy(metric=log.training.metric or "", value=log.training.target)
+    other = _not_comparable(log, target)
+    reached = None if other else reaching(evaluations, target)
+    seconds, missing = log.airank.time_to_train(target, reached)
+    if reached is None and any(not evaluated.is_whole for evaluated in evaluations):
+        missing += " One that lacks samples reaches none."
+    if log.family is OURS and target is None:
+        missing = "The run has no target accuracy."
+    return TimeToTrain(
+        seconds=None if other else seconds,
+        missing=other or missing,
+        target=target,
+        reached=reached,
+        best=max(log.training.evaluations, key=lambda evaluated: evaluated.value, default=None),
+    )
+
+
+def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
+    """Why a log of our own trainers cannot reach a target at all."""
+    if log.family is not OURS:
+        return None
+    if (log.fact("data") or "").startswith("synthetic"):
+        return "The data are synthetic: no accuracy is reached on them."
+    metric = log.training.metric
+    if target is not None and metric is not None and metric != target.metric:
+        return f"The run evaluates {metric}, the target is one of {target.metric}."
+    return None
+
+
+def at_target(result: AccuracyResult | None, goal: TimeToTrain) -> AccuracyResult | None:
+    """The accuracy with that of the evaluation at the target, in its own unit."""
+    if result is None or goal.reached is None or result.unit not in {"%", "fraction"}:
+        return result
+    value = goal.reached.value / (100 if result.unit == "fraction" else 1)
+    return msgspec.structs.replace(result, at_target=round(value, 9))

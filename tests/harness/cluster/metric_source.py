@@ -1,0 +1,44 @@
+"""k8sbench with GPU metrics of ours: a program whose only source of them stands at the port."""
+
+from __future__ import annotations
+
+PROGRAM = """
+import contextlib, os, runpy, sys, time
+from k8sbench.app import metric_sources
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
+
+SAMPLES, EVERY = 30, 0.25
+
+class Source:
+    name = "prometheus"
+
+    def follow(self, run, nodes):
+        print(f"follows {run.run_id}", file=sys.stderr)
+
+    def release(self, run_id):
+        print(f"releases {run_id}", file=sys.stderr)
+
+    def settles_in(self, wanted):
+        later = float(os.environ.get("SETTLES_IN", 0))
+        return time.time() - wanted.end + later if later else 0.0
+
+    def fetch(self, wanted):
+        at = tuple(wanted.start + EVERY * i for i in range(SAMPLES))
+        return Fetched(source="prometheus", missing=MISSING, series=tuple(
+            Series(metric=metric, gpu=Gpu(pod=pod, node=node, index="0"), source="prometheus",
+                   at=at, values=tuple(values), every=EVERY)
+            for pod, node in wanted.nodes.items() for metric, values in metrics(node).items()))
+
+    def close(self):
+        pass
+
+@contextlib.contextmanager
+def opened(prometheus, api, store):
+    yield [Source()] if prometheus != "none" else []
+
+metric_sources.opened = opened
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+"""Is to follow what says what the source has: ``metrics(node)``, its metrics with a value for each
+of the ``SAMPLES``, and ``MISSING``. It settles ``SETTLES_IN`` seconds after it was asked.
+"""

@@ -1,0 +1,38 @@
+"""A driver's library for trainers on machines without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from k8sbench.trainers.parts import nvml
+from tests.trainers import stand_in
+
+Nvml = Callable[..., ctypes.CDLL]
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of those that were compiled, each once."""
+    return tmp_path_factory.mktemp("nvml")
+
+
+@pytest.fixture
+def driver(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+    """Put the library of a machine with one GPU where trainers find it; what is given is otherwise.
+
+    What they begin with it they also end.
+    """
+    loaded: list[ctypes.CDLL] = []
+
+    def put(**given: object) -> ctypes.CDLL:
+        name = "-".join(["nvml", *(f"{macro}={value}" for macro, value in given.items())])
+        loaded.append(ctypes.CDLL(str(stand_in.built(libraries / f"{name}.so", **given))))
+        monkeypatch.setattr(nvml, "LIBRARY", loaded[-1]._name)
+        return loaded[-1]
+
+    yield put
+    assert [library.users_left() for library in loaded] == [0] * len(loaded)
