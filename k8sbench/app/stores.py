@@ -9,19 +9,16 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import connections, context, lookup
-from k8sbench.lifecycle import collecting, records
+from k8sbench.app import context, lookup
 from k8sbench.model import times
 from k8sbench.model.errors import (
     BenchError,
     InputError,
     Interrupted,
     StoreError,
-    Unreachable,
     UsageError,
 )
-from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run
+from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
@@ -199,18 +196,12 @@ def import_runs(source: Path | BinaryIO, where: str | None, note: Note) -> Impor
 
 
 def remove(
-    texts: Sequence[str],
-    where: str | None,
-    access: ClusterAccess,
-    note: Note,
-    confirm: Callable[[Sequence[str]], bool],
-    *,
-    ask_clusters: bool = True,
+    texts: Sequence[str], where: str | None, note: Note, confirm: Callable[[Sequence[str]], bool]
 ) -> list[str]:
     """Remove runs, or those of whole sets, with all that is kept of them: all, or none.
 
-    Refuses runs that go on and runs that still have a job on a cluster. Of a damaged run, named by
-    its id, neither is known.
+    Refuses runs that go on; of a damaged run, named by its id, that is not known. No cluster is
+    asked: it may be gone for ever, and a job that is still there has a command of its own.
     """
     from k8sbench.adapters.store import exchange
 
@@ -220,31 +211,26 @@ def remove(
         damaged = [text for text in texts if text in store.unreadable]
         readable = [text for text in texts if text not in damaged]
         runs = [store.run(run_id) for run_id in lookup.chosen(store, readable)]
-        on = [run for run in runs if not run.phase.final]
-        if on:
-            raise UsageError(
-                f"{_named(on)} not over: {on[0].run_id} is {on[0].phase}. Nothing was removed.",
-                f"End it first with: k8sbench cancel {on[0].run_id}",
-            )
         for run in runs:
+            if not run.phase.final:
+                raise UsageError(
+                    f"Run {run.run_id} is {run.phase}, not over. Nothing was removed.",
+                    f"End it first with: k8sbench cancel {run.run_id}",
+                )
             stack.enter_context(_claimed(store, run))
-        if ask_clusters:
-            _check_no_jobs(runs, access)
-        if not confirm([*damaged, *(run.run_id for run in runs)]):
+        run_ids = [*damaged, *(run.run_id for run in runs)]
+        if not confirm(run_ids):
             raise Interrupted("Nothing was removed.")
-        for run_id in damaged:
+        for run_id in run_ids:
             exchange.remove(store, run_id)
-            note(f"If {run_id} has a job on a cluster: k8sbench delete {run_id}")
         for run in runs:
-            exchange.remove(store, run.run_id)
             if run.artifacts is None:
                 note(f"{run.artifacts_missing} That folder stays; delete it there.")
-    return [*damaged, *(run.run_id for run in runs)]
-
-
-def _named(runs: Sequence[Run]) -> str:
-    names = records.few([run.run_id for run in runs])
-    return f"Run {names} is" if len(runs) == 1 else f"Runs {names} are"
+        on_clusters = [run.run_id for run in runs if run.plan.backend == "kubernetes"]
+        if damaged or on_clusters:
+            names = " ".join([*damaged, *on_clusters])
+            note(f"Jobs that a cluster still has stay there: k8sbench delete {names}")
+    return run_ids
 
 
 @contextlib.contextmanager
@@ -258,32 +244,6 @@ def _claimed(store: SqlStore, run: Run) -> Iterator[None]:
         yield
     finally:
         store.claims.release(run.run_id)
-
-
-def _check_no_jobs(runs: Sequence[Run], access: ClusterAccess) -> None:
-    """Check that no cluster has a job of the runs any more."""
-    places: dict[Location, list[Run]] = {}
-    for run in runs:
-        if run.plan.backend == "kubernetes":
-            place = Location(server="", namespace=access.namespace or "default")
-            places.setdefault(run.location or place, []).append(run)
-    for place, there in places.items():
-        try:
-            with connections.glimpsed(connections.connect_to(place, access)) as cluster:
-                collecting.check_place(there[0], cluster, cluster.api.place)
-                ids = [run.run_id for run in there]
-                left = {job.run_id for job in cluster.jobs(ids)} & set(ids)
-        except Unreachable as error:
-            raise Unreachable(
-                f"Whether {_named(there)} on a cluster still is not known: {error.message}",
-                f"{error.action} For a cluster that is gone for ever add --without-cluster.",
-            ) from error
-        if left:
-            some = [run for run in there if run.run_id in left]
-            raise UsageError(
-                f"{_named(some)} on the cluster still, with a job. Nothing was removed.",
-                f"Delete that first with: k8sbench delete {some[0].run_id}",
-            )
 
 
 def keep_seconds(text: str) -> float:
@@ -309,7 +269,8 @@ def prune(
     from k8sbench.adapters.store import exchange
 
     now, rule = context.now(), f"{KEEP_OPTION} {times.duration(keep_s)}"
-    done, kept = dict[str, Pruned](), dict[str, str]()
+    done: dict[str, Pruned] = {}
+    kept: dict[str, str] = {}
     for run_id in exchange.logged(store.root):
         try:
             run = store.run(run_id)

@@ -174,7 +174,7 @@ class RunFolder:
         record, history, asked = found.get(RUN_FILE), found[EVENTS], found.get(WISHES)
         if record is not None and record.plan.run_id != self.path.name:
             problems[RUN_FILE] = f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}."
-        if RUN_FILE in problems:
+        if record is None or RUN_FILE in problems:
             raise StoreError(problems[RUN_FILE], "It is not the folder of a run, or was damaged.")
         if not history or history[0].phase is not Phase.CREATED:
             history = (created(record.created_at), *history)

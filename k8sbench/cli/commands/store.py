@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 
 from k8sbench.app import stores
-from k8sbench.cli.options import access_options, format_option, store_option
+from k8sbench.cli.options import format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
-from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 _format_option = format_option("table", "json")
@@ -108,19 +107,11 @@ def import_(file: str, where: str | None) -> None:
 @command.command()
 @click.argument("runs", metavar="RUN|SET...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--without-cluster", is_flag=True, help="Do not look for jobs on their clusters.")
-@access_options
 @store_option
-def remove(
-    runs: tuple[str, ...],
-    yes: bool,
-    without_cluster: bool,
-    access: ClusterAccess,
-    where: str | None,
-) -> None:
+def remove(runs: tuple[str, ...], yes: bool, where: str | None) -> None:
     """Remove ended runs: their rows, logs and measurements.
 
-    Runs that have not ended, and runs that still have a job on a cluster, are refused.
+    Runs that have not ended are refused. Jobs that a cluster still has stay there.
     """
 
     def confirm(runs: Sequence[str]) -> bool:
@@ -133,9 +124,7 @@ def remove(
         output.error("\n".join(runs))
         return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
-    done = stores.remove(
-        runs, where, access, output.note, confirm, ask_clusters=not without_cluster
-    )
+    done = stores.remove(runs, where, output.note, confirm)
     output.note(f"{counted(len(done), 'run')} removed.")
 
 
