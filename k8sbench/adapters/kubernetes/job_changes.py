@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from k8sbench.model.errors import (
     UsageError,
 )
 from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
@@ -42,6 +43,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 from k8sbench.model.plan import RunPlan
+from k8sbench.ports import Manifest
 
 CREATE_SECONDS = 60.0
 """How long a creation is repeated while the API server does not answer."""
@@ -116,6 +118,41 @@ def create(
             tried = f"creation of the job is tried for up to {times.duration(seconds)}."
             note(f"The API server does not answer ({error.message}); {tried}")
         api.pause(min(0.2 * 2.0**attempts, 5.0))
+
+
+def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
+    """Return the object beside a job that holds its pods' template; None: the job holds it."""
+    return None if kind_of(plan).runtime is None else manifests[-2]
+
+
+def provide(api: Api, plan: RunPlan, runtime: Manifest) -> None:
+    """Create the object that holds the template of a job's pods.
+
+    Raises :class:`ApiFault`, and :class:`UsageError` for one of someone else's.
+    """
+    kind, path = runtime["kind"], kinds.path(runtime["kind"], api.place.namespace)
+    try:
+        api.create(path, runtime)
+    except ApiFault as fault:
+        if fault.reason != "AlreadyExists":
+            raise
+        found = api.get(f"{path}/{name_of(runtime)}", retry_s=FIND_SECONDS)
+        if labels_of(found).get(RUN_LABEL) != plan.run_id:
+            raise UsageError(
+                f"There is a {kind} named {name_of(runtime)} in namespace {api.place.namespace}"
+                " already, and it is not k8sbench's.",
+                "Choose another --run-id, or another namespace with -n.",
+            ) from fault
+
+
+def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
+    """Have the object that holds the template of a job's pods deleted with the job, not before."""
+    metadata = job["metadata"]
+    owner = {"name": metadata["name"], "uid": metadata["uid"]}
+    owner |= {key: job[key] for key in ("apiVersion", "kind")}
+    path = kinds.path(runtime["kind"], api.place.namespace, name_of(runtime))
+    with contextlib.suppress(ApiFault):  # it stays, a few KB
+        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=FIND_SECONDS)
 
 
 def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
@@ -206,7 +243,7 @@ def cancel(
     text = msgspec.json.encode(reason).decode()
     with contextlib.suppress(ownership.VanishedError):
         if keep:
-            annotate(job, text, spec={"runPolicy": {"suspend": True}})
+            annotate(job, text, spec=KINDS[kind].policy(suspend=True))
             return
         job = annotate(job, text)
         try:

@@ -116,6 +116,9 @@ EVENTS = _by_reason(
     # The training operator's, about jobs.
     (Event.POD_CREATED, "SuccessfulCreatePod"),
     (Event.POD_REFUSED, "FailedCreatePod"),
+    # Kubeflow Trainer's, JobSet's and the Job controller's, of what each makes.
+    (Event.POD_CREATED, "SuccessfulCreate"),
+    (Event.POD_REFUSED, "TrainJobResourcesCreationFailed JobCreationFailed FailedCreate"),
     # Kubelets', about pods.
     (Event.PULL_BEGAN, "Pulling"),
     (Event.PULL_ENDED, "Pulled"),
