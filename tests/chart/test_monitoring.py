@@ -23,6 +23,7 @@ from k8sbench.app import comparing
 from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
+from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.chart import examples
@@ -78,14 +79,19 @@ def dashboard() -> dict[str, Any]:
     return found
 
 
-def queries() -> list[str]:
-    """Every query of the dashboard as Grafana sends it with all chosen."""
+def queries(namespace: str = ".*") -> list[str]:
+    """Every query of the dashboard as Grafana sends it with all chosen, or one namespace."""
     asked = [each["expr"] for panel in dashboard()["panels"] for each in panel["targets"]]
-    chosen = {"$namespace": ".*", "$benchmark": ".*", "$__rate_interval": "2m"}
+    chosen = {"$namespace": namespace, "$benchmark": ".*", "$__rate_interval": "2m"}
     for name, value in chosen.items():
         asked = [each.replace(name, value) for each in asked]
     assert not [each for each in asked if "$" in each]
     return asked
+
+
+def dcgm() -> set[str]:
+    """Names of the series of GPUs."""
+    return set(re.findall(r"DCGM_\w+", " ".join(queries())))
 
 
 def labelled(name: str) -> str:
@@ -245,6 +251,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     invalid = [(moment, 0.0) for moment, _ in points]
     other = {**TARGET, **labels_of("k8sbench_run_valid"), "case": "other"}
     samples.append(Samples("k8sbench_run_valid", other, invalid))
+    # An exporter keeps its own namespace, or is scraped with honor_labels; or is of another team.
+    for place in (
+        {"namespace": "gpu", "exported_namespace": NAMESPACE, "exported_pod": "a"},
+        {"namespace": NAMESPACE, "pod": "b"},
+        {"namespace": "gpu", "exported_namespace": "team-b", "exported_pod": "c"},
+    ):
+        samples += [Samples(name, {"gpu": "0", **place}, points) for name in dcgm()]
     server = Server(tmp_path_factory.mktemp("prometheus"), samples=samples)
     yield server
     server.stop()
@@ -261,6 +274,16 @@ def test_a_real_prometheus_answers_every_query(prometheus: Server) -> None:
     assert len(asked) > 10
     for query in asked:
         assert answer(prometheus, "query", query=query)["result"], query
+
+
+def test_panels_of_gpus_show_the_pods_of_the_namespace(prometheus: Server) -> None:
+    known = {name for metric in METRICS for field in metric.dcgm for name in [field.name]}
+    assert len(dcgm()) == 4
+    assert dcgm() <= known
+    for query in queries(NAMESPACE):
+        if "DCGM" in query:
+            series = [each["metric"] for each in answer(prometheus, "query", query=query)["result"]]
+            assert {each.get("exported_pod", each.get("pod")) for each in series} == {"a", "b"}
 
 
 def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> None:
