@@ -21,7 +21,8 @@ NOT_MEASURED = reject(
 )
 """The run ended, but nothing was measured."""
 LOG_COUNTED_TWICE = reject("log-counted-twice", "Remove the copy with k8sbench store remove RUN.")
-"""Its log is, record by record, that of an earlier run, in whatever group."""
+"""Its log is, record by record, that of an earlier run, in whatever group; the times at which lines
+were received, where both logs have them, are the same, too."""
 MIXED_PLAN = reject(
     "mixed-plan",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",

@@ -82,10 +82,9 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
         lie = counted(samples, "sample", ("lies", "lie"))
         return f"{lie} in the steady part; {FEWEST} are needed."
     weights = _weights([at for at, _ in inside], start, end, interval)
+    value, codes = _value(metric, every, inside, weights, (start, end))
     if metric.over_time == "increase":
-        value, codes = _per_second(every, inside, samples, interval) * seconds, ()
-    else:
-        value, codes = _value(metric, every, inside, weights, (start, end))
+        value = _per_second(every, inside, samples, interval) * seconds
     coverage = min(1.0, sum(weights) / seconds)
     return OverTime(value=value, coverage=coverage, samples=samples, codes=codes)
 
