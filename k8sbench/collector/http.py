@@ -234,6 +234,7 @@ class Server:
             lifespan="off",
             http="h11",
             ws="none",
+            log_config=None,
             log_level="warning",
             access_log=False,
             limit_concurrency=MOST_CONNECTIONS,
