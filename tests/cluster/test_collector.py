@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,13 +40,17 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
             assert "Running" not in second.err
             collectors.end(first)
             second.until("Running")
-            with collector.collecting() as third:
+            with collector.collecting("--log-format=json") as third:
                 third.until(" holds Lease dlperf-collector")
                 second.kill()
                 logs.end()
                 own_shell.finish("r1")
                 is_collected(collector, "r1", logs)
                 collectors.end(third)
+            logged = [json.loads(line) for line in third.err.splitlines()]
+            assert {line["level"] for line in logged} <= {"info", "warning"}
+            of_run = [line["message"] for line in logged if line["run"] == "r1"]
+            assert any(text.startswith("measured ") for text in of_run)
 
 
 @pytest.mark.soak
