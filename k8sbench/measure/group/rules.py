@@ -14,7 +14,7 @@ RUN_FAILED = reject(
 RUN_CANCELLED = reject("run-cancelled", "Repeat the case.")
 """The run was cancelled."""
 RUN_LOST = reject("run-lost", "Look at what is left with k8sbench status RUN, and repeat the case.")
-"""The process that answered for it is gone."""
+"""The process that answered for it is gone, or its job was removed before its end was seen."""
 NOT_MEASURED = reject(
     "not-measured",
     "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case.",
