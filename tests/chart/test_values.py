@@ -197,6 +197,7 @@ CASES: dict[str, Case] = {
         pod("imagePullSecrets"),
         [{"name": "registry"}, {"name": "other"}],
     ),
+    "collector.logFormat": Case("json", env("K8SBENCH_LOG_FORMAT")),
     "collector.keepLogsFor": Case("90d", env("K8SBENCH_KEEP_LOGS_FOR")),
     "collector.postgresql.secretName": Case(
         "store",
