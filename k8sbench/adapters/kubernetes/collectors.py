@@ -182,10 +182,22 @@ class Lease:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name},
+            "metadata": {"name": self._name, "ownerReferences": self._owners()},
             "spec": spec,
         }
         return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
+
+    def _owners(self) -> list[Mapping[str, str]]:
+        """Refer to the chart's Deployment, which has the Lease's name: it goes with that."""
+        path = kinds.path("Deployment", self._api.place.namespace, self._name)
+        try:
+            found = self._api.find(path, brief=True, retry_s=REQUEST_SECONDS)
+        except ApiFault as fault:
+            if fault.status != 403:
+                raise
+            found = None
+        about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": self._name}
+        return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
 
     def _write(self, found: KubeObject, **spec: object) -> bool:
         """Change it, unless somebody else has changed it since."""

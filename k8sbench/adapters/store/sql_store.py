@@ -32,6 +32,8 @@ from k8sbench.model.run import Run
 __all__ = ["SqlStore", "empty_store", "open_store"]
 
 STORE_VARIABLE = "K8SBENCH_STORE"
+FILE_VARIABLE = "K8SBENCH_STORE_FILE"
+"""Names a file that holds the same: a mounted Secret, whose password may be rotated."""
 OLD = "k8sbench.db.old"
 ACTIONS = {
     "damaged-database": None,
@@ -50,7 +52,8 @@ def open_store(
 ) -> SqlStore:
     """Open a store: a folder, or a ``postgresql://`` URL.
 
-    Without ``where`` it is ``$K8SBENCH_STORE``, else ``$XDG_DATA_HOME/k8sbench``. With
+    Without ``where`` it is ``$K8SBENCH_STORE``, else what the file ``$K8SBENCH_STORE_FILE`` holds
+    now, else ``$XDG_DATA_HOME/k8sbench``. With
     ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
     where a PostgreSQL store keeps the runs' folders; by default that same data folder.
     """
@@ -74,8 +77,13 @@ def open_store(
 
 def _place(where: str | None) -> Path | str:
     """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
-    # From a file or a Secret the variable may come with a line end.
-    where = os.environ.get(STORE_VARIABLE, "").strip() or None if where is None else where
+    if where is None:
+        # From a file or a Secret it may come with a line end.
+        where = os.environ.get(STORE_VARIABLE, "").strip() or None
+        file = os.environ.get(FILE_VARIABLE)
+        if where is None and file:
+            with disk.translated(f"read {file} ({FILE_VARIABLE})"):
+                where = Path(file).read_text(encoding="utf-8").strip()
     if where is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
         return where
     return _folder(where)
