@@ -190,7 +190,7 @@ def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str |
         return kinds.WORDS.get(request.job_kind), ""
     try:
         groups = {group["name"] for group in api.get("/apis")["groups"]}
-    except ApiFault:
+    except (ApiFault, KeyError, TypeError):
         return None, ""  # what is wrong is said of the creation
     there = {
         word: kind

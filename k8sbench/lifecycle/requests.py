@@ -62,7 +62,7 @@ def _identified(
     *others, job = manifests
     spec = job["spec"]
     mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
-    if kind.rank_label is not None:
+    if kind.runtime is not None:
         spec = kind.marked(spec, mark)  # its pods name no owner that is known
     if deadline_s is not None and run.plan.timeout_s is not None:
         seconds = math.ceil(run.plan.timeout_s + deadline_s)

@@ -22,6 +22,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 
+JobKindWord = Literal["auto", "v1", "trainjob"]
+"""As ``--job-kind`` takes it."""
 Variables = list[tuple[str, str]]
 """In a container's order: a later one may refer to an earlier one, the last of a name counts."""
 
@@ -81,13 +83,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     policy_key: str | None = "runPolicy"
     """The field of ``spec`` that suspends the job and limits its time; None: ``spec`` itself."""
     pod_suffix: str = r"-[a-z]+-[0-9]+"
-    """What follows a job's name in those of its pods and of what else makes them."""
+    """What follows a job's name in those of its pods and of what else makes them; with the group
+    ``rank`` where a pod's name does not end with its replica's."""
+    refusals: tuple[str, ...] = ()
+    """Reasons of events that what makes its pods could not be created."""
     makers: frozenset[str] = frozenset()
     """Kinds of what the operator makes for a job, which makes its pods: their events count."""
     host: str = "{job}-{replica}"
     """Host name of a replica, by the job's name, the replica's and its number."""
-    rank_label: str | None = None
-    """Label of a pod with its replica's number; None: its name ends with the replica's."""
     longest_name: int = 63
     """Characters of a job's name."""
     lead: str | None
@@ -152,7 +155,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     def replica_specs(self, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the replicas of a job's ``spec`` by type; None where it does not hold them."""
         found = spec.get(self.replicas_key)
-        if found is None or self.runtime is None:
+        if found is None or self.runtime is None or self.others in found:
             return found
         container = {
             "name": self.container,
@@ -178,13 +181,11 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         runtime = {"template": {"spec": {"replicatedJobs": [replicas]}}}
         return {**spec, "runtimePatches": [{**patch, "trainingRuntimeSpec": runtime}]}
 
-    def replica_of(self, pod: Mapping[str, Any], job: str) -> str:
-        """Name the replica of a job whose pod it is."""
-        metadata = pod["metadata"]
-        if self.rank_label is None:
-            return str(metadata["name"]).removeprefix(f"{job}-")
-        number = (metadata.get("labels") or {}).get(self.rank_label, "")
-        return f"{self.others.lower()}-{number}"
+    def replica_of(self, pod: str, job: str) -> str:
+        """Name the replica of a job, given its pod's name."""
+        match = re.fullmatch(re.escape(job) + self.pod_suffix, pod)
+        rank = match and match.groupdict().get("rank")
+        return pod.removeprefix(f"{job}-") if rank is None else f"{self.others.lower()}-{rank}"
 
     def replicas(self, count: int) -> tuple[tuple[str, int], ...]:
         """Split ``count`` replicas into (replica type, how many), the leading one first."""
@@ -327,10 +328,10 @@ _TRAIN_JOB: dict[str, Any] = {
     "replicas_key": "trainer",
     "policy_key": None,
     # JOB-node-0 is its batch/v1 Job, JOB-node-0-1-x7k2p a pod of it.
-    "pod_suffix": r"-node-0(?:-[0-9]+-[a-z0-9]{5})?",
+    "pod_suffix": r"-node-0(?:-(?P<rank>[0-9]+)-[a-z0-9]{5})?",
+    "refusals": ("TrainJobResourcesCreationFailed", "JobCreationFailed", "FailedCreate"),
     "makers": frozenset({"JobSet", "Job"}),
     "host": "{job}-node-0-{number}.{job}",
-    "rank_label": "batch.kubernetes.io/job-completion-index",
     # The names of its pods are of 63 characters at most.
     "longest_name": 47,
     "lead": None,
@@ -343,7 +344,7 @@ _TRAIN_JOB: dict[str, Any] = {
         ("Suspended", Phase.QUEUED),
     ),
 }
-_RANK = f"metadata.labels['{_TRAIN_JOB['rank_label']}']"
+_RANK = "metadata.labels['batch.kubernetes.io/job-completion-index']"
 TRAIN_JOB = JobKind(
     **_TRAIN_JOB,
     frameworks=("pytorch",),

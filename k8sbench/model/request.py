@@ -14,6 +14,7 @@ import msgspec
 
 from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import JobKindWord
 from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
 
 LONGEST = 1_000_000_000
@@ -72,7 +73,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     pools_file: str | None = None
     queue: str | None = None
     gang: bool = False
-    job_kind: Literal["auto", "v1", "trainjob"] = "auto"
+    job_kind: JobKindWord = "auto"
     timeout_s: float | None = None
     seed: int = 0
     backend: Literal["auto", "kubernetes", "local"] = "auto"

@@ -94,7 +94,8 @@ def create(
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
         is_unsure = is_unsure or (is_provided and _may_have_acted(error))
-        is_last = is_over() or time.monotonic() > until or not (exists or error.passes)
+        passes = exists or error.passes or _is_early(manifest, error)
+        is_last = is_over() or time.monotonic() > until or not passes
         if exists or (is_unsure and is_last):
             # It may be ours, created by a request whose answer was lost. That one may also be why a
             # quota refuses the next.
@@ -165,6 +166,12 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
     error = kind(quota.sentence, quota.action or "")
     error.cause_id, error.__cause__ = quota.id, fault
     return error
+
+
+def _is_early(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
+    """Whether the operator has not seen yet what a job refers to, which was created just before."""
+    kind = KINDS[manifest["kind"]]
+    return kind.runtime is not None and "must be created before" in fault.message
 
 
 def _may_have_acted(fault: ApiFault) -> bool:

@@ -277,7 +277,7 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
         if _means(event, Event.POD_CREATED) and not message.startswith(_COMBINED):
             pod_name = message.rpartition(": ")[2]
             created[pod_name] = created.get(pod_name, 0) + times(event)
-    replaced = Counter(kind.replica_of(pod, plan.job_name) for pod in seen.earlier)
+    replaced = Counter(kind.replica_of(name_of(pod), plan.job_name) for pod in seen.earlier)
     replicas = []
     for name in kind.names(plan.replicas):
         pod = seen.pods.get(f"{plan.job_name}-{name}")
@@ -304,7 +304,7 @@ def earlier(facts: Facts) -> Iterator[Replica]:
     by_name = {replica.name: replica for replica in facts.replicas}
     count: Counter[str] = Counter()
     for pod in facts.seen.earlier:
-        name = kind_of(facts.plan).replica_of(pod, facts.plan.job_name)
+        name = kind_of(facts.plan).replica_of(name_of(pod), facts.plan.job_name)
         count[name] += 1
         if name in by_name:
             yield msgspec.structs.replace(by_name[name], pod=pod, events=(), created=count[name])

@@ -169,7 +169,7 @@ class Followed:
 
     def _take_pod(self, pod: KubeObject) -> None:
         # Under the replica's name: that of a pod may end by chance.
-        name = f"{self.plan.job_name}-{self._of.replica_of(pod, self.plan.job_name)}"
+        name = f"{self.plan.job_name}-{self._of.replica_of(name_of(pod), self.plan.job_name)}"
         before = self._pod(name)
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
             if self._owns(before) and not self._owns(pod):
@@ -244,7 +244,7 @@ class Followed:
         return max(filter(None, moments), default=None)
 
     def _owns(self, pod: KubeObject) -> bool:
-        if self._of.rank_label is not None:
+        if self._of.runtime is not None:
             nonce = annotations_of(pod).get(NONCE_ANNOTATION)
             return nonce in {None, annotations_of(self._job or {}).get(NONCE_ANNOTATION, nonce)}
         owners = pod["metadata"].get("ownerReferences") or ()

@@ -28,7 +28,6 @@ _POD_SPEC_LEFT_OUT = frozenset(
     }
 )
 _POD_STATUS_LEFT_OUT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "qosClass"})
-_LABELS = {RUN_LABEL} | {kind.rank_label for kind in KINDS.values() if kind.rank_label is not None}
 _AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
 _EVENT_METADATA = ("name", "uid", "resourceVersion", "creationTimestamp")
 _EVENT = (
@@ -69,7 +68,7 @@ def pod(found: KubeObject) -> dict[str, Any]:
     status = found.get("status") or {}
     metadata = _metadata(found)
     if labels_of(found):
-        metadata["labels"] = _some(labels_of(found), _LABELS)
+        metadata["labels"] = _some(labels_of(found), (RUN_LABEL,))
     if owners := metadata.get("ownerReferences"):
         metadata["ownerReferences"] = [_some(one, ("uid",)) for one in owners]
     return {
