@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -54,6 +55,10 @@ def sign_in(namespace: Namespace, account: str, folder: Path) -> Path:
     return users.write_kubeconfig(namespace, folder / "kubeconfig", {"token": token})
 
 
+def is_empty(shell: Shell) -> bool:
+    return shell.on_cluster() == []
+
+
 def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights(
     own_cluster: OwnCluster, new_namespace: Callable[..., Namespace], tmp_path: Path
 ) -> None:
@@ -92,7 +97,7 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
         for number, shell in enumerate(shells):
             logs[number].end()
             shell.finish(f"r{number}")
-            until(lambda shell=shell: shell.on_cluster() == [], "the deletion of the job")
+            until(partial(is_empty, shell), "the deletion of the job")
         for number, shell in enumerate(shells):
             listed = {run["run_id"]: run for run in shell.json("list")}
             assert listed.keys() == {"r0", "r1"}
