@@ -63,6 +63,11 @@ def test_users_of_other_namespaces_may_read_the_collector_and_find_it(newest: He
     at_home = newest.template(examples.COLLECTOR)
     assert not named(at_home, "ConfigMap", "dlperf-collector")
     assert not named(at_home, "Role", "dlperf-user-reads")
+    nightly = newest.template(merged(given, {"nightly": {"enabled": True}}))
+    (container,) = find(nightly, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert "--namespace=team-b" in container["args"]
     subjects[0]["namespaces"] = ["team-d"]
     with pytest.raises(HelmFailed, match="team-d"):
         newest.template(given)
