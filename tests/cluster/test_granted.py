@@ -226,7 +226,7 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
     with claimed_all(namespace, "data", "checkpoints"), collecting as running:
         # One run of each kind from its submit until its job is deleted.
         logs = submitter.printing("whole")
-        running.until("step ")
+        until(lambda: collector.archived("whole"), "lines of whole")
         logs.end()
         submitter.finish("whole")
         until(lambda: collector.on_cluster() == [], "the deletion of whole")

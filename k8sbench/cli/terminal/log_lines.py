@@ -47,6 +47,9 @@ class LogLines(Progress):
     def _print(self, live: LiveRun, text: str) -> None:
         _log(text, live.run_id)
 
+    def _stepped(self, live: LiveRun) -> None:
+        """Print nothing: steps of all runs would be most of the log."""
+
     def _print_tails(self, live: LiveRun) -> None:
         """Print nothing: a program may have printed what is not for those who read this log."""
 
