@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.live_state import LiveRun
-from k8sbench.model.plain_text import clean, escaped_json, without_passwords
+from k8sbench.model.plain_text import clean, clean_lines, without_passwords
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock, JobEvent
@@ -76,9 +76,9 @@ class _Line(logging.Formatter):
             "time": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": record.levelname.lower(),
             "run": getattr(record, "run", ""),
-            "message": " ".join(without_passwords(word) for word in text.split(" ")),
+            "message": " ".join(map(without_passwords, clean_lines(text).split(" "))),
         }
         if self._is_json:
-            return escaped_json(msgspec.json.encode(fields).decode())
+            return msgspec.json.encode(fields).decode()
         fields["run"] = fields["run"] and f"run={fields['run']}"
         return clean(" ".join(filter(None, fields.values())))
