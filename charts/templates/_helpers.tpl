@@ -48,7 +48,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
       "app.kubernetes.io/version" .Chart.AppVersion
       "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63)
 -}}
-{{- merge $own $about (.Values.commonLabels | default dict) | toYaml -}}
+{{- merge $own $about | toYaml -}}
 {{- end -}}
 
 {{- define "dlperf.collectorLabels" -}}
@@ -69,6 +69,14 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* The name of an image, of a list: the root, and values. A tag may be a digest: "@sha256:…". */}}
+{{- define "dlperf.image" -}}
+{{- $tag := (index . 1).tag | default (index . 0).Chart.AppVersion -}}
+{{- with index . 1 -}}
+{{- with .registry }}{{ . }}/{{ end }}{{ .repository }}{{ hasPrefix "@" $tag | ternary "" ":" }}{{ $tag }}
+{{- end -}}
 {{- end -}}
 
 {{/* Names, or objects with a name. */}}

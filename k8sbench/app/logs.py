@@ -186,7 +186,7 @@ class _Reader:
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""
-        from k8sbench.adapters.store import removal
+        from k8sbench.adapters.store import exchange
 
         run = self.run
         tails: dict[Path, LogTail] = {}
@@ -208,7 +208,7 @@ class _Reader:
                 f"Replicas: {', '.join(path.stem for path in others)}.",
             )
         if not tails and run.artifacts is not None:
-            pruned = removal.pruned(Path(run.artifacts))
+            pruned = exchange.pruned(Path(run.artifacts))
         if pruned is not None:
             at = datetime.datetime.fromtimestamp(pruned.at, datetime.UTC)
             self.note(

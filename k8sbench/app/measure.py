@@ -327,11 +327,12 @@ def import_logs(
                 continue
             name = origin.spec.name if origin.spec else measured.format
             run_id = imported.run_id(name, set_name, [file.sha256 for file in files])
+            if measured.log_digest is None:  # a summary has no records
+                measured = msgspec.structs.replace(measured, log_digest=files[0].sha256)
             if origin.spec_text:
                 artifacts.RunFolder(folder).write(BENCHMARK, origin.spec_text.encode())
             taken.append(_Taken(folder, run_id, files, measured, origin, by_name))
-        known = store.runs(RunFilter())
-        doubles = _doubles(taken, known, exchange.known_digests(store, known))
+        doubles = _doubles(taken, store.runs(RunFilter()))
         failures += doubles
         added, there = list[tuple[_Taken, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
@@ -345,7 +346,7 @@ def import_logs(
             ]
             confirm(proposed, set_name)
         runs = [(log.folder, run, log.files) for log, run in added]
-        for run in exchange.add(store, incoming, runs) if runs else ():
+        for run in exchange.add(store, runs) if runs else ():
             note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
@@ -396,9 +397,7 @@ def _measured(
         by_name |= {option: said[option] for option in missing if option in said}
 
 
-def _doubles(
-    taken: Sequence[_Taken], known: Sequence[Run], contents: dict[str, Run]
-) -> list[InputError]:
+def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:
     """Name each log that is the same as an earlier one, or as that of another run."""
     of_runs: defaultdict[str | None, list[tuple[Measurement, Run]]] = defaultdict(list)
     for run in known:
@@ -411,8 +410,7 @@ def _doubles(
         digests, key = [file.sha256 for file in log.files], log.measured.log_digest
         first = next((seen[digest] for digest in digests if digest in seen), None)
         first = first or _double(log.measured, alike[key])
-        other = next((contents[digest] for digest in digests if digest in contents), None)
-        other = other or _double(log.measured, of_runs[key])
+        other = _double(log.measured, of_runs[key])
         if first is not None:
             doubles.append(
                 InputError(

@@ -9,18 +9,26 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import lookup
-from k8sbench.model.errors import BenchError, InputError, StoreError, UsageError
+from k8sbench.app import context, lookup
+from k8sbench.model import times
+from k8sbench.model.errors import (
+    BenchError,
+    InputError,
+    Interrupted,
+    StoreError,
+    UsageError,
+)
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.exchange import Imported
+    from k8sbench.adapters.store.exchange import Imported, Pruned
     from k8sbench.adapters.store.sql_store import SqlStore, StoreInfo, StoreReport
     from k8sbench.ports import Store
 
 CLUSTER = "cluster"
 """The value of ``--store`` that is the collector's store."""
+KEEP_OPTION = "--keep-logs-for"
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
 
@@ -182,3 +190,99 @@ def import_runs(source: Path | BinaryIO, where: str | None, note: Note) -> Impor
     for run in imported.renumbered:
         note(f"{run.run_id} is kept as repeat {run.plan.repeat}: its own number was taken.")
     return imported
+
+
+# --- runs, or the logs of old ones, leave the store ---------------------------------------------
+
+
+def remove(
+    texts: Sequence[str], where: str | None, note: Note, confirm: Callable[[Sequence[str]], bool]
+) -> list[str]:
+    """Remove runs, or those of whole sets, with all that is kept of them: all, or none.
+
+    Refuses runs that go on; of a damaged run, named by its id, that is not known. No cluster is
+    asked: it may be gone for ever, and a job that is still there has a command of its own.
+    """
+    from k8sbench.adapters.store import exchange
+
+    check_exists(where)
+    with to_write(where) as store, ExitStack() as stack:
+        store.runs(RunFilter())
+        damaged = [text for text in texts if text in store.unreadable]
+        readable = [text for text in texts if text not in damaged]
+        runs = [store.run(run_id) for run_id in lookup.chosen(store, readable)]
+        for run in runs:
+            if not run.phase.final:
+                raise UsageError(
+                    f"Run {run.run_id} is {run.phase}, not over. Nothing was removed.",
+                    f"End it first with: k8sbench cancel {run.run_id}",
+                )
+            stack.enter_context(_claimed(store, run))
+        run_ids = [*damaged, *(run.run_id for run in runs)]
+        if not confirm(run_ids):
+            raise Interrupted("Nothing was removed.")
+        for run_id in run_ids:
+            exchange.remove(store, run_id)
+        for run in runs:
+            if run.artifacts is None:
+                note(f"{run.artifacts_missing} That folder stays; delete it there.")
+        on_clusters = [run.run_id for run in runs if run.plan.backend == "kubernetes"]
+        if damaged or on_clusters:
+            names = " ".join([*damaged, *on_clusters])
+            note(f"Jobs that a cluster still has stay there: k8sbench delete {names}")
+    return run_ids
+
+
+@contextlib.contextmanager
+def _claimed(store: SqlStore, run: Run) -> Iterator[None]:
+    if not store.claims.claim(run.run_id):
+        raise UsageError(
+            f"Another k8sbench process follows run {run.run_id}. Nothing was changed.",
+            "Wait for it, or end it.",
+        )
+    try:
+        yield
+    finally:
+        store.claims.release(run.run_id)
+
+
+def keep_seconds(text: str) -> float:
+    """Read for how long logs are kept."""
+    seconds = times.seconds(text)
+    if not seconds:
+        raise UsageError(
+            f"{KEEP_OPTION} {text!r} is not a length of time.", "Write 90d, 12w or 36h."
+        )
+    return seconds
+
+
+def prune(
+    store: SqlStore, keep_s: float, *, dry_run: bool = False
+) -> tuple[dict[str, Pruned], dict[str, str]]:
+    """Remove logs and GPU series, as far as they are here, of runs that ended ``keep_s`` ago.
+
+    Rows and measurements stay. Kept are also the logs of what is not measured, of what its cluster
+    is still to be asked for, and of a run that another process follows.
+
+    Returns by run id what was removed, or would be; and why logs of other old runs are kept.
+    """
+    from k8sbench.adapters.store import exchange
+
+    now, rule = context.now(), f"{KEEP_OPTION} {times.duration(keep_s)}"
+    done: dict[str, Pruned] = {}
+    kept: dict[str, str] = {}
+    for run_id in exchange.logged(store.root):
+        try:
+            run = store.run(run_id)
+            if run.ended_at is None or run.ended_at > now - keep_s:
+                continue
+            if run.owes_measurement:
+                kept[run_id] = "It is not measured yet."
+            elif run.wishes:
+                kept[run_id] = "What is left of its job is to be deleted."
+            else:
+                with _claimed(store, run):
+                    done[run_id] = exchange.prune(store, run_id, at=now, rule=rule, dry_run=dry_run)
+        except (StoreError, UsageError) as error:
+            kept[run_id] = error.message
+    return done, kept

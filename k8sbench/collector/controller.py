@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from k8sbench.app import reading, removal, serve, stores
+from k8sbench.app import reading, serve, stores
 from k8sbench.app.collect import CollectOptions
 from k8sbench.app.serve import CollectorSettings, Leadership, Look
 from k8sbench.lifecycle.context import Reporter, Stop
@@ -153,9 +153,9 @@ class Controller:
             if settings.keep_logs_for is not None and now >= delete_at:
                 delete_at = now + RETENTION_SECONDS
                 with contextlib.suppress(BenchError):  # the next look finds them
-                    done = removal.prune(store, settings.keep_logs_for)
-                    if done.runs:
-                        runs = counted(len(done.runs), "run")
+                    done, _ = stores.prune(store, settings.keep_logs_for)
+                    if done:
+                        runs = counted(len(done), "run")
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:

@@ -34,6 +34,8 @@ MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
 LONGEST_LABEL = 63
 STUCK_SECONDS = 1800.0
 """For which a job may be pending or starting."""
+WAITS_ITS_TURN = frozenset({"queued", "no-node-fits", "quota-exceeded", "operator-slow"})
+"""Causes with which it may be so for longer: others go first."""
 ROOM_SECONDS = 300.0
 """Between two counts of what the store takes."""
 HELD_SECONDS = 300.0
@@ -161,13 +163,14 @@ class Metrics(Collector):
         for phase in Phase:
             jobs.add_metric([str(phase)], phases[str(phase)])
         yield jobs
-        codes = Counter({} if look is None else look.api_errors).most_common(MOST_CODES)
+        codes = Counter({} if look is None else look.api_errors)
+        del codes["404"]  # a job or a pod's log that is gone is an answer, not an error
         errors = CounterMetricFamily(
             "k8sbench_api_errors",
-            "Requests that the API server refused (404 among them) or did not answer (none).",
+            "Requests that the API server refused (but for 404) or did not answer (none).",
             labels=["code"],
         )
-        for code, count in codes:
+        for code, count in codes.most_common(MOST_CODES):
             errors.add_metric([code], count)
         yield errors
         open_ids = {run.run_id for run in runs}
@@ -175,7 +178,11 @@ class Metrics(Collector):
         stuck = sum(self._is_stuck(run) for run in runs)
         for name, about, value in (
             ("archive_lag_seconds", "From the print of a line until it was archived.", lag),
-            ("stuck_jobs", "Jobs that cannot start, or have not in half an hour.", stuck),
+            (
+                "stuck_jobs",
+                "Jobs that cannot start, or have not in half an hour of their turn.",
+                stuck,
+            ),
             ("collector_leader", "Whether this collector collects.", state.is_leader),
         ):
             yield GaugeMetricFamily(f"k8sbench_{name}", about, value=float(value))
@@ -189,8 +196,9 @@ class Metrics(Collector):
     def _is_stuck(self, run: Run) -> bool:
         latest = run.history[-1]
         is_late = self._clock() - latest.at > STUCK_SECONDS
-        waits = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
-        return latest.unrecoverable or (waits and is_late)
+        starts = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
+        has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
+        return latest.unrecoverable or (has_its_turn and is_late)
 
     def _of_the_store(self, state: State) -> Iterator[Metric]:
         if time.monotonic() - self._room_at >= ROOM_SECONDS:

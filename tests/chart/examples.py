@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 IMAGE = "registry.example/team/k8sbench-collector:0.2.0"
-COLLECTOR: dict[str, Any] = {"collector": {"image": IMAGE}}
+PARTS = {"registry": "registry.example/team", "repository": "k8sbench-collector"}
+COLLECTOR: dict[str, Any] = {"collector": {"image": PARTS}}
 """The least with which the collector is installed."""
 POOL: dict[str, Any] = {
     "name": "h100",
@@ -17,7 +18,6 @@ POOL: dict[str, Any] = {
     "host_network": False,
 }
 ALL: dict[str, Any] = {
-    "commonLabels": {"team": "a"},
     "listNodes": True,
     "users": {
         "subjects": [{"kind": "Group", "name": "ml", "apiGroup": "rbac.authorization.k8s.io"}]
@@ -27,7 +27,7 @@ ALL: dict[str, Any] = {
     "prometheus": {"url": "http://prometheus-k8s.monitoring.svc:9090"},
     "baseline": {"name": "release-1.0", "percent": 2.5},
     "collector": {
-        "image": IMAGE,
+        "image": PARTS,
         "imagePullSecrets": ["registry"],
         "keepLogsFor": "90d",
         "postgresql": {"secretName": "k8sbench-store"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -21,7 +22,7 @@ LONGEST = {"CronJob": 52, "Service": 63, "Deployment": 63}
 
 def test_without_an_image_there_is_nothing_that_runs_or_waits(newest: Helm) -> None:
     everything_else = merged(
-        examples.ALL, {"collector": {"image": ""}, "nightly": {"enabled": False}}
+        examples.ALL, {"collector": {"image": {"repository": ""}}, "nightly": {"enabled": False}}
     )
     for given in ({}, everything_else):
         kinds = {each["kind"] for each in newest.template(given)}
@@ -34,7 +35,6 @@ def test_every_object_says_whose_it_is_and_is_in_the_release_s_namespace(newest:
         labels = each["metadata"]["labels"]
         assert labels["app.kubernetes.io/name"] == "dlperf"
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
-        assert labels["team"] == "a"
         assert ("namespace" in each["metadata"]) != each["kind"].startswith("ClusterRole")
 
 
@@ -104,7 +104,7 @@ def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
     assert [each["kind"] for each in objects] == ["Role"]
 
 
-BESIDE = {"collector.image", "networkPolicy.apiServerCIDRs", "nodePools"}
+BESIDE = {"collector.image.repository", "networkPolicy.apiServerCIDRs", "nodePools"}
 REQUIRED = {*values.required(), *BESIDE}
 """The last ones because of what else is turned on."""
 
@@ -147,25 +147,38 @@ def test_pools_that_the_command_line_would_refuse_are_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    "image",
+    ("parts", "image"),
     [
-        "k8sbench-collector",
-        "registry.example/team/k8sbench-collector:0.2.0",
-        "registry.example:5000/team/sub/k8sbench_collector@sha256:" + 64 * "a",
-        "[fd00::1]:5000/k8sbench-collector:0.2.0@sha256:" + 64 * "0",
+        ({"repository": "k8sbench-collector"}, "k8sbench-collector:0.2.0"),
+        ({**examples.PARTS, "tag": "a-1_b"}, "registry.example/team/k8sbench-collector:a-1_b"),
+        (
+            {"repository": "registry.example:5000/sub/k8s_collector", "tag": f"@sha256:{64 * 'a'}"},
+            f"registry.example:5000/sub/k8s_collector@sha256:{64 * 'a'}",
+        ),
+        (
+            {"registry": "[fd00::1]:5000", "repository": "a/b", "tag": f"1@sha256:{64 * '0'}"},
+            f"[fd00::1]:5000/a/b:1@sha256:{64 * '0'}",
+        ),
     ],
 )
-def test_an_image_may_be_named_in_every_way_of_a_registry(newest: Helm, image: str) -> None:
-    newest.template({"collector": {"image": image}})
+def test_an_image_may_be_named_in_every_way_of_a_registry(
+    newest: Helm, parts: dict[str, str], image: str
+) -> None:
+    pod = find(newest.template({"collector": {"image": parts}}), "Deployment")
+    assert pod["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
 @pytest.mark.parametrize(
-    "image",
-    ["registry.example/Team/image:1", "team/image:", "team/image:a:b", "https://r/i:1", " "],
+    ("part", "text"),
+    [
+        *(("repository", each) for each in ("r.io/Team/image", "image:1", "https://r/i", " ")),
+        *(("tag", each) for each in (":1", "a:b", "@sha256", "a/b")),
+        ("registry", "https://registry.example"),
+    ],
 )
-def test_what_no_kubelet_takes_for_an_image_is_refused(newest: Helm, image: str) -> None:
-    with pytest.raises(HelmFailed, match="/collector/image"):
-        newest.template({"collector": {"image": image}})
+def test_what_no_kubelet_takes_for_an_image_is_refused(newest: Helm, part: str, text: str) -> None:
+    with pytest.raises(HelmFailed, match=f"/collector/image/{part}"):
+        newest.template(nested(f"collector.image.{part}", text))
 
 
 def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> None:
@@ -173,6 +186,26 @@ def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> No
         newest.template(examples.COLLECTOR, release=RELEASE), "Service", "dlperf-collector"
     )
     assert named(newest.template(examples.COLLECTOR, release="x"), "Service", "x-dlperf-collector")
+
+
+def test_a_dashboard_stays_the_same_one_and_has_the_limits_of_the_alerts(newest: Helm) -> None:
+    def board(release: str, **given: Any) -> dict[str, Any]:
+        objects = newest.template(merged(examples.COLLECTOR, given), release=release)
+        text = find(objects, "ConfigMap", f"{release}-dashboard")["data"]["k8sbench.json"]
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def limits(board: dict[str, Any]) -> set[float]:
+        shown = (panel["fieldConfig"]["defaults"].get("thresholds") for panel in board["panels"])
+        return {steps["steps"][1]["value"] for steps in shown if steps}
+
+    first, rules = board("dlperf"), {"prometheusRule": {"freePercent": 20}}
+    other = board("dlperf", monitoring=rules)
+    assert first["uid"] == other["uid"] != board("x-dlperf")["uid"]
+    assert first["title"] != board("x-dlperf")["title"]
+    assert len(first["uid"]) <= 40
+    assert 10 in limits(first)
+    assert 20 in limits(other)
 
 
 def test_the_pod_restarts_when_its_configuration_changes_and_else_not(newest: Helm) -> None:
@@ -188,8 +221,8 @@ def test_the_pod_restarts_when_its_configuration_changes_and_else_not(newest: He
     ("given", "wrong"),
     [
         ({"colector": {}}, "colector"),
-        ({"collector": {"imagee": "x"}}, "imagee"),
-        ({"collector": {"image": 5}}, "image"),
+        ({"collector": {"image": {"sha": "x"}}}, "sha"),
+        ({"collector": {"image": "a:1"}}, "image"),
         ({"collector": {"terminationGracePeriodSeconds": "60"}}, "terminationGracePeriodSeconds"),
         ({"collector": {"keepLogsFor": "3 months"}}, "keepLogsFor"),
         ({"collector": {"persistence": {"size": -1}}}, "size"),
@@ -201,13 +234,13 @@ def test_the_pod_restarts_when_its_configuration_changes_and_else_not(newest: He
         ({"prometheus": {"url": "prometheus:9090"}}, "url"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "apiServerPorts"),
         ({"nightly": {"schedule": "at one"}}, "schedule"),
-        ({"nightly": {"compareWithin": "a night"}}, "compareWithin"),
         ({"baseline": {"name": "night 1"}}, "name"),
         ({"baseline": {"percent": 0}}, "percent"),
         ({"monitoring": {"prometheusRule": {"freePercent": 101}}}, "freePercent"),
-        ({"notes": {"podSecurity": "strict"}}, "podSecurity"),
+        ({"prometheus": {"url": "http://ann:hemmelig@prometheus:9090"}}, "url"),
+        ({"collector": {"livenessProbe": {"httpGet": {}}}}, "livenessProbe"),
         (merged(examples.COLLECTOR, {"networkPolicy": {"enabled": True}}), "apiServerCIDRs"),
-        ({"nightly": {"enabled": True}}, "nightly.image"),
+        ({"nightly": {"enabled": True}}, "nightly.image.repository"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -223,10 +256,3 @@ def test_both_majors_check_the_types(helm: Helm) -> None:
         helm.template({"collector": {"imagee": "x"}})
     with pytest.raises(HelmFailed, match="gpu_model"):
         helm.template({"nodePools": [{"name": "a", "gpus_per_node": 1}]})
-
-
-def test_no_night_is_compared_without_a_baseline_or_without_a_collector(newest: Helm) -> None:
-    nightly = {"nightly": {"enabled": True, "image": examples.IMAGE}}
-    for given in (merged(examples.COLLECTOR, nightly), {"baseline": {"name": "a"}, **nightly}):
-        pod = find(newest.template(given), "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
-        assert [each["name"] for each in pod["spec"]["containers"]] == ["submit-0"]

@@ -23,7 +23,9 @@ from k8sbench.app import comparing
 from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
+from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
@@ -77,14 +79,19 @@ def dashboard() -> dict[str, Any]:
     return found
 
 
-def queries() -> list[str]:
-    """Every query of the dashboard as Grafana sends it with all chosen."""
+def queries(namespace: str = ".*") -> list[str]:
+    """Every query of the dashboard as Grafana sends it with all chosen, or one namespace."""
     asked = [each["expr"] for panel in dashboard()["panels"] for each in panel["targets"]]
-    chosen = {"$namespace": ".*", "$benchmark": ".*", "$__rate_interval": "2m"}
+    chosen = {"$namespace": namespace, "$benchmark": ".*", "$__rate_interval": "2m"}
     for name, value in chosen.items():
         asked = [each.replace(name, value) for each in asked]
     assert not [each for each in asked if "$" in each]
     return asked
+
+
+def dcgm() -> set[str]:
+    """Names of the series of GPUs."""
+    return set(re.findall(r"DCGM_\w+", " ".join(queries())))
 
 
 def labelled(name: str) -> str:
@@ -194,6 +201,27 @@ def test_an_alert_fires_once_its_time_is_over(rules: pathlib.Path, name: str) ->
     check(rules, {**HEALTHY, **changes}, {name: [fires]}, [0, silent])
 
 
+def test_jobs_that_wait_in_a_queue_are_not_stuck(rules: pathlib.Path) -> None:
+    waiting = [
+        run("kueue", at(Phase.QUEUED, 0.0, cause_id="queued")),
+        run("quota", at(Phase.PENDING, 0.0, cause_id="quota-exceeded")),
+        run("gpus", at(Phase.PENDING, 0.0, cause_id="no-node-fits")),
+    ]
+    stuck = run("image", at(Phase.PENDING, 0.0, cause_id="image-not-found"))
+    for runs, fires in ((waiting, {}), ([*waiting, stuck, stuck], {"K8sbenchStuckJob": [60]})):
+        counts = [_stuck(runs, 60.0 * minute) for minute in range(61)]
+        series = {"k8sbench_stuck_jobs": " ".join(map(str, counts))}
+        check(rules, HEALTHY | series, fires, [0, 30])
+
+
+def _stuck(runs: Sequence[Run], now: float) -> int:
+    """What a collector says at a moment of the jobs that it follows."""
+    made = Metrics(clock=lambda: now)
+    look = Look(listed_at=now, runs=runs, api_errors={})
+    made.state = State(settings=CollectorSettings(store=str(CHART)), is_leader=True, look=look)
+    return int(made.registry.get_sample_value("k8sbench_stuck_jobs") or 0)
+
+
 def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathlib.Path) -> None:
     assert set(_alerts(rules)) == set(ALERTS)
     check(rules, HEALTHY, {}, [0, 30, 60])
@@ -223,6 +251,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     invalid = [(moment, 0.0) for moment, _ in points]
     other = {**TARGET, **labels_of("k8sbench_run_valid"), "case": "other"}
     samples.append(Samples("k8sbench_run_valid", other, invalid))
+    # An exporter keeps its own namespace, or is scraped with honor_labels; or is of another team.
+    for place in (
+        {"namespace": "gpu", "exported_namespace": NAMESPACE, "exported_pod": "a"},
+        {"namespace": NAMESPACE, "pod": "b"},
+        {"namespace": "gpu", "exported_namespace": "team-b", "exported_pod": "c"},
+    ):
+        samples += [Samples(name, {"gpu": "0", **place}, points) for name in dcgm()]
     server = Server(tmp_path_factory.mktemp("prometheus"), samples=samples)
     yield server
     server.stop()
@@ -239,6 +274,16 @@ def test_a_real_prometheus_answers_every_query(prometheus: Server) -> None:
     assert len(asked) > 10
     for query in asked:
         assert answer(prometheus, "query", query=query)["result"], query
+
+
+def test_panels_of_gpus_show_the_pods_of_the_namespace(prometheus: Server) -> None:
+    known = {name for metric in METRICS for field in metric.dcgm for name in [field.name]}
+    assert len(dcgm()) == 4
+    assert dcgm() <= known
+    for query in queries(NAMESPACE):
+        if "DCGM" in query:
+            series = [each["metric"] for each in answer(prometheus, "query", query=query)["result"]]
+            assert {each.get("exported_pod", each.get("pod")) for each in series} == {"a", "b"}
 
 
 def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from tests.unit.chart import values
 
 Objects = Sequence[dict[str, Any]]
 USER, COLLECTOR = "dlperf-user", "dlperf-collector"
-OTHER_IMAGE = "registry.example/other:1"
 TOLERATION = {"key": "infra", "operator": "Exists"}
 AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
 SUBJECT = {"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}
@@ -108,6 +108,12 @@ def published_pools(key: str) -> Callable[[Objects], Any]:
     return lambda objects: yaml.safe_load(text(objects)["pools.yaml"])[key]
 
 
+def board(key: str) -> Callable[[Objects], Any]:
+    """What the dashboard has under a key."""
+    text = at("ConfigMap", "data", "dlperf-dashboard")
+    return lambda objects: json.loads(text(objects)["k8sbench.json"])[key]
+
+
 def labels(kind: str, name: str | None = None) -> Callable[[Objects], Any]:
     return at(kind, "metadata.labels", name)
 
@@ -132,17 +138,14 @@ RULES = {"monitoring": {"prometheusRule": {"enabled": True}}}
 BASELINE = {"baseline": {"name": "release"}}
 POLICY = merged({"networkPolicy": {"enabled": True}}, CIDR)
 FROM = {"ipBlock": {"cidr": "10.9.0.1/32"}}
+IMAGE, NIGHT_IMAGE = pod("containers.0.image"), night_pod("containers.0.image")
+X = {"repository": "x"}
 VOLUME = named_one(pod("volumes"), "data")
 POD_LABELS = at("Deployment", "spec.template.metadata.labels")
 PROMETHEUS = "https://prometheus.example"
-COMPARES = (
-    *("compare", "baseline:release", "set:$(NIGHT)", "--store=cluster", "--wait=12h"),
-    "--fail-on-regression=3%",
-)
 CASES: dict[str, Case] = {
     "nameOverride": Case("bench", count("Service", "dlperf-bench-collector"), 1),
     "fullnameOverride": Case("bench", count("Service", "bench-collector"), 1),
-    "commonLabels": Case({"team": "a"}, labels("Service")),
     "namespaces": Case(
         ["team-b", "team-c"],
         lambda objects: (
@@ -182,8 +185,13 @@ CASES: dict[str, Case] = {
         together(at("ConfigMap", "data.url", "dlperf-prometheus"), env("K8SBENCH_PROMETHEUS")),
         (PROMETHEUS, PROMETHEUS),
     ),
-    "collector.image": Case(OTHER_IMAGE, pod("containers.0.image")),
-    "collector.imagePullPolicy": Case("Never", pod("containers.0.imagePullPolicy")),
+    "collector.image.registry": Case("other:5000", IMAGE, "other:5000/k8sbench-collector:0.2.0"),
+    "collector.image.repository": Case("a/b", IMAGE, "registry.example/team/a/b:0.2.0"),
+    "collector.image.tag": Case("1", IMAGE, "registry.example/team/k8sbench-collector:1"),
+    "collector.image.pullPolicy": Case("Never", pod("containers.0.imagePullPolicy")),
+    "collector.startupProbe": Case({"periodSeconds": 9}, pod("containers.0.startupProbe")),
+    "collector.livenessProbe": Case({"failureThreshold": 9}, pod("containers.0.livenessProbe")),
+    "collector.readinessProbe": Case({"timeoutSeconds": 9}, pod("containers.0.readinessProbe")),
     "collector.imagePullSecrets": Case(
         ["registry", {"name": "other"}],
         pod("imagePullSecrets"),
@@ -192,11 +200,14 @@ CASES: dict[str, Case] = {
     "collector.logFormat": Case("json", env("K8SBENCH_LOG_FORMAT")),
     "collector.keepLogsFor": Case("90d", env("K8SBENCH_KEEP_LOGS_FOR")),
     "collector.postgresql.secretName": Case(
-        "store", env("K8SBENCH_STORE", "valueFrom.secretKeyRef"), {"name": "store", "key": "url"}
+        "store",
+        together(env("K8SBENCH_STORE_FILE"), named_one(pod("volumes"), "store-url", "secret")),
+        ("/run/k8sbench/url", {"secretName": "store"}),
     ),
     "collector.postgresql.secretKey": Case(
         "uri",
-        env("K8SBENCH_STORE", "valueFrom.secretKeyRef.key"),
+        env("K8SBENCH_STORE_FILE"),
+        "/run/k8sbench/uri",
         beside=nested("collector.postgresql.secretName", "store"),
     ),
     "collector.persistence.enabled": Case(
@@ -275,6 +286,15 @@ CASES: dict[str, Case] = {
     ),
     "monitoring.dashboard.enabled": Case(False, count("ConfigMap", "dlperf-dashboard"), 0),
     "monitoring.dashboard.labels": Case({"d": "1"}, labels("ConfigMap", "dlperf-dashboard")),
+    "monitoring.dashboard.collectorUrl": Case(
+        "https://bench.example/",
+        lambda objects: {
+            panel["fieldConfig"]["defaults"]["links"][0]["url"]
+            for panel in board("panels")(objects)
+            if panel["title"] in {"Throughput of the last run", "Verdict of the last run"}
+        },
+        {"https://bench.example/?benchmark=${__field.labels.benchmark}&all=true"},
+    ),
     "monitoring.dashboard.annotations": Case(
         {"folder": "GPU"}, annotated("ConfigMap", "dlperf-dashboard")
     ),
@@ -318,35 +338,31 @@ CASES: dict[str, Case] = {
     "networkPolicy.extraEgress": Case([RULE], policy("egress.2"), RULE, beside=POLICY),
     "baseline.name": Case(
         "release",
-        together(
-            env("K8SBENCH_BASELINE"),
-            night_pod("containers.1.args"),
-            alert("K8sbenchRegression", "alert"),
-        ),
-        ("release", [*COMPARES], "K8sbenchRegression"),
-        beside=merged(NIGHTLY, RULES),
+        together(env("K8SBENCH_BASELINE"), alert("K8sbenchRegression", "alert")),
+        ("release", "K8sbenchRegression"),
+        beside=RULES,
     ),
     "baseline.percent": Case(
         2.5,
-        lambda objects: (
-            night_pod("containers.1.args.5")(objects),
-            "< 0.9750" in alert("K8sbenchRegression", "expr")(objects),
-        ),
-        ("--fail-on-regression=2.5%", True),
-        beside=merged(NIGHTLY, RULES, BASELINE),
-    ),
-    "nightly.compareWithin": Case(
-        "90m",
-        night_pod("containers.1.args.4"),
-        "--wait=90m",
-        beside=merged(NIGHTLY, BASELINE),
+        lambda objects: "< 0.9750" in alert("K8sbenchRegression", "expr")(objects),
+        True,
+        beside=merged(RULES, BASELINE),
     ),
     "nightly.enabled": Case(
         True,
         night_pod("containers.0.args"),
         ["submit", "resnet50", "--all-cases", "--set=$(NIGHT)", "--detach"],
     ),
-    "nightly.image": Case(OTHER_IMAGE, night_pod("containers.0.image"), beside=NIGHTLY),
+    "nightly.image.registry": Case(
+        "other", NIGHT_IMAGE, "other/x:0.2.0", merged(NIGHTLY, nested("nightly.image", X))
+    ),
+    "nightly.image.repository": Case("x", NIGHT_IMAGE, "x:0.2.0", beside=NIGHTLY),
+    "nightly.image.tag": Case("1", NIGHT_IMAGE, "x:1", merged(NIGHTLY, nested("nightly.image", X))),
+    "nightly.image.pullPolicy": Case(
+        "Never",
+        night_pod("containers.0.imagePullPolicy"),
+        beside=merged(NIGHTLY, nested("nightly.image", X)),
+    ),
     "nightly.schedule": Case("30 2 * * 1-5", night("schedule"), beside=NIGHTLY),
     "nightly.timeZone": Case("Europe/Berlin", night("timeZone"), beside=NIGHTLY),
     "nightly.submits": Case(
@@ -364,7 +380,7 @@ CASES: dict[str, Case] = {
         beside=NIGHTLY,
     ),
 }
-IN_NOTES = {"notes.lookup", "notes.podSecurity"}
+IN_NOTES = {"notes.lookup"}
 """Only an install shows them: tests/cluster/test_chart.py."""
 
 

@@ -130,24 +130,22 @@ def test_the_notes_name_what_is_missing_on_the_cluster(
     told = Release(helm3, restricted).run("install", "--dry-run=client", values={}).out
     assert "Next: is the cluster ready" in told
     assert "Missing" not in told
-    values = merged(examples.COLLECTOR, {"notes": {"podSecurity": "baseline"}})
+    values = examples.COLLECTOR
     told = release.run("install", values=values).out
     missing = told.partition("Missing on this cluster:")[2]
     assert "storage class: the cluster has no default" in missing
     assert "training operator:" not in missing
     assert "device plugin:" not in missing
-    assert "pod-security.kubernetes.io/enforce=baseline" in told
     values = merged(values, nested("collector.persistence.storageClass", "nosuch"))
-    told = release.run(
-        "upgrade", values=merged(values, {"notes": {"podSecurity": "restricted"}})
-    ).out
+    told = release.run("upgrade", values=values).out
     assert "storage class: there is no nosuch" in told
-    # It is enforced here.
-    assert "pod-security" not in told
     assert "secret:" not in told
     there = ("create", "secret", "generic", "there")
     restricted.kubectl(*there)
-    names = {"imagePullSecrets": ["there", "gone"], "persistence": {"existingClaim": "none"}}
+    names = {
+        "imagePullSecrets": ["there", {"name": "gone"}],
+        "persistence": {"existingClaim": "none"},
+    }
     beside = {"collector": {**names, "postgresql": {"secretName": "url"}}}
     told = release.run("upgrade", values=merged(values, beside)).out
     for secret, value in (("gone", "imagePullSecrets"), ("url", "postgresql.secretName")):

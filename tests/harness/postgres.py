@@ -16,6 +16,8 @@ import uuid
 
 PASSWORD = "seldom"
 """Of the URLs: the server asks for none, and nobody may print it."""
+ROTATED = "rotated"
+"""A role, and its database, whose password is asked for."""
 PATIENCE = 100.0
 """Seconds until the start or end of a server has failed."""
 
@@ -80,6 +82,21 @@ class Server:
         """Make a database that knows no encoding, as a machine without a locale makes them."""
         name = self._make("DATABASE", "ENCODING SQL_ASCII TEMPLATE template0")
         return f"postgresql://k8sbench:{PASSWORD}@/{name}?host={self._folder}"
+
+    def with_password(self, password: str) -> str:
+        """Give a role that must name its password a new one; returns the URL, as it is typed."""
+        import psycopg
+
+        rules = self._folder / "data" / "pg_hba.conf"
+        asked = f"local all {ROTATED} scram-sha-256\n"
+        with psycopg.connect(self._address, autocommit=True) as db:
+            if not rules.read_text().startswith(asked):
+                rules.write_text(asked + rules.read_text())
+                db.execute(f"CREATE ROLE {ROTATED} LOGIN SUPERUSER")
+                db.execute(f"CREATE DATABASE {ROTATED}")
+                db.execute("SELECT pg_reload_conf()")
+            db.execute(f"ALTER ROLE {ROTATED} PASSWORD '{password}'")
+        return f"postgresql://{ROTATED}:{password}@/{ROTATED}?host={self._folder}"
 
     def stop(self) -> None:
         """End the server and remove its folder."""

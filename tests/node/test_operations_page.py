@@ -18,6 +18,7 @@ from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.docs.pages import Command
 from tests.harness.cluster.namespace import ENFORCED, Namespace
+from tests.harness.node import collector_image
 from tests.harness.node.cluster import NodeCluster
 from tests.unit.store.examples import OWNER, archive, measurement, plan, step
 
@@ -81,7 +82,7 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
     tiers.demand("helm")
     variables = operating.prepare(tmp_path, node_cluster.layout.programs.program("kubectl"))
     variables |= team.cluster.variables()
-    image = {"image": collector_image_name, "imagePullPolicy": "Never", "persistence": disk}
+    image = {"image": collector_image.VALUES, "persistence": disk}
     (tmp_path / "team.yaml").write_text(yaml.safe_dump({"collector": image}))
 
     def run(text: str) -> str:

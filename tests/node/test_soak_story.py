@@ -26,7 +26,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.pki import Subject
 from tests.harness.cluster.shell import CASE, Shell, until
 from tests.harness.helm import RELEASE, Helm, merged, nested
-from tests.harness.node import faults, frameworks, image
+from tests.harness.node import collector_image, faults, frameworks, image
 from tests.harness.node.cluster import NodeCluster
 from tests.harness.node.programs import GATE, Programs, variant
 from tests.harness.release import COLLECTOR, PATIENCE, Release
@@ -113,7 +113,7 @@ def values(
                 "users": {"subjects": team.subjects("ann", "ben")},
                 "nodePools": pools["pools"],
                 "defaultNodePool": pools["default"],
-                "collector": {"image": collector_image_name, "imagePullPolicy": "Never"},
+                "collector": {"image": collector_image.VALUES},
                 "nightly": {"enabled": True, "submits": [list(NIGHTLY)]},
             },
         )

@@ -116,16 +116,7 @@ class RunFolder:
 
     def damaged(self) -> list[str]:
         """Name the files that cannot be read, or are gone, of a run that had begun."""
-        if not self.holds_a_run:
-            return []
-        history, problems = self.events()
-        names = [] if history and not problems else [EVENTS]
-        for name, kind in ((RUN_FILE, RunRecord), (MEASUREMENT, Measurement), (WISHES, Wishes)):
-            try:
-                names += [name] if self.read(name, kind) is None and name == RUN_FILE else []
-            except StoreError:
-                names.append(name)
-        return names
+        return list(self._look()[1]) if self.holds_a_run else []
 
     @property
     def is_there(self) -> bool:
@@ -152,18 +143,6 @@ class RunFolder:
         data = disk.read(path)
         return None if data is None else decoded(data, kind, path)
 
-    def record(self) -> RunRecord:
-        """Read ``run.json``; :class:`StoreError` names what is wrong with it."""
-        record = self.read(RUN_FILE, RunRecord)
-        if record is None:
-            raise StoreError(f"{self.path} holds no {RUN_FILE}.", "It is not the folder of a run.")
-        if record.plan.run_id != self.path.name:
-            raise StoreError(
-                f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.",
-                "A run's folder carries its run id; rename it back.",
-            )
-        return record
-
     def events(self) -> tuple[tuple[Transition, ...], list[str]]:
         """Read the history as far as it goes, and what could not be read of it.
 
@@ -187,20 +166,18 @@ class RunFolder:
         return tuple(history), problems
 
     def run(self) -> tuple[Run, list[str]]:
-        """Read the whole run, and what could not be read of it."""
-        record = self.record()
-        history, problems = self.events()
-        if not history:
-            problems.append(f"{self.path / EVENTS} holds no event.")
+        """Read the whole run, and what could not be read of it.
+
+        Raises :class:`StoreError` where ``run.json`` is not that of a run of this name.
+        """
+        found, problems = self._look()
+        record, history, asked = found.get(RUN_FILE), found[EVENTS], found.get(WISHES)
+        if record is not None and record.plan.run_id != self.path.name:
+            problems[RUN_FILE] = f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}."
+        if record is None or RUN_FILE in problems:
+            raise StoreError(problems[RUN_FILE], "It is not the folder of a run, or was damaged.")
         if not history or history[0].phase is not Phase.CREATED:
             history = (created(record.created_at), *history)
-        others = dict[str, Any]()
-        for name, kind in ((MEASUREMENT, Measurement), (WISHES, Wishes)):
-            try:
-                others[name] = self.read(name, kind)
-            except StoreError as damage:
-                problems.append(str(damage))
-        asked = others.get(WISHES)
         image = disk.read(self.path / IMAGE) or b""
         run = Run(
             plan=record.plan,
@@ -208,12 +185,29 @@ class RunFolder:
             owner=record.owner,
             history=history,
             artifacts=str(self.path),
-            measurement=others.get(MEASUREMENT),
+            measurement=found.get(MEASUREMENT),
             location=record.location,
             image_digest=image.decode(errors="replace").strip() or None,
             wishes=pertinent(asked.wishes if asked else (), history[-1].phase),
         )
-        return run, problems
+        return run, list(problems.values())
+
+    def _look(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Read the files by name; and what is wrong with those that cannot be read, or are gone."""
+        history, problems = self.events()
+        found, wrong = dict[str, Any]({EVENTS: history}), dict[str, str]()
+        if problems or not history:
+            wrong[EVENTS] = "; ".join(problems) or f"{self.path / EVENTS} holds no event."
+        for name, kind in ((RUN_FILE, RunRecord), (MEASUREMENT, Measurement), (WISHES, Wishes)):
+            try:
+                value = self.read(name, kind)
+            except StoreError as damage:
+                wrong[name] = damage.message
+                continue
+            if value is None and name == RUN_FILE:
+                wrong[name] = f"{self.path} holds no {name}."
+            found[name] = value
+        return found, wrong
 
 
 def _as_file(value: msgspec.Struct) -> bytes:

@@ -174,9 +174,11 @@ def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
 
 
 def open_postgres(url: str) -> Database:
-    """Open a PostgreSQL database by its URL."""
+    """Open a PostgreSQL database by its URL, whose password may hold ``/`` and ``@``."""
+    address, mark, query = url.partition("?")
+    login, at, place = address.rpartition("@")
     try:
-        parsed = sa.make_url(url)
+        parsed = sa.make_url(login.replace("@", "%40") + at + place + mark + query)
     except (sa.exc.ArgumentError, ValueError):
         # Without the cause: it may quote the URL, and the URL may hold a password.
         raise UsageError(

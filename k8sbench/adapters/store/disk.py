@@ -70,28 +70,18 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a file of lines, unbuffered, without the half line that a killed writer left."""
-    file = create(path, "ab", buffering=0)
-    if (size := file.tell()) and (whole := whole_size(path)) < size:
-        file.truncate(whole)
+    """Open a file of lines without the half line that a killed writer left."""
+    file = create(path, "ab")
+    if file.tell():
+        file.truncate(whole_size(path))
     return file
-
-
-def write_all(file: BinaryIO, data: bytes) -> None:
-    """Write unbuffered to the end: the system may take a part only."""
-    while data:
-        data = data[file.write(data) :]
 
 
 def read(path: Path) -> bytes | None:
     """Read a file; None if it is not there."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise store_error(error, f"read {path}") from error
+    with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None
 
 
 def whole_size(path: Path) -> int:
@@ -139,17 +129,10 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as wrong:
-        raise store_error(wrong, doing) from wrong
-
-
-def store_error(wrong: OSError, doing: str) -> StoreError:
-    """Describe why a file could not be read or written."""
-    if wrong.errno in _DISK_FULL:
-        return StoreError(
-            f"Cannot {doing}: the disk is full, or its quota is used up.",
-            "Free some space and try again; what was recorded before is kept.",
-        )
-    return StoreError(
-        f"Cannot {doing}: {wrong.strerror or wrong}.",
-        "Name another place with --store or K8SBENCH_STORE if this one cannot be used.",
-    )
+        if wrong.errno in _DISK_FULL:
+            what = "the disk is full, or its quota is used up"
+            action = "Free some space and try again; what was recorded before is kept."
+        else:
+            what = wrong.strerror or str(wrong)
+            action = "Name another place with --store or K8SBENCH_STORE if this one cannot be used."
+        raise StoreError(f"Cannot {doing}: {what}.", action) from wrong

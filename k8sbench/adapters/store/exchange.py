@@ -1,4 +1,4 @@
-"""What comes into a store: whole runs of another one, and logs that become runs.
+"""What comes into a store, whole runs of another one and logs that become runs; and what leaves it.
 
 Runs go from one store to another as a compressed tar file of their folders.
 
@@ -12,6 +12,10 @@ come from anybody: whatever is no plain file of a run is refused.
 A run that is made of logs has the files of any other, so listing, exporting and reindexing need not
 know of it. Its logs stay as they were: no time is put in front of lines whose coming nobody saw.
 ``imported.json`` says which files they were.
+
+A run that is removed: its folder is put into ``removed/`` with one rename, then its row goes, then
+the folder. Killed between the first two, the run is a row without a folder: the same removal ends
+it, and moving the folder back undoes it.
 """
 
 from __future__ import annotations
@@ -24,14 +28,14 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.store import artifacts, disk, sql_store
+from k8sbench.adapters.store import artifacts, disk, index, sql_store
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
 from k8sbench.adapters.store.run_store import SqlStore
@@ -50,6 +54,10 @@ _LEFT_HERE = {artifacts.WISHES}
 """What a store owes the cluster is its own."""
 MOST_BYTES = 64 << 20
 """Of a file that is read into memory whole: every one but logs and series."""
+REMOVED = "removed"
+"""Folder of the store with what is being removed."""
+PRUNED = "pruned.json"
+SERIES = "gpu/*.jsonl"
 LEVEL = 6
 """Of the compression: 9 takes twice the time of 6 and saves 1 % of a log."""
 
@@ -127,7 +135,7 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> Imported:
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
-        renumbered = put_in_place(store, incoming, added)
+        renumbered = put_in_place(store, {run_id: incoming / run_id for run_id in added})
     return Imported(added=tuple(added), there=tuple(there), renumbered=tuple(renumbered))
 
 
@@ -159,15 +167,10 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> Non
     path = folder / match["name"]
     if path.exists() or (path.parent == folder and info.size > MOST_BYTES):
         raise _unexpected(info.name)
-    try:
-        disk.make_folder(path.parent)
-        info.name, info.mode = match["name"], 0o600
-        tar.extract(info, folder, set_attrs=False)
-        path.chmod(0o600)
-    except gzip.BadGzipFile:
-        raise
-    except OSError as error:
-        raise disk.store_error(error, f"unpack {path}") from error
+    disk.make_folder(path.parent)
+    info.name, info.mode = match["name"], 0o600
+    tar.extract(info, folder, set_attrs=False)
+    path.chmod(0o600)
 
 
 @contextlib.contextmanager
@@ -236,28 +239,99 @@ def _checked_run(folder: RunFolder, shown: str) -> Run:
     return run
 
 
-def put_in_place(store: SqlStore, incoming: Path, added: Sequence[str]) -> list[Run]:
-    """Move runs from ``incoming`` to their places and write their rows: all of them, or none.
+def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> list[Run]:
+    """Move runs, by id, to their places and write their rows: all of them, or none.
 
     Returns those that were given another repeat number.
     """
-    runs, moved = store.root / artifacts.RUNS, list[str]()
+    runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
         with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
-            for run_id in added:
-                (incoming / run_id).rename(runs / run_id)
-                moved.append(run_id)
-            renumbered, _ = sql_store.index_folders(store, db, added)
-            return renumbered
+            for run_id, folder in folders.items():
+                moved[folder] = folder.rename(runs / run_id)
+            return sql_store.index_folders(store, db, folders)[0]
     except BaseException:
-        for run_id in moved:
-            (runs / run_id).rename(incoming / run_id)
+        for before, place in moved.items():
+            place.rename(before)
         raise
 
 
 def _unexpected(name: str) -> tarfile.TarError:
     return tarfile.TarError(f"{name!r} does not belong there")
+
+
+# --- what is taken out: whole runs, and what old runs have printed --------------------------------
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """``pruned.json``: what was removed of a run's logs and series, when, and by which rule."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    at: float
+    """Unix seconds."""
+    rule: str
+    """``--keep-logs-for 90d``."""
+    files: int
+    """Files that were removed."""
+    bytes: int
+    """Their size."""
+
+
+def remove(store: SqlStore, run_id: str) -> None:
+    """Remove a run that is over: its row and, where it is here, its folder."""
+    folder, aside = store.root / artifacts.RUNS / run_id, store.root / REMOVED / run_id
+    with store.database.writing() as db, disk.translated(f"remove {folder}"):
+        if folder.exists():
+            disk.make_folder(aside.parent)
+            if aside.exists():
+                shutil.rmtree(aside)
+            folder.rename(aside)
+        index.delete(db, run_id)
+    _sweep(store)
+
+
+def _sweep(store: SqlStore) -> None:
+    """Delete what was put aside of runs that have no row any more, whoever removed them."""
+    with disk.translated(f"empty {store.root / REMOVED}"), store.database.reading() as db:
+        for folder in store.root.glob(f"{REMOVED}/*"):
+            if not index.has(db, folder.name):
+                shutil.rmtree(folder)
+
+
+def logged(root: Path) -> list[str]:
+    """List the runs that have logs or series here."""
+    with disk.translated(f"read {root / artifacts.RUNS}"):
+        folders = sorted(path.parent for path in root.glob(f"{artifacts.RUNS}/*/run.json"))
+        return [folder.name for folder in folders if _printed(folder)]
+
+
+def _printed(folder: Path) -> list[Path]:
+    return [path for pattern in (f"{LOGS}/*", SERIES) for path in folder.glob(pattern)]
+
+
+def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
+    """Remove the logs and series of a run that is over; says so in its folder first."""
+    folder = RunFolder(store.folder(run_id))
+    with disk.translated(f"remove the logs in {folder.path}"):
+        printed = _printed(folder.path)
+        sizes = [path.stat().st_size for path in printed]
+        removed = Pruned(at=at, rule=rule, files=len(sizes), bytes=sum(sizes))
+        if dry_run:
+            return removed
+        if pruned(folder.path) is None:
+            folder.keep(PRUNED, removed)
+        for path in folder.path.glob(SERIES):
+            path.unlink()
+        if (logs := folder.path / LOGS).exists():
+            shutil.rmtree(logs)
+    return removed
+
+
+def pruned(folder: Path) -> Pruned | None:
+    """Return what was removed of a run's logs; None if nothing was."""
+    return RunFolder(folder).read(PRUNED, Pruned)
 
 
 # --- logs that become runs ----------------------------------------------------------------------
@@ -297,8 +371,8 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     found = []
     with disk.translated(f"make {folder}"):
         disk.make_folder(folder / LOGS)
-    for index, (path, name) in enumerate(logs.items()):
-        kept_as = f"{LOGS}/log-{index}{LOG_SUFFIX}"
+    for number, (path, name) in enumerate(logs.items()):
+        kept_as = f"{LOGS}/log-{number}{LOG_SUFFIX}"
         log = LogFile(path, name)
         digest, size = hashlib.sha256(), 0
         # What is measured is the copy: standard input can be read only once.
@@ -313,34 +387,13 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     return tuple(found)
 
 
-def known_digests(store: SqlStore, runs: Iterable[Run]) -> dict[str, Run]:
-    """The SHA-256 of the logs that were imported before, as far as their runs' files are here."""
-    known: dict[str, Run] = {}
-    for run in runs:
-        logs = (
-            store.run_folder(run.run_id).read(IMPORTED, ImportedLogs) if run.is_imported else None
-        )
-        for file in logs.files if logs else ():
-            known.setdefault(file.sha256, run)
-    return known
-
-
-def add(
-    store: SqlStore,
-    incoming: Path,
-    runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]],
-) -> list[Run]:
+def add(store: SqlStore, runs: Sequence[tuple[Path, Run, tuple[ImportedFile, ...]]]) -> list[Run]:
     """Put runs whose logs were copied into the store: all of them, or none.
 
     Returns which were given another repeat number.
     """
-    added = list[str]()
     for path, run, files in runs:
         folder = RunFolder(path)
-        logs = ImportedLogs(imported_at=run.created_at, files=files)
-        folder.keep(IMPORTED, logs)
+        folder.keep(IMPORTED, ImportedLogs(imported_at=run.created_at, files=files))
         folder.save(run)
-        with disk.translated(f"write {path}"):
-            path.rename(incoming / run.run_id)
-        added.append(run.run_id)
-    return put_in_place(store, incoming, added)
+    return put_in_place(store, {run.run_id: path for path, run, _ in runs})

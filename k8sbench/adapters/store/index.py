@@ -20,8 +20,7 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import artifacts, disk
 from k8sbench.model.baseline import Baseline
-from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
-from k8sbench.model.identity import checked_set_name
+from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
@@ -331,42 +330,8 @@ def matches(run: Run, wanted: RunFilter) -> bool:
 # --- baselines: a file each in the store's folder, on PostgreSQL a row each: they are the team's --
 
 
-def save_baseline(root: Path, db: sa.Connection, new: Baseline, *, replace: bool) -> None:
-    """Keep a baseline."""
-    name, content = checked_set_name(new.name, "baseline"), artifacts.encoded(new)
-    known = _baselines(root, db).get(name)
-    if known is not None and not replace and _baseline(name, known) != new:
-        raise UsageError(
-            f"There is a baseline {name!r} already.",
-            "Choose another name, or replace it with --replace.",
-        )
-    if db.dialect.name == "postgresql":
-        row = {"name": name, "saved_at": new.saved_at, "content": content.decode()}
-        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
-        db.execute(sa.insert(BASELINES).values(row))
-        return
-    disk.write_whole(_baseline_path(root, name), msgspec.json.format(content, indent=2) + b"\n")
-
-
-def load_baselines(root: Path, db: sa.Connection) -> list[Baseline]:
-    """Read all baselines, by name."""
-    return [_baseline(name, content) for name, content in _baselines(root, db).items()]
-
-
-def remove_baseline(root: Path, db: sa.Connection, name: str) -> None:
-    """Remove a baseline, also one that cannot be read; :class:`NotFound` where there is none."""
-    names = list(_baselines(root, db))
-    if name not in names:
-        action = did_you_mean(name, names) + "k8sbench baseline list shows them."
-        raise NotFound(f"There is no baseline {name!r}.", action)
-    if db.dialect.name == "postgresql":
-        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
-        return
-    with disk.translated(f"remove the baseline {name}"):
-        _baseline_path(root, name).unlink(missing_ok=True)
-
-
-def _baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
+def baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
+    """Read what is kept of all baselines, by name."""
     if db.dialect.name == "postgresql":
         rows = db.execute(sa.select(BASELINES).order_by(BASELINES.c.name))
         return {row.name: row.content.encode() for row in rows}
@@ -375,11 +340,25 @@ def _baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
         return {path.name.removesuffix(".json"): path.read_bytes() for path in paths}
 
 
-def _baseline_path(root: Path, name: str) -> Path:
-    return root / BASELINE_FOLDER / f"{name}.json"
+def put_baseline(root: Path, db: sa.Connection, name: str, new: Baseline | None) -> None:
+    """Keep a baseline in place of that of its name, or remove that."""
+    path, content = root / BASELINE_FOLDER / f"{name}.json", b""
+    if new is not None:
+        content = msgspec.json.format(artifacts.encoded(new), indent=2) + b"\n"
+    if db.dialect.name == "postgresql":
+        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
+        if new is not None:
+            row = {"name": name, "saved_at": new.saved_at, "content": content.decode()}
+            db.execute(sa.insert(BASELINES).values(row))
+    elif new is not None:
+        disk.write_whole(path, content)
+    else:
+        with disk.translated(f"remove the baseline {name}"):
+            path.unlink(missing_ok=True)
 
 
-def _baseline(name: str, content: bytes) -> Baseline:
+def baseline_of(name: str, content: bytes) -> Baseline:
+    """Read what is kept of a baseline; :class:`StoreError` says what to do where it is damaged."""
     try:
         kept = artifacts.decoded(content, Baseline, f"The baseline {name}")
     except StoreError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,17 +61,16 @@ class LogWriter:
             return None
         self._check()
         try:
-            if first.replica in self._cuts:
-                self._shorten(first.replica)
-            with self._file(first.replica) as file:
-                disk.write_all(file, b"".join(map(_stamped, (first, *more))))
-                is_long = os.fstat(file.fileno()).st_size > MOST_BYTES
-            return self._too_long(first.replica) if is_long else None
-        except OSError as wrong:
+            with disk.translated(f"write the log of {first.replica} in {self._folder}"):
+                if first.replica in self._cuts:
+                    self._shorten(first.replica)
+                with self._file(first.replica) as file:
+                    file.write(b"".join(map(_stamped, (first, *more))))
+                    is_long = file.tell() > MOST_BYTES
+                return self._too_long(first.replica) if is_long else None
+        except StoreError:
             self._failed = True
-            raise disk.store_error(
-                wrong, f"write the log of {first.replica} in {self._folder}"
-            ) from wrong
+            raise
 
     def close(self) -> None:
         """Shorten the logs that are still too long; idempotent."""
@@ -103,7 +101,7 @@ class LogWriter:
     def _file(self, replica: str) -> BinaryIO:
         path = self._paths.get(replica)
         if path is not None:
-            return path.open("ab", buffering=0)
+            return path.open("ab")
         disk.make_folder(self._folder)
         path = self._folder / f"{replica}{LOG_SUFFIX}"
         # Half a line of a writer that was killed goes: no mark counts it, so it is read again.

@@ -319,20 +319,32 @@ class SqlStore:
     @made_again
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Keep a baseline; one of its name is an error, unless it is to be replaced."""
+        name = checked_set_name(baseline.name, "baseline")
         with self.database.writing() as db:
-            index.save_baseline(self.root, db, baseline, replace=replace)
+            known = None if replace else index.baselines(self.root, db).get(name)
+            if known is not None and index.baseline_of(name, known) != baseline:
+                raise UsageError(
+                    f"There is a baseline {name!r} already.",
+                    "Choose another name, or replace it with --replace.",
+                )
+            index.put_baseline(self.root, db, name, baseline)
 
     @made_again
     def baselines(self) -> list[Baseline]:
         """All baselines, by name."""
         with self.database.reading() as db:
-            return index.load_baselines(self.root, db)
+            kept = index.baselines(self.root, db)
+        return [index.baseline_of(name, content) for name, content in kept.items()]
 
     @made_again
     def remove_baseline(self, name: str) -> None:
-        """Remove a baseline, or raise :class:`NotFound`."""
+        """Remove a baseline, also one that cannot be read, or raise :class:`NotFound`."""
         with self.database.writing() as db:
-            index.remove_baseline(self.root, db, name)
+            names = list(index.baselines(self.root, db))
+            if name not in names:
+                action = did_you_mean(name, names) + "k8sbench baseline list shows them."
+                raise NotFound(f"There is no baseline {name!r}.", action)
+            index.put_baseline(self.root, db, name, None)
 
     def check_writable(self) -> None:
         """Raise :class:`StoreError` where runs cannot be recorded now: no room, no database."""
@@ -368,19 +380,17 @@ class SqlStore:
                 "Draw the next repeat.",
             ) from wrong
 
-    def load(
-        self, db: sa.Connection, query: sa.Select[Any], *, through: bool = True, **values: str
-    ) -> list[Run]:
-        """Read the runs of some rows, those that go on ``through`` their folders."""
+    def load(self, db: sa.Connection, query: sa.Select[Any], **values: str) -> list[Run]:
+        """Read the runs of some rows, those that go on also from their folders."""
         runs = []
         for row in db.execute(query, values).mappings():
             try:
-                runs.append(self._read(row, through=through))
+                runs.append(self._read(row))
             except (StoreError, ValueError) as damage:
                 self.unreadable[row["run_id"]] = str(damage)
         return runs
 
-    def _read(self, row: sa.RowMapping, *, through: bool) -> Run:
+    def _read(self, row: sa.RowMapping) -> Run:
         folder = self.run_folder(row["run_id"])
         is_there = folder.is_there
         try:
@@ -398,7 +408,7 @@ class SqlStore:
             missing = f"The files of run {run.run_id} are not in {folder.path}{known}."
             return msgspec.structs.replace(run, artifacts_missing=missing)
         run = msgspec.structs.replace(run, artifacts=str(folder.path))
-        if row["closed"] or not through:
+        if row["closed"]:
             return run
         try:
             kept, problems = folder.run()

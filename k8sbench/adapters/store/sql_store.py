@@ -32,6 +32,8 @@ from k8sbench.model.run import Run
 __all__ = ["SqlStore", "empty_store", "open_store"]
 
 STORE_VARIABLE = "K8SBENCH_STORE"
+FILE_VARIABLE = "K8SBENCH_STORE_FILE"
+"""Names a file that holds the same: a mounted Secret, whose password may be rotated."""
 OLD = "k8sbench.db.old"
 ACTIONS = {
     "damaged-database": None,
@@ -39,7 +41,6 @@ ACTIONS = {
     "repeat-taken": None,
     "damaged-run": "Bring the file back from a copy, or remove the run.",
     "no-folder": "Bring it back from a copy: its row is all that is left of it.",
-    "damaged-row": "Neither its row nor a folder can be read.",
 }
 """What to do, by the id of a reindex's finding; None: it is mended."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -51,7 +52,8 @@ def open_store(
 ) -> SqlStore:
     """Open a store: a folder, or a ``postgresql://`` URL.
 
-    Without ``where`` it is ``$K8SBENCH_STORE``, else ``$XDG_DATA_HOME/k8sbench``. With
+    Without ``where`` it is ``$K8SBENCH_STORE``, else what the file ``$K8SBENCH_STORE_FILE`` holds
+    now, else ``$XDG_DATA_HOME/k8sbench``. With
     ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
     where a PostgreSQL store keeps the runs' folders; by default that same data folder.
     """
@@ -75,8 +77,13 @@ def open_store(
 
 def _place(where: str | None) -> Path | str:
     """Return what a ``--store`` means: a folder, or (as text) a database's URL."""
-    # From a file or a Secret the variable may come with a line end.
-    where = os.environ.get(STORE_VARIABLE, "").strip() or None if where is None else where
+    if where is None:
+        # From a file or a Secret it may come with a line end.
+        where = os.environ.get(STORE_VARIABLE, "").strip() or None
+        file = os.environ.get(FILE_VARIABLE)
+        if where is None and file:
+            with disk.translated(f"read {file} ({FILE_VARIABLE})"):
+                where = Path(file).read_text(encoding="utf-8").strip()
     if where is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
         return where
     return _folder(where)
@@ -138,8 +145,6 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the document."""
     store: str
     """Folder, or database URL without its password."""
-    exists: bool
-    """False where there is no store yet."""
     identity: str | None
     """The id of the store on clusters, independent of host and path; None if there is no store
     yet."""
@@ -153,29 +158,19 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the runs' folders."""
     runs: int
     """Runs in the database."""
-    sets: int
-    """Sets that they belong to."""
-    phases: dict[str, int]
-    """Runs by phase."""
 
 
 def info(store: SqlStore) -> StoreInfo:
     """Describe a store and count what is in it."""
     base = store.database
-    with base.reading() as db:
-        phases = db.execute(sa.select(RUNS.c.phase, sa.func.count()).group_by(RUNS.c.phase)).all()
-        sets = db.scalar(sa.select(sa.func.count(RUNS.c.set_name.distinct())))
     return StoreInfo(
         store=store.where,
-        exists=not store.absent,
         identity=None if store.absent else store.identity,
         kind=base.kind,
         writable=base.writable,
         database_schema=index.LAYOUT,
         artifacts=str(store.root / artifacts.RUNS),
-        runs=sum(count for _, count in phases),
-        sets=sets or 0,
-        phases={str(phase): count for phase, count in sorted(phases)},
+        runs=len(store.ids()),
     )
 
 
@@ -199,19 +194,17 @@ def reindex(store: SqlStore) -> StoreReport:
             ]
         store.unreadable.clear()
         renumbered, problems = index_folders(store, db, sorted(artifacts.run_ids(store.root)))
-        in_folders = set(store.unreadable)
         runs = store.load(db, index.ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id))
         count = len(index.ids(db))
     for run in renumbered:
         taken = f"Another run has the repeat number of {run.run_id} in its case and set"
         kept = f"this one is kept as repeat {run.plan.repeat}"
         said.append(("repeat-taken", f"{taken} {run.plan.set_name}: {kept}."))
-    said += [("damaged-run", problem) for problem in problems]
+    wrong = store.unreadable | problems
+    said += [("damaged-run", why) for _, why in sorted(wrong.items())]
     # A run of a PostgreSQL store has its files anywhere.
     gone = [run.artifacts_missing for run in runs if store.has_all_folders]
     said += [("no-folder", why) for why in gone if why]
-    rows = [why for run_id, why in store.unreadable.items() if run_id not in in_folders]
-    said += [("damaged-row", why) for why in rows]
     findings = (
         Finding(id=id_, severity="fail" if action else "warn", sentence=sentence, action=action)
         for id_, sentence in said
@@ -222,25 +215,26 @@ def reindex(store: SqlStore) -> StoreReport:
 
 def index_folders(
     store: SqlStore, db: sa.Connection, run_ids: Iterable[str]
-) -> tuple[list[Run], list[str]]:
+) -> tuple[list[Run], dict[str, str]]:
     """Write the rows of folders anew.
 
     Where two runs claim one repeat number, one that has a row keeps it, then the older one. Returns
-    the runs that were given another number, and what cannot be read, a sentence each.
+    the runs that were given another number, and what cannot be read, by run id.
     """
-    runs, problems, repeats = list[tuple[bool, Run]](), list[str](), dict[str, int]()
+    runs, problems, repeats = list[tuple[bool, Run]](), dict[str, str](), dict[str, int]()
     for folder in map(store.run_folder, run_ids):
         run_id = folder.path.name
-        row = next(iter(store.load(db, index.RUN, through=False, id=run_id)), None)
+        row = next(iter(store.load(db, index.RUN, id=run_id)), None)
         try:
             kept, damages = folder.run()
         except StoreError as damage:
             if folder.holds_a_run and (folder.is_there or row is None):
-                problems.append(damage.message)
+                problems[run_id] = damage.message
                 if row is None:
                     store.unreadable[run_id] = damage.message
             continue
-        problems += damages
+        if damages:
+            problems[run_id] = " ".join(damages)
         repeats[run_id] = kept.plan.repeat
         run = kept if row is None else store.merged(row, kept, whole=not damages)
         runs.append((row is None, run))

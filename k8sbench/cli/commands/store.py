@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from k8sbench.app import removal, stores
-from k8sbench.cli.options import access_options, format_option, store_option
+from k8sbench.app import stores
+from k8sbench.cli.options import format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
-from k8sbench.model.request import ClusterAccess
 from k8sbench.report.text_table import Column
 
 _format_option = format_option("table", "json")
@@ -33,17 +32,12 @@ def info(output_format: str, where: str | None) -> None:
     if output_format == "json":
         output.write_json(said)
         return
-    if not said.exists:
-        output.write(f"Store:      {said.store} (not made yet)\n")
-        return
-    phases = ", ".join(f"{count} {phase}" for phase, count in said.phases.items())
     output.write(
         f"Store:      {said.store}{'' if said.writable else ' (can only be read)'}\n"
         f"Database:   {said.kind}, schema {said.database_schema}\n"
-        f"Identity:   {said.identity}\n"
+        f"Identity:   {said.identity or 'none: it is not made yet'}\n"
         f"Artifacts:  {said.artifacts}\n"
-        f"Runs:       {counted(said.runs, 'run')} in {counted(said.sets, 'set')}"
-        f"{': ' + phases if phases else ''}\n"
+        f"Runs:       {said.runs}\n"
     )
 
 
@@ -113,19 +107,11 @@ def import_(file: str, where: str | None) -> None:
 @command.command()
 @click.argument("runs", metavar="RUN|SET...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--without-cluster", is_flag=True, help="Do not look for jobs on their clusters.")
-@access_options
 @store_option
-def remove(
-    runs: tuple[str, ...],
-    yes: bool,
-    without_cluster: bool,
-    access: ClusterAccess,
-    where: str | None,
-) -> None:
+def remove(runs: tuple[str, ...], yes: bool, where: str | None) -> None:
     """Remove ended runs: their rows, logs and measurements.
 
-    Runs that have not ended, and runs that still have a job on a cluster, are refused.
+    Runs that have not ended are refused. Jobs that a cluster still has stay there.
     """
 
     def confirm(runs: Sequence[str]) -> bool:
@@ -138,15 +124,13 @@ def remove(
         output.error("\n".join(runs))
         return output.agreed(f"Remove {counted(len(runs), 'run')} for ever?")
 
-    done = removal.remove(
-        runs, where, access, output.note, confirm, ask_clusters=not without_cluster
-    )
+    done = stores.remove(runs, where, output.note, confirm)
     output.note(f"{counted(len(done), 'run')} removed.")
 
 
 @command.command()
 @click.option(
-    removal.KEEP_OPTION, "keep", metavar="TIME", required=True, help="How long logs are kept: 90d."
+    stores.KEEP_OPTION, "keep", metavar="TIME", required=True, help="How long logs are kept: 90d."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @store_option
@@ -155,15 +139,14 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
 
     Their rows and measurements stay. Prints the ids of these runs.
     """
-    keep_s = removal.keep_seconds(keep)
+    keep_s = stores.keep_seconds(keep)
     stores.check_exists(where)
     with stores.to_write(where) as store:
-        done = removal.prune(store, keep_s, dry_run=dry_run)
-    output.write_names(done.runs)
-    for run_id, why in done.kept.items():
+        done, kept = stores.prune(store, keep_s, dry_run=dry_run)
+    output.write_names(done)
+    for run_id, why in kept.items():
         output.note(f"The logs of {run_id} are kept: {why}")
+    files = sum(one.files for one in done.values())
+    mega = sum(one.bytes for one in done.values()) / 1e6
     would = "would be removed" if dry_run else "removed"
-    output.note(
-        f"{counted(done.files, 'file')} of {counted(len(done.runs), 'run')} {would}:"
-        f" {done.bytes / 1e6:,.1f} MB."
-    )
+    output.note(f"{counted(files, 'file')} of {counted(len(done), 'run')} {would}: {mega:,.1f} MB.")

@@ -24,6 +24,8 @@ from tests.harness.node.needs import PATH
 
 REGISTRY = "k8sbench.test"
 NAME = f"{REGISTRY}/k8sbench-collector:{__version__}"
+VALUES = {"registry": REGISTRY, "repository": "k8sbench-collector", "pullPolicy": "Never"}
+"""The same, for the chart."""
 CACHE = tiers.CACHE / "k8sbench" / "images"
 KEPT = 3
 """Finished images that stay in the cache: a tree on two branches need not build each time."""

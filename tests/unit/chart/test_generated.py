@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import role
+from tests.tiers import ROOT
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
 
@@ -104,3 +106,6 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
 def test_the_chart_is_of_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == k8sbench.__version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert chart.get("home") == project.get("urls", {}).get("Homepage")
+    assert chart["annotations"]["artifacthub.io/license"] == project["license"]

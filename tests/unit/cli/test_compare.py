@@ -164,7 +164,7 @@ def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: 
     fill([*old(), *new()])
     assert typed("baseline", "save", "base", "old")[0] == 0
     before = typed("compare", "base", "new", "-o", "json")
-    code, _, err = typed("store", "remove", "old", "--yes", "--without-cluster")
+    code, _, err = typed("store", "remove", "old", "--yes")
     assert code == 0, err
     assert typed("compare", "base", "new", "-o", "json") == before
     (listed,) = json.loads(typed("baseline", "list", "-o", "json")[1])

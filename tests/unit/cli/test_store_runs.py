@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import click
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import connections
-from k8sbench.model.errors import Unreachable
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Location
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
-from tests.unit.lifecycle.played import LOCATION, FakeCluster
+from tests.unit.lifecycle.played import LOCATION
 from tests.unit.store.examples import NOW, archive, measurement, plan, step
 
 
@@ -148,7 +142,7 @@ def test_with_a_run_that_goes_on_nothing_is_removed(
     root: pathlib.Path, cli: Cli, words: list[str]
 ) -> None:
     err = cli("store", "remove", *words, "--yes", code=2).err
-    assert "Run going is not over: going is Created." in err
+    assert "Run going is Created, not over." in err
     assert "k8sbench cancel going" in err
     assert ids() == ALL
 
@@ -176,59 +170,13 @@ def test_on_a_terminal_it_is_asked(
     assert ids() == (["going", "one", "remote"] if answer else ALL)
 
 
-class Reached(FakeCluster):
-    """A cluster that may have a run's job still, or be away."""
-
-    def __init__(self) -> None:
-        super().__init__(outlives=True)
-        self.api: Any = SimpleNamespace(place=LOCATION)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Reached:
-    reached = Reached()
-
-    def connect_to(location: Location, access: object) -> Location:
-        assert location == LOCATION
-        return location
-
-    @contextlib.contextmanager
-    def glimpsed(_: Location) -> Iterator[Reached]:
-        if reached.script:
-            raise Unreachable("The API server cannot be reached.", "Check the network.")
-        yield reached
-
-    monkeypatch.setattr(connections, "connect_to", connect_to)
-    monkeypatch.setattr(connections, "glimpsed", glimpsed)
-    return reached
-
-
-def test_a_run_whose_job_is_on_the_cluster_still_is_not_removed(
-    root: pathlib.Path, cluster: Reached, cli: Cli
+def test_of_a_run_of_a_cluster_the_command_that_deletes_its_job_is_named(
+    root: pathlib.Path, cli: Cli
 ) -> None:
-    from k8sbench.ports import FoundJob
-
-    job = FoundJob(
-        run_id="remote", known_plan=plan("remote"), created_at=NOW, phase=Phase.SUCCEEDED
-    )
-    cluster.found.append(job)
-    err = cli("store", "remove", "one", "remote", "--yes", code=2).err
-    assert "Run remote is on the cluster still" in err
-    assert "k8sbench delete remote" in err
-    assert ids() == ALL
-    cluster.found.clear()
-    cli("store", "remove", "one", "remote", "--yes")
+    """No cluster is asked: it may be gone for ever."""
+    err = cli("store", "remove", "one", "remote", "--yes").err
+    assert "k8sbench delete remote\n" in err
     assert ids() == ["going", "three", "two"]
-
-
-def test_a_cluster_that_does_not_answer_keeps_its_runs_unless_it_is_gone_for_ever(
-    root: pathlib.Path, cluster: Reached, cli: Cli
-) -> None:
-    cluster.script = (RuntimeError(),)
-    assert "--without-cluster" in cli("store", "remove", "remote", "--yes", code=6).err
-    assert ids() == ALL
-    cli("store", "remove", "remote", "--yes", "--without-cluster")
-    assert ids() == ["going", "one", "three", "two"]
 
 
 CLAIMS = """

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from k8sbench.app.serve import CollectorSettings, Look
 from k8sbench.collector import metrics
 from k8sbench.collector.controller import State
-from k8sbench.collector.metrics import Metrics
+from k8sbench.collector.metrics import WAITS_ITS_TURN, Metrics
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from tests.unit.store.examples import measurement, plan
@@ -118,15 +118,16 @@ def test_jobs_are_counted_by_phase_and_the_stuck_ones_apart(exposed: Metrics) ->
         run("c", at(Phase.PENDING, 200.0)),
         run("d", at(Phase.PENDING, 9_999.0, unrecoverable=True)),
         run("e", at(Phase.QUEUED, 200.0)),
+        *(run(f"w-{why}", at(Phase.PENDING, 200.0, cause_id=why)) for why in WAITS_ITS_TURN),
     ]
     assert exposed.state is not None
-    exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1})
+    exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1, "404": 9})
     exposed.state.succeeded_at = 5.0
     exposed.archived("a", 3.0)
     exposed.archived("gone", 99.0)
     found = samples(exposed)
     jobs = {phase: count for (phase,), count in found["k8sbench_jobs"].items() if count}
-    assert jobs == {"Running": 1.0, "Pending": 3.0, "Queued": 1.0}
+    assert jobs == {"Running": 1.0, "Pending": 7.0, "Queued": 1.0}
     assert found["k8sbench_stuck_jobs"] == {(): 2.0}
     assert found["k8sbench_archive_lag_seconds"] == {(): 3.0}
     assert found["k8sbench_api_errors_total"] == {("503",): 2.0, ("none",): 1.0}

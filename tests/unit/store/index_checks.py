@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
-from k8sbench.adapters.store import artifacts
-from k8sbench.adapters.store.index import ROWS, RUNS
+from k8sbench.adapters.store import artifacts, index
+from k8sbench.adapters.store.index import RUNS
 from k8sbench.adapters.store.sql_store import SqlStore
 
 
@@ -18,7 +19,10 @@ def damage(store: SqlStore, run_id: str, record: str) -> None:
 def differences(store: SqlStore) -> list[str]:
     """Name the runs whose rows say otherwise than their folders, or that lack one of them."""
     with store.database.reading() as db:
-        rows = {run.run_id: run for run in store.load(db, ROWS, through=False)}
+        found = [index.run_of(row) for row in db.execute(index.ROWS).mappings()]
     folders = map(store.run_folder, artifacts.run_ids(store.root))
+    rows = {
+        run.run_id: replace(run, artifacts=str(store.run_folder(run.run_id).path)) for run in found
+    }
     kept = {folder.path.name: folder.run()[0] for folder in folders if folder.is_there}
     return sorted(run_id for run_id in rows | kept if rows.get(run_id) != kept.get(run_id))

@@ -83,3 +83,14 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(root: pathlib.Path)
         assert "k8sbench baseline remove broken" in caught.value.action
         store.remove_baseline("broken")
         assert store.baselines() == [saved]
+
+
+def test_the_files_of_a_removed_run_are_no_part_of_it(root: pathlib.Path) -> None:
+    with open_store(str(root)) as store:
+        saved = made(store)
+        store.save_baseline(saved)
+        from k8sbench.adapters.store import exchange
+
+        exchange.remove(store, "seg-1")
+        assert store.ids() == []
+        assert store.baselines() == [saved]

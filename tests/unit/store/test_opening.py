@@ -8,6 +8,7 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
+import urllib.parse
 
 import pytest
 
@@ -128,6 +129,7 @@ def _journal(uri: str) -> str:
 
 READS = """
 import sys
+import urllib.parse
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase, Transition
@@ -222,6 +224,34 @@ def test_a_url_that_cannot_be_opened_says_why_without_its_password(url: str, say
     with pytest.raises((StoreError, UsageError), match=says) as caught:
         open_store(url)
     assert "hemmelig" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["a/b@c", "%2Fa%40", "@/:@", "plain"])
+def test_a_password_may_hold_what_parts_a_url(password: str, root: pathlib.Path) -> None:
+    base = database.open_postgres(f"postgresql://u:{password}@[::1]:1/db?sslmode=prefer")
+    url = base.engine.url
+    assert url.password == urllib.parse.unquote(password)
+    assert (url.username, url.host, url.port, url.database) == ("u", "::1", 1, "db")
+
+
+def test_a_rotated_password_is_read_anew(
+    postgres_server: postgres.Server, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = root.parent / "url"
+    monkeypatch.delenv("K8SBENCH_STORE", raising=False)
+    monkeypatch.setenv("K8SBENCH_STORE_FILE", str(file))
+    with pytest.raises(StoreError, match="K8SBENCH_STORE_FILE"):
+        open_store(folder=root)
+    file.write_text(postgres_server.with_password("fir/st@") + "\n")
+    with open_store(folder=root) as store:
+        store.record(plan(), at=NOW, owner=None)
+        url = postgres_server.with_password("sec@nd/")
+        assert store.ids() == ["seg-1"], "who is connected stays so"
+    with pytest.raises(StoreError, match="password"):
+        open_store(folder=root)
+    file.write_text(url)
+    with open_store(folder=root) as store:
+        assert store.ids() == ["seg-1"]
 
 
 def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

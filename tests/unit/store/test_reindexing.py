@@ -239,7 +239,7 @@ def test_a_run_of_which_nothing_can_be_read_is_named(store: SqlStore) -> None:
     shutil.rmtree(store.root / "runs" / "seg-5")
     damage(store, "seg-5", "{")
     report = sql_store.reindex(store)
-    assert (report.runs, ids(report)) == (6, ["damaged-row"])
+    assert (report.runs, ids(report)) == (6, ["damaged-run"])
     assert "seg-5" in report.findings[0].sentence
 
 
@@ -466,7 +466,7 @@ def test_each_of_two_machines_reindexes_the_half_whose_folders_it_has(
         for table in ("claims", "requests"):
             assert db.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 1
         db.execute(sa.text("UPDATE runs SET record = '{', phase = 'Created'"))
-    assert ids(sql_store.reindex(one)) == ["damaged-row"] * 3, "the rows of the others"
+    assert ids(sql_store.reindex(one)) == ["damaged-run"] * 3, "the rows of the others"
     assert [run.run_id for run in seen(one)] == ["seg-1", "seg-3", "seg-5"]
     assert ids(sql_store.reindex(two)) == []
     one.unreadable.clear()

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import removal, sql_store
+from k8sbench.adapters.store import exchange, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import context
-from k8sbench.app import removal as app
+from k8sbench.app import context, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
@@ -41,7 +40,7 @@ def names(store: SqlStore, run_id: str = "seg-1") -> set[str]:
 
 
 def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
-    removal.remove(filled, "seg-2")
+    exchange.remove(filled, "seg-2")
     assert filled.ids() == ["seg-1", "seg-3"]
     assert sorted(path.name for path in (filled.root / "runs").iterdir()) == ["seg-1", "seg-3"]
     assert list((filled.root / "removed").iterdir()) == []
@@ -50,16 +49,16 @@ def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
 
 KILLED = """
 import os, signal, sys
-from k8sbench.adapters.store import removal
+from k8sbench.adapters.store import exchange
 from k8sbench.adapters.store.sql_store import open_store
 def die(event, arguments):
     if event == sys.argv[2] and "seg-1" in str(arguments[0]):
         os.kill(os.getpid(), signal.SIGKILL)
 with open_store(sys.argv[1]) as store:
     if sys.argv[2] == "delete":
-        removal.index.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        exchange.index.delete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(die)
-    removal.remove(store, "seg-1")
+    exchange.remove(store, "seg-1")
 """
 
 
@@ -84,7 +83,7 @@ def test_a_removal_that_is_killed_is_undone_or_ended(sqlite_store: SqlStore) -> 
     (store.root / "removed" / "seg-1").rename(store.root / "runs" / "seg-1")
     assert differences(store) == []
     killed(store, "delete")
-    removal.remove(store, "seg-1")
+    exchange.remove(store, "seg-1")
     assert store.ids() == ["seg-2"]
     assert list((store.root / "removed").iterdir()) == []
 
@@ -96,7 +95,7 @@ def test_what_a_killed_removal_left_goes_with_the_next(sqlite_store: SqlStore) -
     assert differences(sqlite_store) == []
     sql_store.reindex(sqlite_store)
     assert sqlite_store.ids() == ["seg-2"], "it does not come back"
-    removal.remove(sqlite_store, "seg-2")
+    exchange.remove(sqlite_store, "seg-2")
     assert list((sqlite_store.root / "removed").iterdir()) == []
 
 
@@ -104,19 +103,19 @@ def test_logs_and_series_of_old_runs_go_and_their_rows_and_measurements_stay(
     filled: SqlStore,
 ) -> None:
     before, whole = filled.runs(RunFilter()), names(filled, "seg-3")
-    would = app.prune(filled, 90 * DAY, dry_run=True)
+    would = stores.prune(filled, 90 * DAY, dry_run=True)
     assert (names(filled), names(filled, "seg-3")) == (whole, whole)
-    done = app.prune(filled, 90 * DAY)
+    done = stores.prune(filled, 90 * DAY)
     assert done == would
-    assert (done.runs, done.files) == (("seg-1", "seg-2"), 4)
+    assert {run_id: one.files for run_id, one in done[0].items()} == {"seg-1": 2, "seg-2": 2}
     assert filled.runs(RunFilter()) == before
     assert names(filled) == whole - {"logs/master-0.log", "gpu/nvml.jsonl"} | {"pruned.json"}
     assert names(filled, "seg-3") == whole
-    said = removal.pruned(filled.folder("seg-1"))
+    said = exchange.pruned(filled.folder("seg-1"))
     assert said is not None
     assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
     assert differences(filled) == []
-    assert app.prune(filled, 90 * DAY).runs == (), "what is done is done"
+    assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
 
 
 def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
@@ -124,9 +123,9 @@ def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
     filled.record(plan("seg-4", repeat=4), at=NOW, owner=OWNER)
     filled.move("seg-4", step(Phase.SUCCEEDED, NOW))
     archive(filled, "hello", run_id="seg-4")
-    done = app.prune(filled, DAY)
-    assert done.runs == ("seg-1", "seg-3")
-    assert done.kept == {
+    done, kept = stores.prune(filled, DAY)
+    assert list(done) == ["seg-1", "seg-3"]
+    assert kept == {
         "seg-2": "What is left of its job is to be deleted.",
         "seg-4": "It is not measured yet.",
     }
@@ -134,14 +133,14 @@ def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
 
 PRUNED = """
 import os, pathlib, signal, sys
-from k8sbench.adapters.store import removal
+from k8sbench.adapters.store import exchange
 from k8sbench.adapters.store.sql_store import open_store
 def die(event, arguments):
     if event == "os.remove" and "worker" in str(arguments[0]):
         os.kill(os.getpid(), signal.SIGKILL)
 with open_store(sys.argv[1]) as store:
     sys.addaudithook(die)
-    removal.prune(store, "seg-1", at=1.0, rule="first")
+    exchange.prune(store, "seg-1", at=1.0, rule="first")
 """
 
 
@@ -156,9 +155,9 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     store.keep("seg-1", "gpu/nvml.jsonl", "{}\n")
     words = [sys.executable, "-c", PRUNED, str(store.root)]
     assert subprocess.run(words, check=False).returncode == -9
-    assert removal.logged(store.root) == ["seg-1"]
-    removal.prune(store, "seg-1", at=2.0, rule="second")
+    assert exchange.logged(store.root) == ["seg-1"]
+    exchange.prune(store, "seg-1", at=2.0, rule="second")
     assert names(store) == {"run.json", "events.jsonl", "measurement.json", "pruned.json"}
-    said = removal.pruned(store.folder("seg-1"))
+    said = exchange.pruned(store.folder("seg-1"))
     assert said is not None
     assert said.rule == "first"

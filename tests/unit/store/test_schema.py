@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.exchange import ImportedLogs
-from k8sbench.adapters.store.removal import Pruned
+from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
 from k8sbench.adapters.store.sql_store import StoreInfo, StoreReport, open_store
 from k8sbench.app.baselines import BaselineInfo
 from k8sbench.app.data import DataSetList
