@@ -73,11 +73,11 @@ def list_runs(
         elif not rows and not insist:
             _check_filters(wanted, both)
             stores.note_empty(store, note)
-        rows = _judged(rows, both)
+        rows = judged(rows, both)
     return sorted(rows, key=lambda row: row.created_at)
 
 
-def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
+def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
     """Give rows the verdicts that ``results`` has: a run may count alone, and not in its group."""
     rejected = {
         member.run_id: tuple(reason.id for reason in member.reasons)
