@@ -74,8 +74,7 @@ def test_the_commands_of_the_page_run_in_its_order(prepared: OwnCluster, tmp_pat
         (found,) = (text for command, text in printed.items() if words in command)
         return found
 
-    assert "pools from ConfigMap team-a/dlperf-pools" in of("k8sbench submit")
-    assert "Tesla-V100-SXM2-32GB" in of("get nodes")
+    assert "take pods" in of("doctor -n team-a --node-pool v100")
     assert "Bound" in of("get persistentvolumeclaim")
     claim = prepared.kubectl("get", "persistentvolumeclaims", f"--namespace={TEAM}", "-o=yaml")
     assert "storage: 40Gi" in claim
