@@ -160,8 +160,6 @@ class CollectorRunsRequest:
             "detail": "status",
             "benchmark": wanted.benchmark,
             "framework": wanted.framework,
-            "set": wanted.set_name,
-            "since": None if wanted.since is None else repr(wanted.since),
         }
         given = {name: value for name, value in query.items() if value is not None}
         while not self._is_enough:

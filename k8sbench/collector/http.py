@@ -106,6 +106,8 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
 
     def made(read: Callable[[Request], Any], request: Request) -> Any:
         """Make a document; few at once, so that probes and collecting go on."""
+        if "\0" in "".join([*request.query_params.values(), *request.path_params.values()]):
+            raise UsageError("A name holds a NUL byte.", "Leave it out.")
         if not reads.acquire(timeout=WAIT_SECONDS):
             raise StoreError("The collector is busy.", "Try again.")
         try:
@@ -175,7 +177,7 @@ def _probes(state: State) -> list[Route]:
 
 def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
     if not isinstance(error, BenchError):
-        # A name with a NUL, or one that is longer than names of files are.
+        # A name that is longer than names of files are.
         is_fault = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
         return JSONResponse({"error": str(error), "action": ""}, 503 if is_fault else 400)
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
@@ -234,6 +236,7 @@ class Server:
             lifespan="off",
             http="h11",
             ws="none",
+            log_config=None,
             log_level="warning",
             access_log=False,
             limit_concurrency=MOST_CONNECTIONS,

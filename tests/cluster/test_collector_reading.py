@@ -57,6 +57,12 @@ def test_another_machine_reads_what_a_submitter_has_left(
         words = ("logs", "r1", "--replica=worker-0", "--store=cluster")
         first = logs.expected["worker-0"][0]
         until(lambda: first in other.run(*words).out, "the collector to archive a line of r1")
+        # A running run is known from the cluster, too; it has one row, and no note.
+        for options in ((), (f"--namespace={other.namespace.name}",)):
+            running_run = other.run("list", *options)
+            assert running_run.out.count("r1 ") == 1
+            assert "collector" in running_run.out
+            assert running_run.err == ""
         logs.end()
         own_shell.finish("r1")
         until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.trainers.torch_checks import sync_norm_differs
+from tests.trainers.torch_runs import END, ranks
 
 pytestmark = pytest.mark.tier("frameworks")
 
@@ -19,6 +22,40 @@ def test_two_ranks_normalise_as_pytorchs_own_and_as_one_rank_does(
     found = sync_norm_differs(dtype, "cpu")
     assert max(found["torch"].values()) <= of_torch, found
     assert max(found["one rank"].values()) <= of_one, found
+
+
+UNEQUAL = (
+    """
+import json, sys
+import torch
+import tests.trainers.sync_norm_on_cpu
+from k8sbench.trainers.parts import settings, torch_session
+from k8sbench.trainers.parts.torch_sync_norm import synchronise
+
+defaults = settings.Defaults(benchmark="b", recipes=("v",), batch_size=1)
+here = torch_session.open_session(settings.read("b", "", defaults, None, ["--device", "cpu"])[0])
+here.connect()
+told = []
+for first, second in ((2 + here.place.rank, None), (2, 3)):
+    norm = synchronise(torch.nn.Sequential(torch.nn.BatchNorm2d(4)))
+    try:
+        for batch in (first, second):
+            norm(torch.zeros(batch, 4, 5, 5))
+    except ValueError as refused:
+        told.append(str(refused))
+print(json.dumps(told))
+"""
+    + END
+)
+
+
+def test_unequal_batches_are_refused_and_not_averaged() -> None:
+    """Between ranks, and from step to step."""
+    for text in ranks(["-c", UNEQUAL], 2):
+        assert json.loads(text.splitlines()[-1]) == [
+            "ranks with unequal batches, of [50, 75] samples in batch norm",
+            "batch norm began with 50 samples per rank, now 75",
+        ]
 
 
 def test_layers_keep_their_parameters_and_evaluate_as_batch_norm_does() -> None:

@@ -194,7 +194,7 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
         gone = Finding(
             id=JOB_GONE,
             severity="fail",
-            sentence="The cluster has no such job any more, and its end was not seen.",
+            sentence="It was removed from the cluster while nobody collected for this store.",
             action="Submit it again, unless another store has collected it (k8sbench results"
             " there); what was archived of its logs is kept.",
         )

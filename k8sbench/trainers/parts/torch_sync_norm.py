@@ -3,7 +3,7 @@
 
 PyTorch's own `nn.SyncBatchNorm` leaves out ranks that have no samples, by boolean masks: what they
 select has a length that only the device knows, so that the host waits three times per layer and
-step. Here every rank has as many samples as every other: whole batches, or the run ends.
+step. Here every rank has as many samples as every other, which the first batch of a layer shows.
 What remains is what PyTorch 1.8 did, when the reports were made: one all-gather of each rank's mean
 and inverse deviation forward, one all-reduce of two sums backward, and PyTorch's own kernels
 between. The kernels exist on GPUs only, where alone batch norm is synchronised.
@@ -41,10 +41,10 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):
         assert self.num_batches_tracked is not None
         self.num_batches_tracked.add_(1)
         count = x.numel() // x.shape[1]
-        if count != self.count:
-            # Once per rank, in both kernels' types: forward that of the running mean.
-            of_ranks = torch.full_like(self.running_mean, count)[:1].repeat(dist.get_world_size())
-            self.count, self.counts = count, (of_ranks, of_ranks.int())
+        if self.counts is None:
+            self.count, self.counts = count, _equal_counts(count, self.running_mean)
+        elif count != self.count:
+            raise ValueError(f"batch norm began with {self.count} samples per rank, now {count}")
         running = (self.running_mean, self.running_var, self.momentum)
         normalised: Tensor = _Normalise.apply(
             x, self.weight, self.bias, self.eps, self.counts, running
@@ -63,6 +63,21 @@ def synchronise(model: nn.Module) -> nn.Module:
         else:
             synchronise(layer)
     return model
+
+
+def _equal_counts(count: int, running_mean: Tensor) -> tuple[Tensor, Tensor]:
+    """This rank's number of samples once per rank, if it is every rank's; in both kernels' types:
+    forward that of the running mean, backward whole numbers.
+
+    The only values that the host ever reads, in the first step.
+    """
+    mine = torch.tensor([count], device=running_mean.device)
+    of_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(of_rank, mine)
+    told = torch.cat(of_rank)
+    if told.tolist() != [count] * len(of_rank):
+        raise ValueError(f"ranks with unequal batches, of {told.tolist()} samples in batch norm")
+    return told.to(running_mean.dtype), told.int()
 
 
 class _Normalise(torch.autograd.Function):

@@ -14,7 +14,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, listing, results, stores
+from k8sbench.app import collectors, connections, listing, results, stores
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import Unreachable, UsageError
@@ -98,7 +98,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
-        assert access == HERE
+        assert access in {HERE, ClusterAccess()}
         yield cast("CollectorProxy", proxy)
 
     monkeypatch.setattr(collectors, "opened", opened)
@@ -149,6 +149,25 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
         collectors.run(HERE, "a", noted.append, insist=True)
     with pytest.raises(Unreachable, match="not one that this version"):
         collectors.copied(HERE, "a", tmp_path, "logs")
+
+
+@pytest.mark.parametrize("where", [None, stores.CLUSTER])
+def test_list_rejects_the_runs_that_results_rejects(
+    proxy: Proxy, store: str, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The log of "c" is that of "a", which is in another set and older than what is asked for.
+    monkeypatch.setattr(connections, "configured", lambda _: True)
+    a, c = (run(name, Phase.SUCCEEDED, measured=True, at=at) for name, at in (("a", 1), ("c", 60)))
+    same = measurement(log_digest="same")
+    proxy.runs = tuple(msgspec.structs.replace(one, measurement=same) for one in (a, c))
+    everywhere = ClusterAccess()
+    report = results.results(Wanted(every=True), where or store, print, access=everywhere)
+    verdicts = {m.run_id: m.verdict for row in report.results for m in row.group.members}
+    for wanted, ids in ((RunFilter(since=40.0), {"b", "c"}), (RunFilter(set_name="c"), {"c"})):
+        rows = listing.list_runs(wanted, where or store, everywhere, print)
+        shown = {row.run_id: row.verdict for row in rows}
+        assert shown == {name: verdicts[name] for name in ids & verdicts.keys()}
+        assert rows[-1].reasons == ("log-counted-twice",)
 
 
 def test_insisting_prints_only_the_collectors(proxy: Proxy) -> None:

@@ -204,6 +204,26 @@ def test_a_counter_that_was_reset_counts_on_from_zero() -> None:
     assert whole.value == reset.value == pytest.approx(1000)
 
 
+@pytest.mark.parametrize("scrapes", [5, 10, 15, 30])
+@pytest.mark.parametrize("phase", [0, 1, 7, 14, 16, 29])
+def test_a_counter_is_measured_from_change_to_change(scrapes: int, phase: int) -> None:
+    # 250 W; the exporter reads the counter each 30 s, which scrapes repeat.
+    def counter(t: float) -> float:
+        return 250.0 * ((t + phase) // 30 * 30)
+
+    first_steps, hole = range(900, 1300, scrapes), range(1090, 1130)
+    for at in (first_steps, [t for t in first_steps if t not in hole], range(1001, 1200, scrapes)):
+        found = taken(series("energy", counter, at=at, every=30.0))
+        assert found.value == pytest.approx(250 * (END - START), rel=1e-9)
+
+
+def test_rare_errors_count_from_the_first_sample_to_the_last() -> None:
+    at = range(1000, 1201, 10)
+    found = taken(series("ecc_errors", lambda t: (t >= 1030) + (t >= 1190), at=at, every=30.0))
+    assert found.value == 2
+    assert taken(series("ecc_errors", [3] * 21, at=at)).value == 0
+
+
 def test_only_xid_errors_that_appear_meanwhile_count() -> None:
     old = series("xid", [31] * 12, at=range(970, 1200, 20))
     new = series("xid", [0, 0, *[79] * 5, *[43] * 5], at=range(970, 1200, 20))

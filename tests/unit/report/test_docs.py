@@ -1,4 +1,4 @@
-"""``docs/results.md`` names every reason, id, peak and field that there is."""
+"""``docs/results.md`` names every reason, id and field that there is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from k8sbench.measure.group.gpu_peaks import PEAKS
 from k8sbench.measure.group.rules import ALL
 from k8sbench.report import document
 from tests.tiers import ROOT
@@ -27,16 +26,6 @@ def test_the_page_explains_no_id_that_does_not_exist() -> None:
     explained = set(re.findall(r"^\| `([a-z][a-z0-9-]*)` \|", ids, re.MULTILINE))
     fields = {name for name in explained if name in ("state", "published", "missing")}
     assert explained - fields == {*ALL, *NOT_COMPARABLE}
-
-
-def test_the_pages_peaks_are_those_of_the_table() -> None:
-    rows = re.findall(
-        r"^\| ([A-Z][^|]+) \| ([\d.]+) \| ([\d.–]+) \| ([\d.]+) \| ([\d.–]+) \|$",
-        PAGE,
-        re.MULTILINE,
-    )
-    shown = [tuple(None if n == "–" else float(n) for n in row[1:]) for row in rows]
-    assert shown == [(peak.fp32, peak.tf32, peak.fp16, peak.bf16) for peak in PEAKS]
 
 
 def test_every_field_of_a_row_and_of_the_csv_is_explained() -> None:
