@@ -104,7 +104,7 @@ def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
     assert [each["kind"] for each in objects] == ["Role"]
 
 
-BESIDE = {"collector.image.repository", "networkPolicy.apiServerCIDRs", "nodePools"}
+BESIDE = {"networkPolicy.apiServerCIDRs", "nodePools"}
 REQUIRED = {*values.required(), *BESIDE}
 """The last ones because of what else is turned on."""
 

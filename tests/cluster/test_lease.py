@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.collectors import LEASE_SECONDS, Lease
+from k8sbench.adapters.kubernetes.collectors import LEASE_SECONDS, Lease, token
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import until
 
@@ -75,8 +75,13 @@ def test_it_goes_with_the_deployment_of_its_name(
         }
     )
     assert leases["one"].attempt()
+    kubeconfig = str(namespace.cluster.kubeconfig)
+    with contextlib.closing(connect(kubeconfig=kubeconfig, namespace=namespace.name)) as api:
+        assert token(api, "collector")
+    made = ("get", "leases,secrets", "--output=name")
+    assert namespace.kubectl(*made).count("/collector") == 2
     namespace.kubectl("delete", "deployment", "collector")
-    until(lambda: "collector" not in namespace.kubectl("get", "leases", "-o=name"), "its deletion")
+    until(lambda: "/collector" not in namespace.kubectl(*made), "their deletion")
 
 
 def test_one_that_is_not_renewed_is_taken_over_once(leases: dict[str, Lease], clock: Clock) -> None:

@@ -41,15 +41,15 @@ def token(api: Api, name: str) -> str:
     Raises :class:`BenchError`.
     """
     path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": _secret(name)},
-        "stringData": {TOKEN_KEY: drawn},
-    }
     try:
         if (found := _read_token(api, api.place.namespace, name)) is not None:
             return found
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": _secret(name), "ownerReferences": _owners(api, name)},
+            "stringData": {TOKEN_KEY: drawn},
+        }
         if _is_first(lambda: api.create(path, body, retry_s=0.0), 409):
             return drawn
         return _read_token(api, api.place.namespace, name) or ""
@@ -59,6 +59,19 @@ def token(api: Api, name: str) -> str:
 
 def _secret(name: str) -> str:
     return f"{name}-token"
+
+
+def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
+    """Refer to the chart's Deployment, which has this name: Lease and token go with it."""
+    path = kinds.path("Deployment", api.place.namespace, name)
+    try:
+        found = api.find(path, brief=True, retry_s=REQUEST_SECONDS)
+    except ApiFault as fault:
+        if fault.status != 403:
+            raise
+        found = None
+    about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
 
 
 def _read_token(api: Api, namespace: str, name: str) -> str | None:
@@ -192,22 +205,10 @@ class Lease:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "ownerReferences": self._owners()},
+            "metadata": {"name": self._name, "ownerReferences": _owners(self._api, self._name)},
             "spec": spec,
         }
         return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)
-
-    def _owners(self) -> list[Mapping[str, str]]:
-        """Refer to the chart's Deployment, which has the Lease's name: it goes with that."""
-        path = kinds.path("Deployment", self._api.place.namespace, self._name)
-        try:
-            found = self._api.find(path, brief=True, retry_s=REQUEST_SECONDS)
-        except ApiFault as fault:
-            if fault.status != 403:
-                raise
-            found = None
-        about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": self._name}
-        return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
 
     def _write(self, found: KubeObject, **spec: object) -> bool:
         """Change it, unless somebody else has changed it since."""
