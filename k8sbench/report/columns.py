@@ -251,7 +251,7 @@ def _deviation(result: Result) -> Cell:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
     if one.ratio is None:
         return Cell(f"≠ {', '.join(one.not_comparable)}")
-    return Cell(formats.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
+    return Cell(formats.signed_percent(one.ratio), one.notes)
 
 
 def _history(result: Result) -> Cell:
