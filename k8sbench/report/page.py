@@ -27,7 +27,6 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import chinese, columns, comparing, formats, group_words, layout, plot
-from k8sbench.report.gpu_columns import CHINESE, of_group, shown
 from k8sbench.report.plot import History, Panel
 from k8sbench.report.tables import Table, captioned, causes, without
 
@@ -68,7 +67,7 @@ def html(page: Page) -> str:
         results = [r for r in page.results if r.group.key.benchmark == benchmark]
         parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
         tables = [
-            without(table, [n for n, c in enumerate(table.columns) if c.title in CHINESE])
+            without(table, [n for n, c in enumerate(table.columns) if c.title in columns.GPU])
             for table in layout.tables(results, parities, "document")
         ]
         # In the order of the tables: rows that measure throughput, then rows that train.
@@ -205,7 +204,7 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "planned window": _window(plan),
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
-        **{title: of_group(title, group).text for title in shown([group.gpu])},
+        **columns.gpu_figures(group),
         **(measured.environment if measured is not None else {}),
     }
     if found.get("gpu_model") == key.gpu_model:
