@@ -13,6 +13,7 @@ from k8sbench.app import connections
 from k8sbench.model import kinds
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 
@@ -192,16 +193,20 @@ def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str |
         groups = {group["name"] for group in api.get("/apis")["groups"]}
     except (ApiFault, KeyError, TypeError):
         return None, ""  # what is wrong is said of the creation
-    there = {
-        word: kind
-        for word, name in kinds.WORDS.items()
-        if (kind := kinds.default_kind("pytorch", name)).group in groups
-    }
-    words = list(there)
+    words = kinds.served(groups)
     if words in ([], ["v1"]):
         return None, ""
-    others = "".join(f", {there[word].operator} with --job-kind {word}" for word in words[1:])
-    return kinds.WORDS[words[0]], f"; jobs of {there[words[0]].operator}{others}"
+    why = ""
+    if len(words) > 1:
+        from k8sbench.adapters.kubernetes import preflight
+
+        down = [word for word in words if preflight.is_down(api, OPERATORS[word])]
+        words = [word for word in words if word not in down] + down
+        others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
+        why = "".join(others)
+        if down:
+            why += f" ({' and '.join(OPERATORS[word].name for word in down)} does not run)"
+    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{why}"
 
 
 def _pool_site(

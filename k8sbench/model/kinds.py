@@ -12,12 +12,13 @@ were seen in pods of a real cluster. Those of Kubeflow Trainer v2.3 were seen in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from k8sbench.model.errors import UsageError
+from k8sbench.model.operators import OPERATORS, TRAINER, TRAINING_OPERATOR, Operator
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
@@ -56,6 +57,8 @@ class JobRuntime(msgspec.Struct, frozen=True, kw_only=True):
     plural: str
     template: str
     """The file in ``manifests/`` that lays it out."""
+    missing: str
+    """What the operator's webhook says of a job whose runtime is not there."""
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +74,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """Whose runs are of this entry where several have its name."""
     default_for: tuple[Framework, ...] = ()
     """Frameworks whose runs are of this kind unless their plans name another."""
-    operator: str = "the training operator v1"
-    """What makes its pods, for people."""
+    operator: Operator = TRAINING_OPERATOR
     template: str = "job.yaml.j2"
     """The file in ``manifests/`` that lays the job out."""
     runtime: JobRuntime | None = None
@@ -318,12 +320,15 @@ PADDLE_JOB = JobKind(
 _TRAIN_JOB: dict[str, Any] = {
     "name": "TrainJob",
     "plural": "trainjobs",
-    "group": "trainer.kubeflow.org",
+    "group": TRAINER.group,
     "version": "v1alpha1",
-    "operator": "Kubeflow Trainer v2",
+    "operator": TRAINER,
     "template": "trainjob.yaml.j2",
     "runtime": JobRuntime(
-        name="TrainingRuntime", plural="trainingruntimes", template="trainingruntime.yaml.j2"
+        name="TrainingRuntime",
+        plural="trainingruntimes",
+        template="trainingruntime.yaml.j2",
+        missing="must be created before the TrainJob is created",
     ),
     "replicas_key": "trainer",
     "policy_key": None,
@@ -361,6 +366,13 @@ TRAIN_JOB = JobKind(
             ("PET_MASTER_PORT", "{port}"),
             ("JOB_COMPLETION_INDEX", "{rank}"),
         )
+    ),
+    # As the training operator v1 has them, for the commands of published programs.
+    fields={"RANK": _RANK},
+    env=(
+        InjectedVariable("MASTER_ADDR", "{job}-node-0-0.{job}"),
+        InjectedVariable("MASTER_PORT", "{port}"),
+        InjectedVariable("WORLD_SIZE", "{world_size}"),
     ),
 )
 """Of any number of nodes, all alike; the operator makes a JobSet, which makes a batch/v1 Job."""
@@ -415,9 +427,19 @@ def kind_of(plan: RunPlan) -> JobKind:
     return default_kind(plan.framework, plan.kind)
 
 
-def kinds_of(frameworks: tuple[str, ...]) -> list[JobKind]:
-    """Return the kinds of these frameworks' runs; all kinds where none is named."""
-    return [default_kind(framework) for framework in frameworks] or list(KINDS.values())
+def kinds_of(operator: Operator, frameworks: tuple[str, ...]) -> list[JobKind]:
+    """Return an operator's kinds of these frameworks' runs; all where none is named."""
+    kinds = {
+        kind.name: kind
+        for kind in (*ALL, *KINDS.values())
+        if not frameworks or {*frameworks} & {*kind.frameworks, *kind.default_for}
+    }
+    return [kind for kind in kinds.values() if kind.operator == operator]
+
+
+def served(groups: Container[str]) -> list[str]:
+    """Return the words of ``--job-kind`` that a cluster with these API groups has."""
+    return [word for word, operator in OPERATORS.items() if operator.group in groups]
 
 
 def rank_order(replica: str) -> tuple[bool, str, int]:

@@ -98,6 +98,7 @@ def environment(plan: RunPlan) -> dict[str, str]:
     if kind.processes_env is not None:
         fixed[kind.processes_env] = str(plan.processes_per_replica)
     shape = {"job": plan.job_name, "replicas": plan.replicas, "port": kind.port, "rank": 0}
+    shape["world_size"] = plan.world_size
     fixed |= dict(filled(kind.env, shape))
     if plan.trainers_by == "configmap":
         fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -112,7 +113,7 @@ def environment(plan: RunPlan) -> dict[str, str]:
     for name in {**given, **own}:
         whose = "The plan's env" if name in own else f"Pool {plan.pool.name}'s nccl_env"
         if name in kind.reserved or name in fixed or name in FIELDS:
-            owner = kind.operator if name in kind.reserved else "k8sbench"
+            owner = kind.operator.name if name in kind.reserved else "k8sbench"
             raise UsageError(
                 f"{whose} sets {name}, which {owner} sets itself.", f"Leave {name} out."
             )

@@ -170,8 +170,8 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
 
 def _is_early(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
     """Whether the operator has not seen yet what a job refers to, which was created just before."""
-    kind = KINDS[manifest["kind"]]
-    return kind.runtime is not None and "must be created before" in fault.message
+    runtime = KINDS[manifest["kind"]].runtime
+    return runtime is not None and runtime.missing in fault.message
 
 
 def _may_have_acted(fault: ApiFault) -> bool:

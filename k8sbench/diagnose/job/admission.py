@@ -15,6 +15,7 @@ from k8sbench.model.pool import amount
 
 _EVENT = re.compile(r"^Error creating: ", re.IGNORECASE)
 _POD = re.compile(r'[Pp]ods? "(?P<pod>[^"]+)" (?:is (?:forbidden|invalid)|already exists)')
+_OTHER = re.compile(r'.*?(?<![\w.])(?!pods?\b)[\w.]+ "[^"]+" is forbidden')
 _QUOTA = re.compile(
     r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), "
     r"limited: (?P<limited>.+)$"
@@ -41,7 +42,10 @@ def causes(facts: Facts) -> Iterator[Finding]:
         head = f"The pods of {names(refused)} are not created"
         if len(refused) == 1:
             head = f"The pod of {refused[0].name} is not created"
-        yield cause(message, head, facts.names(), replicas=len(facts.replicas))
+        # What makes the pods is one object, and may be refused as they may.
+        is_of_pods = _OTHER.match(message) is None
+        count = len(facts.replicas) if is_of_pods else 1
+        yield cause(message, head, facts.names(), replicas=count)
 
 
 def _refusal(facts: Facts, replica: Replica) -> str | None:

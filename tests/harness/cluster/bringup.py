@@ -150,7 +150,7 @@ def _create_objects(cluster: OwnCluster, options: Options) -> None:
         cluster.kubectl(*_CREATE, "--filename=-", given=given)
         for one in types:
             one.result()
-    groups = objects.TYPES if layout.has_v1 else {}
+    groups = {**(objects.TYPES if layout.has_v1 else {})}
     groups |= {} if layout.trainer is None else trainer_v2.TYPES
     cluster.until(lambda: _types_are_served(cluster, groups), lambda: "kube-apiserver")
 
