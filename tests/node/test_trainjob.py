@@ -21,7 +21,7 @@ def trainer_cluster(
     node_programs: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[NodeCluster]:
     """Give a cluster with two real nodes, whose jobs are those of Trainer v2."""
-    if (reason := tools.missing(tools.TRAINER)) is not None:
+    if (reason := tools.missing(tools.OPERATORS)) is not None:
         tiers.absent("node", reason)
     own = bringup.start(fixture.new_folder(tmp_path_factory), has_v1=False, has_trainer=True)
     yield own

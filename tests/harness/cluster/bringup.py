@@ -24,9 +24,9 @@ from tests.harness.cluster import (
     network,
     nodes,
     objects,
+    operators,
     pki,
     tools,
-    trainer_v2,
 )
 from tests.harness.cluster.cluster import stream
 from tests.harness.cluster.components import Layout
@@ -53,6 +53,13 @@ class Options:
     """Whether the training operator (v1) runs."""
     has_trainer: bool = False
     """Whether Kubeflow Trainer v2 and JobSet run."""
+    has_kueue: bool = False
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that run beside that of v1."""
+        trainer = ("jobset", "trainer") if self.has_trainer else ()
+        return (*trainer, "kueue") if self.has_kueue else trainer
 
 
 Kind = Callable[[Layout, Processes, str | None], OwnCluster]
@@ -68,13 +75,13 @@ def start(
     """Start a cluster in a new folder; it ends with this process, if not before."""
     options = options or Options()
     programs = tools.built(say=say)
-    trainer = tools.built(tools.TRAINER, say=say) if options.has_trainer else None
+    others = {name: tools.built(tools.OPERATORS, say=say) for name in options.operators}
     folder.mkdir(mode=0o700)
     with contextlib.ExitStack() as stack:
         processes, place, why_not_private = _placed(folder, options, stack)
         try:
             made = pki.make(folder / "pki", place.address)
-            layout = Layout(folder, place, made, programs, options.has_v1, trainer)
+            layout = Layout(folder, place, made, programs, options.has_v1, others)
             cluster = kind(layout, processes, why_not_private)
             _write_files(layout)
             _start_components(cluster, options)
@@ -119,7 +126,7 @@ def _write_files(layout: Layout) -> None:
     log = layout.folder / "pod.log"
     log.write_text(nodes.log_text(["a fake pod; tests/harness/cluster/nodes.py can give it a log"]))
     nodes.write_rules(layout.node_rules, layout.programs, log)
-    trainer_v2.write_files(layout)
+    operators.write_files(layout)
 
 
 def _start_components(cluster: OwnCluster, options: Options) -> None:
@@ -128,7 +135,7 @@ def _start_components(cluster: OwnCluster, options: Options) -> None:
     cluster.wait_for("kube-apiserver")
     cluster.start("kube-scheduler")
     _create_objects(cluster, options)
-    everything = components.all_of(cluster.layout) | trainer_v2.components(cluster.layout)
+    everything = components.all_of(cluster.layout) | operators.components(cluster.layout)
     for name in everything.keys() - {"etcd", "kube-apiserver", "kube-scheduler"}:
         cluster.start(name)
     cluster.wait_for(*everything)
@@ -139,7 +146,7 @@ def _start_components(cluster: OwnCluster, options: Options) -> None:
 
 def _create_objects(cluster: OwnCluster, options: Options) -> None:
     layout = cluster.layout
-    wanted = list(trainer_v2.objects(layout))
+    wanted = list(operators.objects(layout))
     if layout.has_v1:
         wanted += objects.operator(layout.programs, layout.pki, layout.place.ports["webhook"])
     files = objects.type_files(layout.programs, has_v1=layout.has_v1)
@@ -150,8 +157,7 @@ def _create_objects(cluster: OwnCluster, options: Options) -> None:
         cluster.kubectl(*_CREATE, "--filename=-", given=given)
         for one in types:
             one.result()
-    groups = {**(objects.TYPES if layout.has_v1 else {})}
-    groups |= {} if layout.trainer is None else trainer_v2.TYPES
+    groups = {**(objects.TYPES if layout.has_v1 else {}), **operators.types(layout)}
     cluster.until(lambda: _types_are_served(cluster, groups), lambda: "kube-apiserver")
 
 

@@ -7,6 +7,7 @@ listens on all addresses, for it knows no flag for that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,8 +47,8 @@ class Layout:
     programs: Programs
     has_v1: bool = True
     """Whether the training operator (v1) runs."""
-    trainer: Programs | None = None
-    """Those of Trainer v2, where it runs."""
+    operators: Mapping[str, Programs] = field(default_factory=dict)
+    """The other operators that run, by name: see ``operators.py``."""
 
     @property
     def server(self) -> str:

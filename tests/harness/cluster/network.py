@@ -38,6 +38,8 @@ PORTS = {
     "jobset-webhook": 9451,
     "trainer-health": 8452,
     "trainer-webhook": 9452,
+    "kueue-health": 8453,
+    "kueue-webhook": 9453,
 }
 """The servers, and their ports unless those are in use."""
 
