@@ -182,7 +182,7 @@ def test_nothing_is_asked_where_no_cluster_is_configured(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    asked = collectors.CollectorRunsRequest(ClusterAccess(), RunFilter())
+    asked = collectors.CollectorRunsRequest(ClusterAccess())
     assert asked.runs(lambda _: None) == []
     rows = listing.list_runs(RunFilter(), store, ClusterAccess(), lambda _: None)
     assert [row.run_id for row in rows] == ["b"]
@@ -209,7 +209,7 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[
     noted: list[str] = []
     for insist in (False, True):
         proxy.asked.clear()
-        asked = collectors.CollectorRunsRequest(HERE, RunFilter(), insist=insist)
+        asked = collectors.CollectorRunsRequest(HERE, insist=insist)
         assert [one.run_id for one in asked.runs(noted.append)] == many
         assert [query["limit"] for query in proxy.asked] == ["10", "10", "10"]
     assert not noted
@@ -221,7 +221,7 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     monkeypatch.setattr(collectors, "SECONDS", 0.2)
     proxy.breaks_at = 2
     noted: list[str] = []
-    asked = collectors.CollectorRunsRequest(HERE, RunFilter())
+    asked = collectors.CollectorRunsRequest(HERE)
     assert proxy.broken.wait(20)
     found = asked.runs(noted.append)
     assert [one.run_id for one in found] == many[-10:]
@@ -239,7 +239,7 @@ def test_who_insists_is_given_all_or_an_error(
     monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.5)
     proxy.breaks_at = 3
     with pytest.raises(Unreachable, match="The collector cannot be read: It has not answered"):
-        collectors.CollectorRunsRequest(HERE, RunFilter(), insist=True).runs(lambda _: None)
+        collectors.CollectorRunsRequest(HERE, insist=True).runs(lambda _: None)
     proxy.answers.set()
 
 

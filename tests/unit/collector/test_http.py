@@ -277,12 +277,12 @@ def test_few_documents_are_made_at_once(
         assert leave.wait(30)
         return []
 
-    monkeypatch.setattr(reading, "groups", slow)
+    monkeypatch.setattr(reading, "baselines", slow)
     with ThreadPoolExecutor() as pool:
-        made = [pool.submit(get, "/api/v1/groups") for _ in range(http.MOST_READS)]
+        made = [pool.submit(get, "/api/v1/baselines") for _ in range(http.MOST_READS)]
         for _ in made:
             assert entered.acquire(timeout=30)
-        assert get("/api/v1/groups").status == 503
+        assert get("/api/v1/baselines").status == 503
         assert get("/healthz").status == 200
         leave.set()
         assert [one.result().status for one in made] == [200] * http.MOST_READS
