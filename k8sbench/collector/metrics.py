@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -27,6 +27,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 
+Values = Mapping[tuple[str, ...], float]
+"""Of a metric, by its labels."""
 K = TypeVar("K")
 V = TypeVar("V")
 MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
@@ -65,7 +67,7 @@ class Metrics(Collector):
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
         self._held: list[Held] = []
-        self._held_at, self._held_name = -HELD_SECONDS, ""
+        self._held_at = -HELD_SECONDS
         self.state: State | None = None
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -105,64 +107,40 @@ class Metrics(Collector):
             return
         with self._lock:
             cases, queued, lags = dict(self._cases), dict(self._queued), dict(self._lags)
-        rate = GaugeMetricFamily(
-            "k8sbench_throughput_samples_per_second", "Of the last run of a case.", labels=CASE
-        )
-        valid = GaugeMetricFamily(
-            "k8sbench_run_valid", "Whether the last run of a case is valid.", labels=CASE
-        )
-        for labels, last in cases.items():
-            if last.rate is not None:
-                rate.add_metric(labels, last.rate)
-            valid.add_metric(labels, float(last.valid))
-        yield from (rate, valid)
-        wait = GaugeMetricFamily(
-            "k8sbench_queue_wait_seconds",
-            "From the creation of the last job of a benchmark until it ran.",
-            labels=["benchmark"],
-        )
-        for benchmark, seconds in queued.items():
-            wait.add_metric([benchmark], seconds)
-        yield wait
+        rates = {labels: last.rate for labels, last in cases.items() if last.rate is not None}
+        yield _gauge("throughput_samples_per_second", "Of the last run of a case.", rates, CASE)
+        valid = {labels: last.valid for labels, last in cases.items()}
+        yield _gauge("run_valid", "Whether the last run of a case is valid.", valid, CASE)
+        about = "From the creation of the last job of a benchmark until it ran."
+        waits: Values = {(benchmark,): seconds for benchmark, seconds in queued.items()}
+        yield _gauge("queue_wait_seconds", about, waits, ("benchmark",))
         yield from self._against_the_baseline(state)
         yield from self._of_collecting(state, lags)
         yield from self._of_the_store(state)
 
     def _against_the_baseline(self, state: State) -> Iterator[Metric]:
         """Compare the newest sets; what cannot be read has no series rather than old ones."""
-        name, now = state.settings.baseline or "", time.monotonic()
+        name, now = state.settings.baseline, time.monotonic()
         with self._lock:
-            is_due = now - self._held_at >= HELD_SECONDS or name != self._held_name
-            self._held_at, self._held_name = (now, name) if is_due else (self._held_at, name)
-        if is_due:
-            held: list[Held] = []
+            is_due = name is not None and now - self._held_at >= HELD_SECONDS
+            self._held_at = now if is_due else self._held_at
+        if name is not None and is_due:
+            self._held = []
             with contextlib.suppress(BenchError, OSError):
-                held = comparing.held_against(state.settings.store, name, NEWEST) if name else []
-            self._held = held[:MOST_CASES]
-        ratio = GaugeMetricFamily(
-            "k8sbench_baseline_ratio",
-            "Throughput of the newest complete set of a case, divided by the baseline's.",
-            labels=CASE,
-        )
-        separated = GaugeMetricFamily(
-            "k8sbench_baseline_separated",
-            "Whether the two differ by more than chance: an exact test, p up to 5 %.",
-            labels=CASE,
-        )
-        for comparison in self._held:
-            labels = tuple(label[:LONGEST_LABEL] for label in comparison.labels)
-            ratio.add_metric(labels, comparison.ratio)
-            separated.add_metric(labels, float(comparison.is_separated))
-        yield from (ratio, separated)
+                self._held = comparing.held_against(state.settings.store, name, NEWEST)[:MOST_CASES]
+        held = {tuple(label[:LONGEST_LABEL] for label in each.labels): each for each in self._held}
+        about = "Throughput of the newest complete set of a case, divided by the baseline's."
+        yield _gauge("baseline_ratio", about, {key: each.ratio for key, each in held.items()}, CASE)
+        about = "Whether the two differ by more than chance: an exact test, p up to 5 %."
+        separated = {key: each.is_separated for key, each in held.items()}
+        yield _gauge("baseline_separated", about, separated, CASE)
 
     def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:
         look = state.look if state.is_leader else None
         runs = () if look is None else look.runs
         phases = Counter(str(run.phase) for run in runs)
-        jobs = GaugeMetricFamily("k8sbench_jobs", "Jobs that are followed.", labels=["phase"])
-        for phase in Phase:
-            jobs.add_metric([str(phase)], phases[str(phase)])
-        yield jobs
+        jobs: Values = {(str(phase),): phases[str(phase)] for phase in Phase}
+        yield _gauge("jobs", "Jobs that are followed.", jobs, ("phase",))
         codes = Counter({} if look is None else look.api_errors)
         del codes["404"]  # a job or a pod's log that is gone is an answer, not an error
         errors = CounterMetricFamily(
@@ -176,22 +154,14 @@ class Metrics(Collector):
         open_ids = {run.run_id for run in runs}
         lag = max((value for run_id, value in lags.items() if run_id in open_ids), default=0.0)
         stuck = sum(self._is_stuck(run) for run in runs)
-        for name, about, value in (
-            ("archive_lag_seconds", "From the print of a line until it was archived.", lag),
-            (
-                "stuck_jobs",
-                "Jobs that cannot start, or have not in half an hour of their turn.",
-                stuck,
-            ),
-            ("collector_leader", "Whether this collector collects.", state.is_leader),
-        ):
-            yield GaugeMetricFamily(f"k8sbench_{name}", about, value=float(value))
+        yield _gauge("archive_lag_seconds", "From the print of a line to its archive.", {(): lag})
+        about = "Jobs that cannot start, or have not in half an hour of their turn."
+        yield _gauge("stuck_jobs", about, {(): stuck})
+        about = "Whether this collector collects."
+        yield _gauge("collector_leader", about, {(): state.is_leader})
         if state.is_leader:
-            yield GaugeMetricFamily(
-                "k8sbench_last_success_timestamp_seconds",
-                "When it had last listed all jobs and could write, or began to collect.",
-                value=state.succeeded_at,
-            )
+            about = "When it had last listed all jobs and could write, or began to collect."
+            yield _gauge("last_success_timestamp_seconds", about, {(): state.succeeded_at})
 
     def _is_stuck(self, run: Run) -> bool:
         latest = run.history[-1]
@@ -207,8 +177,8 @@ class Metrics(Collector):
                 self._room = reading.room(state.settings.store)
         if self._room is not None:
             taken, free = self._room
-            yield GaugeMetricFamily("k8sbench_store_bytes", "Of the store's files.", value=taken)
-            yield GaugeMetricFamily("k8sbench_store_free_bytes", "Of its disk.", value=free)
+            yield _gauge("store_bytes", "Of the store's files.", {(): taken})
+            yield _gauge("store_free_bytes", "Of its disk.", {(): free})
 
 
 class Observed:
@@ -225,6 +195,14 @@ class Observed:
             # The node's clock may be ahead of ours.
             self._metrics.archived(run.run_id, max(0.0, time.time() - event.line.at))
         self._reporter.on_event(run, event)
+
+
+def _gauge(name: str, about: str, values: Values, labels: Sequence[str] = ()) -> Metric:
+    """Make a metric of its values by their labels."""
+    family = GaugeMetricFamily(f"k8sbench_{name}", about, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, float(value))
+    return family
 
 
 def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
