@@ -125,9 +125,10 @@ class Metrics(Collector):
             is_due = name is not None and now - self._held_at >= HELD_SECONDS
             self._held_at = now if is_due else self._held_at
         if name is not None and is_due:
-            self._held = []
+            found: list[Held] = []
             with contextlib.suppress(BenchError, OSError):
-                self._held = comparing.held_against(state.settings.store, name, NEWEST)[:MOST_CASES]
+                found = comparing.held_against(state.settings.store, name, NEWEST)
+            self._held = found[:MOST_CASES]
         held = {tuple(label[:LONGEST_LABEL] for label in each.labels): each for each in self._held}
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _gauge("baseline_ratio", about, {key: each.ratio for key, each in held.items()}, CASE)
