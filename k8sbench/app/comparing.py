@@ -1,4 +1,4 @@
-"""``compare`` and ``history``: sets beside each other; also for the collector, as they come in."""
+"""``compare`` and ``history``: sets beside each other; also for the collector."""
 
 from __future__ import annotations
 
@@ -14,28 +14,17 @@ from k8sbench.measure.group import grouping
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.compare import Side, differing
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import (
-    Interrupted,
-    NotFound,
-    TimedOut,
-    Unreachable,
-    UsageError,
-)
+from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.filters import EVERY, GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.lifecycle.context import Stop
     from k8sbench.model.compared import Comparison, Series
     from k8sbench.model.group import Group
 
 Note = Callable[[str], None]
-LOOK_SECONDS = 15.0
-"""Between two looks while runs are waited for."""
-QUIET_SECONDS = 120.0
-"""For which no run of a side may be open until it counts as complete: a submit may add more."""
 
 
 def compare(
@@ -67,49 +56,6 @@ def compare(
             open_runs = counted(count, "run", ("is", "are"))
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
     return comparing.compare(one, two, limit=limit)
-
-
-def wait_until_complete(
-    count_open: Callable[[], int | None],
-    seconds: float,
-    stop: Stop,
-    *,
-    clock: Callable[[], float],
-    pause: Callable[[float], None],
-) -> None:
-    """Wait until no run of a side is open any more; :class:`TimedOut` where that takes too long.
-
-    ``count_open`` says how many are, None where there is none at all yet.
-    """
-    began = clock()
-    quiet_since: float | None = None
-    while stop.cause is None:
-        try:
-            count = count_open()
-            state = "it has no run" if count is None else f"{count} of its runs are open"
-        except Unreachable as error:
-            # A collector that restarts is waited for like everything else.
-            count, state = None, str(error)
-        now = clock()
-        if count != 0:
-            quiet_since = None
-        elif quiet_since is None:
-            quiet_since = now
-        if quiet_since is not None and now - quiet_since >= QUIET_SECONDS:
-            return
-        if now - began >= seconds:
-            raise TimedOut(f"The second side is not complete: {state}.", "Give --wait more.")
-        pause(LOOK_SECONDS)
-    raise Interrupted(f"{stop.cause}: nothing was compared.")
-
-
-def open_runs(text: str, scope: StoresRead, note: Note) -> int | None:
-    """Count the runs of a side that have not ended or are not measured; None if there is none."""
-    known = sides.known(scope, note)
-    try:
-        return _open_in(sides.side(text, known))
-    except NotFound:
-        return None
 
 
 def _open_in(side: Side) -> int:

@@ -18,7 +18,7 @@ from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageErro
 from k8sbench.model.filters import no_run_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Location, Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def list_runs(
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
         runs = [run for run in ours if wanted.fits(run.plan, run.created_at)]
         rows: list[ListedRun] = []
-        where_none = ""
+        place: Location | None = None
         if in_namespace:
-            rows, where_none = _of_namespace(store, runs, wanted, access, note)
+            rows, place = _of_namespace(store, runs, wanted, access, note)
         for run in runs if store.has_all_folders else ():
             if run.artifacts_missing is not None:
                 note(f"warning: run {run.run_id} is damaged: {run.artifacts_missing}")
@@ -62,20 +62,22 @@ def list_runs(
         rows += [
             records.listed(run)
             for run in both
-            if run.run_id in added and wanted.fits(run.plan, run.created_at)
+            if run.run_id in added
+            and wanted.fits(run.plan, run.created_at)
+            and (place is None or run.location is None or run.location.namespace == place.namespace)
         ]
         if foreign := [row for row in rows if not row.recorded]:
             note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
-        if not rows and where_none:
-            note(where_none)
+        if not rows and place is not None:
+            note(f"No run matches in namespace {place.namespace} of {place.server}.")
         elif not rows and not insist:
             _check_filters(wanted, both)
             stores.note_empty(store, note)
-        rows = _judged(rows, both)
+        rows = judged(rows, both)
     return sorted(rows, key=lambda row: row.created_at)
 
 
-def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
+def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
     """Give rows the verdicts that ``results`` has: a run may count alone, and not in its group."""
     rejected = {
         member.run_id: tuple(reason.id for reason in member.reasons)
@@ -117,10 +119,10 @@ def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:
 
 def _of_namespace(
     store: Store, runs: Sequence[Run], wanted: RunFilter, access: ClusterAccess, note: Note
-) -> tuple[list[ListedRun], str]:
+) -> tuple[list[ListedRun], Location]:
     """Make the rows of one namespace, of jobs without a record, too; the cluster must answer.
 
-    With them comes what is to be noted where nobody else has any.
+    With them comes which namespace that is.
     """
     with connections.glimpsed(connections.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
@@ -132,7 +134,7 @@ def _of_namespace(
     foreign = foreign_jobs.matching(unrecorded, wanted)
     rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
     foreign_jobs.note_unreadable(unrecorded, note)
-    return rows, f"No run matches in namespace {place.namespace} of {place.server}."
+    return rows, place
 
 
 def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:

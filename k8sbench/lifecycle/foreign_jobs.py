@@ -38,7 +38,9 @@ def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
     return [
         job
         for job in jobs
-        if (plan := job.known_plan) is not None and wanted.fits(plan, job.created_at)
+        if (plan := job.known_plan) is not None
+        and wanted.fits(plan, job.created_at)
+        and wanted.phase in (None, job.phase)
     ]
 
 

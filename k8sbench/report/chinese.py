@@ -25,7 +25,6 @@ TITLES = {
     "Environment": "环境",
     "Repeat it": "复现命令",
     "Filter": "筛选",
-    "Notes": "注释",
     "Charts need matplotlib.": "绘图需要matplotlib。",
     "device": "设备",
     "data digest": "数据摘要",

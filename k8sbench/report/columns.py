@@ -1,7 +1,7 @@
 """The columns of a row of results: id, heading in English and Chinese, cell, and where it appears.
 
-The rule of every cell: a figure, or ``–`` with the reason as a note; never 0 for "not measured". Of
-the GPU metrics that a row lacks the first cell has all reasons.
+The rule of every cell: a figure, or ``–`` with the reason as a note; never 0 for "not measured".
+Why a row lacks GPU metrics is noted at its verdict.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import SCRATCH, Deviation, Figure, Result, Spread
-from k8sbench.report import formats, gpu_columns
+from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
+from k8sbench.report import formats
 from k8sbench.report.group_words import footnotes, interval, marks, precision
 from k8sbench.report.tables import Cell, absent
 
@@ -176,13 +176,21 @@ def _of_sets(result: Result) -> dict[str, str]:
 
 
 def _full_verdict(result: Result) -> Cell:
-    """Write all marks in full, and why a row without a figure has none."""
-    group = result.group
-    rejected = f": {', '.join(group.ids('reject'))}" if group.spread is None else ""
-    state = f"{group.state}{rejected}".removesuffix(": ")
-    of_sets = _of_sets(result)
-    notes = (*footnotes(group, "warn"), *footnotes(group, "accepted"), *of_sets.values())
-    return Cell("; ".join([state, *marks(group), *of_sets]), notes)
+    """Write the same with the ids of what does not count, and why a row lacks GPU metrics."""
+    cell, group = _verdict(result), result.group
+    text = cell.text
+    if ids := group.ids("reject"):
+        text += f"{': ' if group.spread is None else '; left out: '}{', '.join(ids)}"
+    lacking: dict[str, list[str]] = {}
+    for title, name in GPU.items():
+        if name not in group.gpu:
+            why = group.missing.get(name, "no valid figure")
+            lacking.setdefault(why, []).append(title)
+    notes = (
+        f"no {'GPU metrics' if len(titles) == len(GPU) else ', '.join(titles)}: {why}"
+        for why, titles in lacking.items()
+    )
+    return Cell(text, (*cell.notes, *notes))
 
 
 def _time(result: Result) -> Cell:
@@ -251,7 +259,7 @@ def _deviation(result: Result) -> Cell:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
     if one.ratio is None:
         return Cell(f"≠ {', '.join(one.not_comparable)}")
-    return Cell(formats.signed_percent(one.ratio), tuple(f"deviation: {n}" for n in one.notes))
+    return Cell(formats.signed_percent(one.ratio), one.notes)
 
 
 def _history(result: Result) -> Cell:
@@ -322,14 +330,40 @@ def _number(
     return ResultColumn(name, chinese, cell, forms or _ALL, is_number=True, **more)
 
 
+GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
+"""Heading of a column → id of its figure of GPU metrics."""
+_GPU_CHINESE = {
+    "GPU busy": "GPU利用率",
+    "tensor active": "Tensor Core利用率",
+    "peak memory": "显存峰值",
+    "power": "功率",
+    "energy per 1,000": "每千样本能耗",
+    "throttled": "降频时间占比",
+}
+
+
+def gpu_figures(group: Group) -> dict[str, str]:
+    """Write the GPU metrics that a group has, by the headings of their columns."""
+
+    def text(name: str, value: float) -> str:
+        metric = ROW_FIGURES[name]
+        if metric.unit == "ratio":
+            return formats.percent(value)
+        # A figure per 1,000 samples may be small.
+        own = name == metric.id
+        return metric.text(value) if own else f"{formats.plain(value)} {metric.unit}"
+
+    return {t: text(name, group.gpu[name]) for t, name in GPU.items() if name in group.gpu}
+
+
 def _gpu(title: str) -> ResultColumn:
     def is_shown(results: Sequence[Result], _: Form) -> bool:
-        return title in gpu_columns.shown(result.group.gpu for result in results)
+        return any(title in gpu_figures(result.group) for result in results)
 
     def cell(result: Result) -> Cell:
-        return gpu_columns.of_group(title, result.group)
+        return Cell(gpu_figures(result.group).get(title, ABSENT))
 
-    return _number(title, gpu_columns.CHINESE[title], cell, *_FULL, when=is_shown)
+    return _number(title, _GPU_CHINESE.get(title, title), cell, *_FULL, when=is_shown)
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
@@ -374,7 +408,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _number("parameters", "参数量", _optional("parameters", formats.millions), *_WIDE),
     _number("GMAC", "GMAC", _optional("gmac", gmac), *_WIDE),
     _number("restarts", "重启次数", _restarts, when=_any_trains, optional=4),
-    *(_gpu(metric.column) for metric in ROW_FIGURES.values() if metric.column),
+    *map(_gpu, GPU),
     _identity("group", "组编号", _WIDE, "id"),
     ResultColumn("verdict", "结论", _verdict, ("table",), stays=True),
     ResultColumn("verdict", "结论", _full_verdict, _FULL, stays=True),

@@ -12,7 +12,7 @@ from typing import Any
 
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Parity, Result
-from k8sbench.report import columns, formats, gpu_columns
+from k8sbench.report import columns, formats
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent
 from k8sbench.report.text_table import Column
@@ -42,10 +42,8 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     units = {result.group.unit for result in results}
     has_unit = len(units) == 1
     names = [column.id for column in shown]
-    gpu = next((name for name in names if name in gpu_columns.CHINESE), None)
     rows = tuple(
-        tuple(_cell(column, result, form, gpu, has_unit=has_unit) for column in shown)
-        for result in results
+        tuple(_cell(column, result, has_unit=has_unit) for column in shown) for result in results
     )
     notes = []
     if "interval" in names and any(row[names.index("interval")].text != ABSENT for row in rows):
@@ -77,23 +75,11 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
     return sorted(shown, key=COLUMNS.index)
 
 
-def _cell(
-    column: ResultColumn, result: Result, form: Form, gpu: str | None, *, has_unit: bool
-) -> Cell:
-    """Write a cell; a throughput has its unit where the heading cannot have it.
-
-    What is to be said of GPU metrics is said at ``gpu``, the first column of them, or without any
-    in the wide table's verdict.
-    """
-    cell, group = column.cell(result), result.group
+def _cell(column: ResultColumn, result: Result, *, has_unit: bool) -> Cell:
+    """Write a cell; a throughput has its unit where the heading cannot have it."""
+    cell = column.cell(result)
     if column.id == "throughput" and not has_unit and cell.text != ABSENT:
-        return Cell(f"{cell.text} {group.unit}", cell.notes)
-    if column.id in gpu_columns.CHINESE and column.id != gpu:
-        return Cell(cell.text)
-    is_measured = group.spread is not None and not group.on_cpu
-    if column.id == "verdict" and form == "wide" and gpu is None and is_measured:
-        why = (f"no GPU metrics: {text}" for text in gpu_columns.lacking(group))
-        return Cell(cell.text, (*cell.notes, *why))
+        return Cell(f"{cell.text} {result.group.unit}", cell.notes)
     return cell
 
 

@@ -27,9 +27,8 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import chinese, columns, comparing, formats, group_words, layout, plot
-from k8sbench.report.gpu_columns import CHINESE, of_group, shown
 from k8sbench.report.plot import History, Panel
-from k8sbench.report.tables import Table, captioned, numbered, unique, without
+from k8sbench.report.tables import Table, captioned, causes, without
 
 MOST_SAID = 8
 """Parts of the first sentence."""
@@ -68,7 +67,7 @@ def html(page: Page) -> str:
         results = [r for r in page.results if r.group.key.benchmark == benchmark]
         parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
         tables = [
-            without(table, [n for n, c in enumerate(table.columns) if c.title in CHINESE])
+            without(table, [n for n, c in enumerate(table.columns) if c.title in columns.GPU])
             for table in layout.tables(results, parities, "document")
         ]
         # In the order of the tables: rows that measure throughput, then rows that train.
@@ -87,9 +86,8 @@ def html(page: Page) -> str:
             ],
             "scaling": _drawn(plot.scaling(results)),
         }
-    notes = numbered([table for its in sections.values() for table, _ in its["tables"]])
     for its in sections.values():
-        its["tables"] = [_table(table, rows, notes) for table, rows in its["tables"]]
+        its["tables"] = [_table(table, rows) for table, rows in its["tables"]]
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
@@ -102,7 +100,6 @@ def html(page: Page) -> str:
         compared=page.compared,
         summary=page.compared and comparing.summary(page.compared),
         sections=sections,
-        notes=[(number, note) for note, number in notes.items()],
         no_charts="" if plot.is_there() else extras.how_to_install("report"),
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -133,19 +130,19 @@ def _template() -> jinja2.Template:
     return environment.from_string(text)
 
 
-def _table(table: Table, details: Sequence[Any], notes: dict[str, int]) -> dict[str, Any]:
+def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
     """Lay out a table: its caption, and its rows with what opens below each."""
     caption, places = captioned(msgspec.structs.replace(table, captioned=True))
-    cells = [
-        [(row[n].text, [notes[note] for note in unique(row[n].notes)]) for n in places]
-        for row in table.rows
-    ]
+    marks, below = causes(table)
+    cells = [[row[n].text for n in places] for row in table.rows]
+    for row, mark in zip(cells, marks, strict=True):
+        row[-1] += mark
     return {
         "title": table.title,
         "caption": caption,
         "columns": [table.columns[n] for n in places],
         "rows": list(zip(cells, details, strict=True)),
-        "below": table.notes,
+        "below": below,
     }
 
 
@@ -207,7 +204,7 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "planned window": _window(plan),
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
-        **{title: of_group(title, group).text for title in shown([group.gpu])},
+        **columns.gpu_figures(group),
         **(measured.environment if measured is not None else {}),
     }
     if found.get("gpu_model") == key.gpu_model:

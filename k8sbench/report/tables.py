@@ -1,9 +1,9 @@
 """Tables of results, and their text: plain for pipes, fitted to a terminal, or Markdown.
 
-A cell is a text with notes: why it has no figure, what a reader must know of it. In plain text a
-table is followed by its causes: notes with one id, or one text, are one line that says how many
-rows it holds for, and rows that not all share it with bear its number at their end. In Markdown and
-on the page every note is a footnote. No figure is broken or cut.
+A cell is a text with notes: why it has no figure, what a reader must know of it. A table is
+followed by its causes: notes with one id, or one text, are one line that says how many rows it
+holds for, and rows that not all share it with bear its number at their end. No figure is broken or
+cut.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class _Cause(msgspec.Struct):
 
     text: str
     """Of the first of them."""
+    is_of_gap: bool = False
+    """Whether it says why a cell is empty; such causes come last."""
     titles: list[str] = msgspec.field(default_factory=list)
     """Of the columns that they are in."""
     rows: list[int] = msgspec.field(default_factory=list)
@@ -81,21 +83,12 @@ def _text(
     """
     every = list(range(len(table.columns)))
     caption, places = captioned(table) if len(table.rows) > 1 or is_tight else ("", every)
-    causes = list(_causes(table).items())
-    causes.sort(key=lambda cause: _id_of(cause[1].text) is None)
-    if len(causes) > MOST_CAUSES:
-        causes, left_out = causes[: MOST_CAUSES - 1], len(causes) - MOST_CAUSES + 1
-    else:
-        left_out = 0
-    some = [cause for _, cause in causes if len(cause.rows) < len(table.rows)]
-    rows = []
-    for place, row in enumerate(table.rows):
-        cells = [clean(row[n].text) for n in places]
-        cells[-1] += _marks([n for n, cause in enumerate(some, 1) if place in cause.rows])
-        rows.append(cells)
-    columns = [table.columns[n] for n in places]
-    if not table.as_is:
-        columns = [msgspec.structs.replace(c, title=_capitals(c.title)) for c in columns]
+    titled = table if table.as_is else _with_titles(table)
+    marks, below = causes(titled, MOST_CAUSES)
+    rows = [[clean(row[n].text) for n in places] for row in table.rows]
+    for cells, mark in zip(rows, marks, strict=True):
+        cells[-1] += mark
+    columns = [titled.columns[n] for n in places]
     fit = fitted(columns, rows, width)
     if width is not None and fit.takes > width and len(rows) == 1 and not is_tight:
         return _text(table, width, paint, out, is_tight=True)
@@ -103,13 +96,6 @@ def _text(
         gone = [places[n] for n in range(len(columns)) if n not in fit.kept]
         out = tuple(columns[n].title for n in range(len(columns)) if n not in fit.kept)
         return _text(without(table, gone), width, paint, out, is_tight=is_tight)
-    below = [
-        (f"[{some.index(cause) + 1}] " if cause in some else "") + _said(cause, len(rows))
-        for _, cause in causes
-    ]
-    if left_out:
-        below.append(f"and {left_out} causes more: k8sbench explain RUN names all of a run")
-    below += table.notes
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; -o wide has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -158,16 +144,36 @@ def captioned(table: Table) -> tuple[str, list[int]]:
     return " · ".join(words), [n for n in places if n not in once]
 
 
-def _causes(table: Table) -> dict[str, _Cause]:
-    """Gather the notes of a table by what they say: those that begin with an id by that."""
-    causes: dict[str, _Cause] = {}
+def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]:
+    """Write the numbers of causes at the end of each row, and the lines below the table.
+
+    There are at most ``most`` lines of causes; the last one counts what was left out.
+    """
+    by_id: dict[str, _Cause] = {}
     for place, row in enumerate(table.rows):
         for column, cell in zip(table.columns, row, strict=True):
-            for note in unique(cell.notes):
-                cause = causes.setdefault(_id_of(note) or note, _Cause(note))
+            for note in map(clean, cell.notes):
+                name = _id_of(note)
+                is_of_gap = cell.text == ABSENT and name is None
+                cause = by_id.setdefault(name or note, _Cause(note, is_of_gap))
                 cause.titles += [column.title] * (column.title not in cause.titles)
                 cause.rows += [place] * (place not in cause.rows)
-    return causes
+    listed = sorted(by_id.values(), key=lambda cause: cause.is_of_gap)
+    left_out = 0
+    if most is not None and len(listed) > most:
+        listed, left_out = listed[: most - 1], len(listed) - most + 1
+    some = [cause for cause in listed if len(cause.rows) < len(table.rows)]
+    lines = [
+        (f"[{some.index(cause) + 1}] " if cause in some else "") + _said(cause, len(table.rows))
+        for cause in listed
+    ]
+    if left_out:
+        lines.append(f"and {left_out} causes more: k8sbench explain RUN names all of a run")
+    marks = [
+        _marks([n for n, cause in enumerate(some, 1) if place in cause.rows])
+        for place in range(len(table.rows))
+    ]
+    return marks, [*lines, *table.notes]
 
 
 def _id_of(note: str) -> str | None:
@@ -181,41 +187,27 @@ def _said(cause: _Cause, rows: int) -> str:
     """Write what a cause says, after how many of the rows it says it of."""
     name = _id_of(cause.text)
     if len(cause.rows) == 1:
-        return cause.text if name else f"{_capitals(', '.join(cause.titles))}: {cause.text}"
+        return cause.text if name else f"{', '.join(cause.titles)}: {cause.text}"
     count = f"{len(cause.rows)} of {rows} rows" if len(cause.rows) < rows else f"all {rows} rows"
     if name is None:
-        return f"{_capitals(', '.join(cause.titles))}: {count}; {cause.text}"
+        return f"{', '.join(cause.titles)}: {count}; {cause.text}"
     return f"{name}: {count}; {cause.text.partition(': ')[2]}"
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """Write the tables and their footnotes as GitHub's Markdown."""
-    tables = [said_once(table) for table in tables]
-    numbers = numbered(tables)
+    """Write the tables and their causes as GitHub's Markdown."""
     parts = []
     for table in (each for each in tables if each.rows):
+        marks, below = causes(table)
         lines = [f"**{_escaped(table.title)}**", ""] if table.title else []
-        lines.append(_markdown_line(_escaped(column.title) for column in table.columns))
-        lines.append(_markdown_line("---:" if c.right else "---" for c in table.columns))
-        rows = ((_markdown_cell(cell, numbers) for cell in row) for row in table.rows)
-        lines += map(_markdown_line, rows)
-        lines += [part for note in table.notes for part in ("", _escaped(note))]
+        lines.append(_markdown_line(column.title for column in table.columns))
+        lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
+        for row, mark in zip(table.rows, marks, strict=True):
+            *cells, last = (cell.text for cell in row)
+            lines.append(_markdown_line([*cells, last + mark]))
+        lines += [part for note in below for part in ("", _escaped(note))]
         parts.append("\n".join(lines) + "\n")
-    notes = [f"[^{number}]: {_escaped(note)}\n" for note, number in numbers.items()]
-    return "\n".join([*parts, "".join(notes)] if notes else parts)
-
-
-def numbered(tables: Sequence[Table]) -> dict[str, int]:
-    """Number the notes of tables in reading order; equal ones share a number."""
-    notes = dict.fromkeys(
-        note for t in tables for row in t.rows for cell in row for note in unique(cell.notes)
-    )
-    return {note: number for number, note in enumerate(notes, 1)}
-
-
-def unique(notes: Sequence[str]) -> list[str]:
-    """Return the notes of a cell, each once."""
-    return list(dict.fromkeys(clean(note) for note in notes))
+    return "\n".join(parts)
 
 
 def html(tables: Sequence[Table], title: str, lang: str) -> str:
@@ -237,46 +229,20 @@ def html(tables: Sequence[Table], title: str, lang: str) -> str:
     )
 
 
-def _capitals(title: str) -> str:
-    """Write a title as kubectl writes those of columns, but for units."""
-    return " ".join(
-        word if "/" in word or word[:1] == "(" else word.upper() for word in title.split(" ")
-    )
+def _with_titles(table: Table) -> Table:
+    """Write titles as kubectl writes those of columns, but for units."""
 
+    def capitals(title: str) -> str:
+        return " ".join(
+            word if "/" in word or word[:1] == "(" else word.upper() for word in title.split(" ")
+        )
 
-def said_once(table: Table) -> Table:
-    """Take the notes that every cell of a column has out of the cells, to below the table."""
-    titles: dict[str, list[str]] = {}
-    for place, column in enumerate(table.columns):
-        found = [set(unique(row[place].notes)) for row in table.rows]
-        for note in unique(table.rows[0][place].notes) if found else ():
-            if all(note in notes for notes in found):
-                titles.setdefault(note, []).append(column.title)
-    if not titles:
-        return table
-    of_column = {
-        column.title: {note for note, its in titles.items() if column.title in its}
-        for column in table.columns
-    }
-
-    def kept(cell: Cell, column: Column) -> Cell:
-        gone = of_column[column.title]
-        return Cell(cell.text, tuple(note for note in unique(cell.notes) if note not in gone))
-
-    rows = tuple(
-        tuple(kept(cell, column) for cell, column in zip(row, table.columns, strict=True))
-        for row in table.rows
-    )
-    said = [f"{', '.join(its)}: {note}" for note, its in titles.items()]
-    return msgspec.structs.replace(table, rows=rows, notes=(*table.notes, *said))
-
-
-def _markdown_cell(cell: Cell, numbers: dict[str, int]) -> str:
-    return _escaped(cell.text) + "".join(f"[^{numbers[note]}]" for note in unique(cell.notes))
+    columns = (msgspec.structs.replace(c, title=capitals(c.title)) for c in table.columns)
+    return msgspec.structs.replace(table, columns=tuple(columns))
 
 
 def _markdown_line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(_escaped, cells))} |"
 
 
 def _escaped(text: str) -> str:

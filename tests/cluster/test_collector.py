@@ -34,7 +34,7 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
 ) -> None:
     logs = own_shell.printing("r1")
     with collector.collecting() as first:
-        first.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         with collector.collecting() as second:
             second.until(" holds Lease dlperf-collector")
             assert "Running" not in second.err
@@ -60,7 +60,7 @@ def test_an_api_server_that_is_away_is_waited_for(
 ) -> None:
     logs = own_shell.printing("r1")
     with collector.collecting() as running:
-        running.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         with own_cluster.without("kube-apiserver"):
             running.until("The Lease was lost: collecting ends.")
             # One that begins now waits, too.
@@ -77,7 +77,7 @@ def test_a_disk_that_is_full_and_free_again_loses_nothing(
 ) -> None:
     logs = own_shell.printing("r1")
     with disks.small(collector.store, "2m") as disk, collector.collecting() as running:
-        running.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         with disks.full(disk):
             logs.end()
             own_shell.finish("r1")
@@ -92,7 +92,7 @@ def test_a_job_that_is_removed_while_nobody_collects_leaves_a_lost_run(
 ) -> None:
     logs = own_shell.printing("r1")
     with collector.collecting() as running:
-        running.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         running.kill()
     # As its ttlSecondsAfterFinished does it.
     logs.end()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cluster.test_gpu_metrics import PROGRAM
 from tests.harness.cluster import collectors
+from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import LOOKS, Running, Shell, shortening, until
 
@@ -19,8 +20,13 @@ TRIES = 30
 """Until the API server knows the way; each takes a second or more."""
 
 
-def expose(own_cluster: OwnCluster, shell: Shell, running: Running) -> None:
-    """Let the API server reach the collector, which runs beside the cluster."""
+def expose(
+    own_cluster: OwnCluster, shell: Shell, running: Running, home: Namespace | None = None
+) -> None:
+    """Let the API server reach the collector, which runs beside the cluster.
+
+    ``home`` is its namespace, if that is not the one of the shell, which waits until it reads it.
+    """
     if own_cluster.why_not_private is not None:
         pytest.skip(f"no address that is not the loopback's: {own_cluster.why_not_private}")
     running.until("Others read it at port ")
@@ -29,7 +35,7 @@ def expose(own_cluster: OwnCluster, shell: Shell, running: Running) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((own_cluster.layout.place.address, 9))
         address = probe.getsockname()[0]
-    collectors.expose(shell.namespace, int(found[1]), address)
+    collectors.expose(home or shell.namespace, int(found[1]), address)
 
     asked = ("list", "--store=cluster", "--output=json")
     why = ""

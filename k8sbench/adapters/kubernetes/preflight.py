@@ -103,6 +103,8 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
     """
     for manifest in objects:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
+        if kind in KINDS and KINDS[kind].runtime is not None:
+            continue  # it is refused as long as its runtime is not there
         try:
             api.create(kinds.path(kind, api.place.namespace), manifest, dry_run=True)
         except ApiFault as fault:
@@ -184,8 +186,8 @@ def _groups(api: Api) -> Mapping[str, Sequence[str]]:
 def _plurals(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the resources of the job kinds' API groups."""
     versions = dict.fromkeys(kind.api_version for kind in KINDS.values() if kind.group in groups)
-    lists = [api.get(f"/apis/{version}")["resources"] for version in versions]
-    return tuple(resource["name"] for resources in lists for resource in resources)
+    lists = [api.find(f"/apis/{version}") or {"resources": ()} for version in versions]
+    return tuple(resource["name"] for found in lists for resource in found["resources"])
 
 
 def _dry_run(api: Api, namespace: str, jobs: Iterable[KubeObject]) -> dict[str, Refusal | None]:

@@ -15,13 +15,11 @@ from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
     access_options,
-    duration_option,
     filter_options,
     format_option,
     since_option,
     store_option,
 )
-from k8sbench.cli.signals import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.measure.group import permutation
 from k8sbench.model.counts import counted
@@ -60,7 +58,6 @@ def _limit(_: click.Context, __: click.Parameter, value: str | None) -> float | 
     callback=_limit,
     help="Exit code 7 if a case of B is slower by more than this (3%), with p up to 5%.",
 )
-@duration_option("--wait", "wait_s", "Wait until every run of B is measured, at most this long.")
 @accept_option
 @access_options
 @store_option
@@ -70,7 +67,6 @@ def command(
     output_format: str,
     chosen: GroupFilter,
     limit: float | None,
-    wait_s: float | None,
     accept: tuple[str, ...],
     access: ClusterAccess,
     where: str | None,
@@ -83,16 +79,6 @@ def command(
     if no change is shown. The last line names the cases that differ.
     """
     scope = StoresRead(where=where, access=access, accept=accept)
-    if wait_s is not None:
-        stop = SignalStop()
-        with stop:
-            comparing.wait_until_complete(
-                lambda: comparing.open_runs(b, scope, lambda _: None),
-                wait_s,
-                stop,
-                clock=time.monotonic,
-                pause=time.sleep,
-            )
     compared = comparing.compare(a, b, scope, output.note, limit=limit, chosen=chosen)
     from k8sbench.report import comparing as report
 

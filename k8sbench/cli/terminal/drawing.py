@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import rate, state_words, step_count
 from k8sbench.lifecycle.live_metrics import LiveMetrics
 from k8sbench.lifecycle.live_state import LiveRun, Output, rate_unit
@@ -26,22 +26,13 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
+from k8sbench.report.text_table import Column, plain_table
 
 Item = TypeVar("Item")
 
-GAP = 2
-"""Blanks between columns."""
-SHORTEST_SENTENCE = 12
-"""Columns of a terminal; a sentence that would be cut shorter is left out."""
+MOST_KEPT = 10
+"""More than the metric that is kept longest on a narrow terminal has (``GpuMetric.live``)."""
 STARTING_UP = (Phase.STARTING, Phase.PULLING, Phase.PENDING, Phase.QUEUED, Phase.CREATED)
-STYLES: dict[str, str] = {
-    **dict.fromkeys(STARTING_UP, "yellow"),
-    Phase.RUNNING: "green",
-    Phase.SUCCEEDED: "green",
-    Phase.FAILED: "bold red",
-    Phase.LOST: "bold red",
-    Phase.CANCELLED: "magenta",
-}
 TROUBLE_FIRST = (
     *(Phase.FAILED, Phase.LOST, Phase.CANCELLED),
     *reversed(STARTING_UP),
@@ -52,16 +43,23 @@ ACTIVE_FIRST = (Phase.RUNNING, *STARTING_UP)
 """The order in which runs are shown where not all fit, and in which they are counted."""
 
 
-class _Field(NamedTuple):
-    """A column, and its cell for an item."""
+Field = tuple[Column, Callable[[Any], str | None]]
+"""A column, and its cell for an item. One that may be left out is left out where it is empty."""
 
-    title: str
-    keep: int
-    """The higher, the longer it is kept in a narrow terminal; 0 is never left out."""
-    cell: Callable[[Any], str | None]
-    right: bool = False
-    sentence: bool = False
-    """Whether it may be cut."""
+
+def _field(title: str, cell: Callable[[Any], str | None], optional: int = 0) -> Field:
+    return Column(title, whole=True, optional=optional), cell
+
+
+def _number(title: str, cell: Callable[[Any], str | None], optional: int = 0) -> Field:
+    return Column(title, right=True, whole=True, optional=optional), cell
+
+
+def _sentence(title: str, cell: Callable[[Any], str | None], optional: int) -> Field:
+    return Column(title, cut=True, optional=optional), cell
+
+
+STATE = Column("STATE", whole=True, states=True)
 
 
 def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
@@ -74,13 +72,13 @@ def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
     names = {each.replica for each in shown}
     items = [(each, live.output(each.replica)) for each in replicas if each.replica in names]
     fields = (
-        _Field("REPLICA", 0, lambda item: item[0].replica),
-        _Field("STATE", 0, lambda item: item[0].phase),
-        _Field("NODE", 1, lambda item: item[0].node),
-        _Field("RESTARTS", 2, lambda item: str(item[0].restarts), right=True),
-        _Field("STEP", 5, lambda item: item[1] and step_count(item[1]), right=True),
-        _Field(rate_unit(live.plan).upper(), 3, lambda item: _rate(item[1]), right=True),
-        _Field("DETAIL", 4, lambda item: item[0].detail, sentence=True),
+        _field("REPLICA", lambda item: item[0].replica),
+        (STATE, lambda item: item[0].phase),
+        _field("NODE", lambda item: item[0].node, 5),
+        _number("RESTARTS", lambda item: str(item[0].restarts), 4),
+        _number("STEP", lambda item: item[1] and step_count(item[1]), 2),
+        _number(rate_unit(live.plan).upper(), lambda item: _rate(item[1]), 3),
+        _sentence("DETAIL", lambda item: item[0].detail, 1),
     )
     return _drawn(lines, fields, items, [each.phase for each in more], width, room)
 
@@ -117,7 +115,7 @@ def gpus(metrics: LiveMetrics, width: int) -> RenderableType:
     live, (found, missing) = metrics.live, metrics.gpus()
     parts: list[RenderableType] = [*_head(live, metrics.clock(), width)]
     if found:
-        parts.append(_table(GPU_FIELDS, _cells(GPU_FIELDS, found), width))
+        parts.append(_table(GPU_FIELDS, found, width))
     if live.phase is Phase.RUNNING and "*" in missing:
         why = f"No GPU metrics: {missing['*']} k8sbench doctor says what a cluster lacks."
         parts.append(Text(clean(why)))
@@ -158,39 +156,37 @@ def _age(one: GpuNow) -> str | None:
     return times.duration(round(min(ages))) if ages else None
 
 
-GPU_FIELDS = (
-    _Field("REPLICA", 0, _gpu_replica),
-    _Field("GPU", 0, _gpu_number, right=True),
-    _Field("NODE", 4, _gpu_node),
+GPU_FIELDS: tuple[Field, ...] = (
+    _field("REPLICA", _gpu_replica),
+    _number("GPU", _gpu_number),
+    _field("NODE", _gpu_node, MOST_KEPT - 4),
     *(
-        _Field(metric.live[0], metric.live[1], functools.partial(_value, metric), right=True)
+        _number(title, functools.partial(_value, metric), keep and MOST_KEPT - keep)
         for metric in METRICS
         if metric.live
+        for title, keep in [metric.live]
     ),
-    _Field("AGE", 1, _age, right=True),
+    _number("AGE", _age, MOST_KEPT - 1),
 )
 
 
-def _run_fields(now: float) -> tuple[_Field, ...]:
+def _run_fields(now: float) -> tuple[Field, ...]:
     return (
-        _Field("RUN", 0, lambda live: live.run_id),
-        _Field("STATE", 0, lambda live: live.phase),
-        _Field("TIME", 1, lambda live: times.duration(now - live.created_at), right=True),
-        _Field("STEP", 5, lambda live: (steps := live.steps()) and step_count(steps), right=True),
-        _Field("RATE", 3, _run_rate, right=True),
-        _Field("ETA", 4, lambda live: _remaining(live, now), right=True),
-        _Field(
-            "WAITS FOR",
-            2,
-            lambda live: live.state.cause if live.phase in STARTING_UP else None,
-            sentence=True,
+        _field("RUN", lambda live: live.run_id),
+        (STATE, lambda live: live.phase),
+        _number("TIME", lambda live: times.duration(now - live.created_at), 5),
+        _number("STEP", lambda live: (steps := live.steps()) and step_count(steps), 1),
+        _number("RATE", _run_rate, 3),
+        _number("ETA", lambda live: _remaining(live, now), 2),
+        _sentence(
+            "WAITS FOR", lambda live: live.state.cause if live.phase in STARTING_UP else None, 4
         ),
     )
 
 
 def _head(live: LiveRun, now: float, width: int) -> list[Text]:
     lines = _packed(list(state_words(live, now)), width)
-    lines[0].stylize(STYLES[live.phase], 0, len(live.phase))
+    lines[0].stylize(output.COLOURS.get(live.phase, ""), 0, len(live.phase))
     if live.phase in STARTING_UP:
         lines += [_line(text) for text in (live.state.cause, live.state.action) if text]
     return lines
@@ -225,52 +221,36 @@ def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence
 
 def _drawn(
     lines: list[Text],
-    fields: Sequence[_Field],
+    fields: Sequence[Field],
     items: Sequence[Any],
     more: Sequence[Phase],
     width: int,
     room: int,
 ) -> RenderableType:
     parts: list[RenderableType] = [*lines[:room]]
-    rows = _cells(fields, items)
-    if rows:
-        parts.append(_table(fields, rows, width))
+    if items:
+        parts.append(_table(fields, items, width))
     if more and len(lines) < room:
         phases = set(more)
         what = f"all {more[0]}" if len(phases) == 1 and len(more) > 1 else _counted(more)
-        parts.append(_line(f"{'and ' if rows else ''}{len(more)} more: {what}", style="dim"))
+        parts.append(_line(f"{'and ' if items else ''}{len(more)} more: {what}", style="dim"))
     return Group(*parts)
 
 
-def _cells(fields: Sequence[_Field], items: Sequence[Any]) -> list[list[str]]:
-    return [[clean(field.cell(item) or ABSENT) for field in fields] for item in items]
-
-
-def _table(fields: Sequence[_Field], rows: Sequence[Sequence[str]], width: int) -> Table:
-    columns = []
-    for field, texts in zip(fields, zip(*rows, strict=True), strict=True):
-        least = max(map(cell_len, (field.title, *texts)))
-        if field.sentence:
-            least = min(least, SHORTEST_SENTENCE)
-        if not field.keep or set(texts) != {ABSENT}:
-            columns.append((field, least, texts))
-    while sum(least + GAP for _, least, _ in columns) - GAP > width:
-        optional = [column for column in columns if column[0].keep]
-        if not optional:
-            break
-        columns.remove(min(optional, key=lambda column: column[0].keep))
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    for field, least, _ in columns:
-        table.add_column(
-            field.title,
-            justify="right" if field.right else "left",
-            no_wrap=not field.sentence,  # rich narrows the sentence alone
-            min_width=least,
-            overflow="ellipsis",
-        )
-    for row in zip(*(texts for *_, texts in columns), strict=True):
-        table.add_row(*(_line(text, STYLES.get(text, "")) for text in row))
-    return table
+def _table(fields: Sequence[Field], items: Sequence[Any], width: int) -> Text:
+    """Lay out the items: optional columns are left out where they are empty, or room is short."""
+    texts = [[clean(cell(item) or ABSENT) for item in items] for _, cell in fields]
+    shown = [
+        (column, cells)
+        for (column, _), cells in zip(fields, texts, strict=True)
+        if not column.optional or set(cells) != {ABSENT}
+    ]
+    columns, cells = zip(*shown, strict=True)
+    rows = list(zip(*cells, strict=True))
+    drawn = plain_table(columns, rows, room=width, paint=output.painted)
+    text = Text.from_ansi(drawn.rstrip("\n"))
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def _packed(parts: Sequence[str], width: int) -> list[Text]:

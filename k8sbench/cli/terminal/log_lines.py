@@ -14,10 +14,10 @@ import msgspec
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.live_state import LiveRun
-from k8sbench.model.plain_text import clean, escaped_json, without_passwords
+from k8sbench.model.plain_text import clean, clean_lines, without_passwords
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
-from k8sbench.ports import Clock
+from k8sbench.ports import Clock, JobEvent
 
 FORMATS = ("text", "json")
 LOG = logging.getLogger("k8sbench")
@@ -40,15 +40,17 @@ class LogLines(Progress):
         where = f"set {run.plan.set_name}, repeat {run.plan.repeat}"
         self._print(self._followed(run), f"{run.phase}: {describe(run.plan)} ({where})")
 
+    def on_event(self, run: Run, event: JobEvent) -> None:
+        """Log a change; what programs print is archived, and not for those who read this log."""
+        if event.line is None:
+            super().on_event(run, event)
+
     def note(self, text: str) -> None:
         """Log one line."""
         _log(text)
 
     def _print(self, live: LiveRun, text: str) -> None:
         _log(text, live.run_id)
-
-    def _print_tails(self, live: LiveRun) -> None:
-        """Print nothing: a program may have printed what is not for those who read this log."""
 
 
 def _log(text: str, run_id: str = "") -> None:
@@ -74,9 +76,9 @@ class _Line(logging.Formatter):
             "time": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": record.levelname.lower(),
             "run": getattr(record, "run", ""),
-            "message": " ".join(without_passwords(word) for word in text.split(" ")),
+            "message": " ".join(map(without_passwords, clean_lines(text).split(" "))),
         }
         if self._is_json:
-            return escaped_json(msgspec.json.encode(fields).decode())
+            return msgspec.json.encode(fields).decode()
         fields["run"] = fields["run"] and f"run={fields['run']}"
         return clean(" ".join(filter(None, fields.values())))

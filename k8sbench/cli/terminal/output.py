@@ -132,17 +132,22 @@ def stamp(at: float | None) -> str | None:
 
 PLAIN_TERMS = ("", "dumb", "unknown")
 """Values of TERM: terminals that take no control codes."""
-_WORDS: dict[str, str] = {
+COLOURS: dict[str, str] = {
     **dict.fromkeys(("valid", "ok", Phase.SUCCEEDED, Phase.RUNNING), "green"),
     # More follows: a smoke run, a warning, runs that were left out.
     **dict.fromkeys(
-        ("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled", Phase.CANCELLED),
+        (
+            *("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled"),
+            *(Phase.CREATED, Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING),
+            Phase.CANCELLED,
+        ),
         "yellow",
     ),
     **dict.fromkeys(
         ("rejected", "failed", "failure", "REGRESSION", Phase.FAILED, Phase.LOST), "red"
     ),
 }
+"""State or verdict → its colour."""
 
 
 def wanted(stream: TextIO | None = None) -> bool:
@@ -160,7 +165,7 @@ def paint() -> Paint | None:
 
 def painted(state: str, text: str) -> str:
     """Colour a text as its state looks; the blanks around it stay as they are."""
-    color = _WORDS.get(state)
+    color = COLOURS.get(state)
     words = text.strip()
     if color is None or not words:
         return text

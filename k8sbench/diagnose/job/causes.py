@@ -32,9 +32,9 @@ class Cause(NamedTuple):
 CAUSES: Mapping[str, Cause] = {
     # The job has no pods.
     "suspended": Cause(
-        "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it.",
+        "The job is suspended, and in no queue: someone holds it.",
         "Resume it with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
-        ' --patch={{"spec":{{"runPolicy":{{"suspend":false}}}}}}\', or cancel it.',
+        " --patch={resume}', or cancel it.",
     ),
     "queued": Cause(
         "The job waits in queue {queue}: {why}.",

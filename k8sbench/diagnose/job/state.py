@@ -123,6 +123,10 @@ def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
         return Phase.CANCELLED
     if is_suspended(job):
         return Phase.QUEUED
+    # Of a job without conditions the jobs that the operator has made of it tell.
+    made = (job.get("status") or {}).get("jobsStatus") or ()
+    if phase is None and any(one.get("active") for one in made):
+        return Phase.RUNNING if all(one.get("ready") for one in made) else Phase.PENDING
     # The operator has taken note of the job where it has any condition.
     return Phase.PENDING if true and phase in {None, Phase.CREATED} else phase or Phase.CREATED
 

@@ -7,7 +7,7 @@ are those of its source (``cmd/training-operator.v1/main.go``, ``pkg/config/conf
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,7 @@ from k8sbench.diagnose.preflight.facts import (
 )
 from k8sbench.model.finding import Finding
 from k8sbench.model.image import TITLES
-from k8sbench.model.kinds import KINDS, kinds_of
+from k8sbench.model.kinds import KINDS, JobKind, kinds_of
 from k8sbench.model.kube import KubeObject
 
 SELECTOR = "control-plane=kubeflow-training-operator"
@@ -39,28 +39,44 @@ INSTALL = (
 
 
 def job_kinds(facts: PreflightFacts) -> Iterator[Finding]:
-    """The job kinds are served."""
-    groups, served, frameworks = known(facts.groups), known(facts.kinds), facts.request.frameworks
-    api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
+    """The job kinds are served: each framework's own, or one that all frameworks have."""
+    served, frameworks = known(facts.kinds), facts.request.frameworks
     there = [kind for kind in KINDS.values() if kind.plural in served]
     if not there:
-        versions = ", ".join(groups.get("trainer.kubeflow.org", ()))
-        beside = f" (Kubeflow Trainer v2 is: trainer.kubeflow.org/{versions})" if versions else ""
-        yield fail(
-            f"The training operator v1 is not installed{beside}: {api_versions} has no"
-            f" {' and no '.join(KINDS)}.",
-            f"{INSTALL}; both can be installed side by side." if beside else f"{INSTALL}.",
+        missing = ", and ".join(
+            f"{version} has no " + " and no ".join(kind.name for kind in kinds)
+            for version, kinds in _by_version(KINDS.values()).items()
         )
-    else:
+        yield fail(
+            f"No operator of training jobs is installed: {missing}.",
+            f"{INSTALL}; or Kubeflow Trainer v2.",
+        )
+        return
+    if all(kind.default_for for kind in there):
         for kind in kinds_of(frameworks):
-            if kind not in there:
+            if kind not in there and kind.default_for:
                 titles = " and ".join(TITLES[framework] for framework in kind.default_for)
-                nothing = f": nothing runs on {titles}" if titles else ""
                 yield (fail if frameworks else warn)(
-                    f"{kind.name} is not served by {kind.api_version}{nothing}.",
+                    f"{kind.name} is not served by {kind.api_version}: nothing runs on {titles}.",
                     f"{INSTALL}, without --enable-scheme or with that kind.",
                 )
-        yield ok(f"{' and '.join(kind.name for kind in there)} are served as {api_versions}.")
+    for version, kinds in _by_version(there).items():
+        verb = "is" if len(kinds) == 1 else "are"
+        yield ok(f"{' and '.join(kind.name for kind in kinds)} {verb} served as {version}.")
+
+
+def _by_version(kinds: Iterable[JobKind]) -> dict[str, list[JobKind]]:
+    found: dict[str, list[JobKind]] = {}
+    for kind in kinds:
+        found.setdefault(kind.api_version, []).append(kind)
+    return found
+
+
+def _is_served(facts: PreflightFacts) -> bool:
+    """Whether jobs of the training operator v1 are, as far as that is known."""
+    served = facts.kinds
+    plurals = [kind.plural for kind in KINDS.values() if kind.default_for]
+    return isinstance(served, Unknown) or any(plural in served for plural in plurals)
 
 
 def admission(facts: PreflightFacts) -> Iterator[Finding]:
@@ -87,6 +103,8 @@ def admission(facts: PreflightFacts) -> Iterator[Finding]:
 def deployment(facts: PreflightFacts) -> Iterator[Finding]:
     """The operator's pods run, and are of the version that is tested."""
     operator = known(facts.operator)
+    if not _is_served(facts):
+        return
     if operator is None:
         yield warn(
             f"No Deployment has the label {SELECTOR}: flags and version are not known.",
@@ -115,7 +133,7 @@ def init_container(facts: PreflightFacts) -> Iterator[Finding]:
     """The namespace lets the operator's init container in."""
     operator = facts.operator
     kinds = [kind.name for kind in kinds_of(facts.request.frameworks) if kind.init_container]
-    if facts.enforced_level is None or not kinds:
+    if facts.enforced_level is None or not kinds or not _is_served(facts):
         return
     enforces = f"The namespace {facts.request.namespace} enforces restricted"
     upstream = f"upstream's init container of the workers of a {kinds[0]} does not pass"

@@ -44,6 +44,10 @@ class Layout:
     place: Place
     pki: Pki
     programs: Programs
+    has_v1: bool = True
+    """Whether the training operator (v1) runs."""
+    trainer: Programs | None = None
+    """Those of Trainer v2, where it runs."""
 
     @property
     def server(self) -> str:
@@ -76,7 +80,8 @@ class Layout:
 
 def all_of(layout: Layout) -> dict[str, Component]:
     """Return the components by name, in the order of their start."""
-    return {one.name: one for one in (make(layout) for make in _MAKERS)}
+    makers = _MAKERS if layout.has_v1 else _MAKERS[:-1]
+    return {one.name: one for one in (make(layout) for make in makers)}
 
 
 def _program(layout: Layout, name: str) -> str:

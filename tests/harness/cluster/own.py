@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import components, network
+from tests.harness.cluster import components, network, trainer_v2
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.components import Layout
 from tests.harness.cluster.processes import Processes
@@ -42,7 +42,7 @@ class OwnCluster(Cluster):
         super().__init__(admin, kubectl, layout.folder, direct=layout.place.address)
         self.layout = layout
         self.processes = processes
-        self.components = components.all_of(layout)
+        self.components = components.all_of(layout) | trainer_v2.components(layout)
         self.why_not_private = why_not_private
         """Where the network is the host's loopback: the reason."""
         self._stopped: set[str] = set()

@@ -11,10 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from k8sbench.app import comparing
 from k8sbench.cli.terminal import output
-from k8sbench.lifecycle.context import Stop
-from k8sbench.model.errors import TimedOut, Unreachable
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.tiers import ROOT
@@ -252,69 +249,10 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     assert (code, "There is no run of case 9x9.\n  There are: 1x1, 1x4, 1x8." in err) == (2, True)
 
 
-# Waiting
-
-
-class Waiting:
-    """Looks at a side that changes, by a clock that moves when somebody pauses."""
-
-    def __init__(self, *looks: int | Exception | None) -> None:
-        self.now, self._looks = 0.0, iter(looks)
-        self._last: int | Exception | None = None
-
-    def look(self) -> int | None:
-        self._last = next(self._looks, self._last)
-        if isinstance(self._last, Exception):
-            raise self._last
-        return self._last
-
-    def pause(self, seconds: float) -> None:
-        self.now += seconds
-
-    def complete_after(self, seconds: float) -> float:
-        comparing.wait_until_complete(
-            self.look, seconds, Stop(), clock=lambda: self.now, pause=self.pause
-        )
-        return self.now
-
-
-def test_a_side_is_complete_when_no_run_is_open_and_none_has_come_for_a_while() -> None:
-    quiet = comparing.QUIET_SECONDS
-    assert Waiting(0).complete_after(1e4) == quiet
-    # Between the first run's end and the second submit nothing is open for a moment.
-    assert Waiting(None, 1, 0, 1, 0).complete_after(1e4) == quiet + 60
-
-
-def test_a_collector_that_is_away_is_waited_for() -> None:
-    gone = Unreachable("The collector does not answer.")
-    assert Waiting(gone, gone, 0).complete_after(1e4) == comparing.QUIET_SECONDS + 30
-
-
-@pytest.mark.parametrize(
-    ("look", "told"),
-    [
-        (None, "it has no run"),
-        (2, "2 of its runs are open"),
-        (0, "0 of its runs are open"),
-        (Unreachable("No."), "No."),
-    ],
-)
-def test_nothing_is_waited_for_without_end(look: int | Exception | None, told: str) -> None:
-    with pytest.raises(TimedOut, match=told) as raised:
-        Waiting(look).complete_after(60)
-    assert raised.value.exit_code == 4
-
-
-def test_open_runs_of_a_side_are_counted(fill: Fill) -> None:
-    from k8sbench.app.sides import StoresRead
-
+def test_runs_of_a_side_that_have_no_figure_yet_are_noted(fill: Fill, typed: Typed) -> None:
     fill([*old(), run(None, set_name="new", phase=Phase.RUNNING), *new(B, case="1x1")])
     fill([run(None, set_name="new", case="1x4", unmeasured=True)])
-
-    def count(name: str) -> int | None:
-        return comparing.open_runs(name, StoresRead(), lambda _: None)
-
-    assert (count("old"), count("new"), count("later")) == (0, 2, None)
+    assert "note: new: 2 runs are open" in typed("compare", "old", "new")[2]
 
 
 def test_the_page_names_every_field_of_the_documents(fill: Fill, typed: Typed) -> None:

@@ -20,7 +20,7 @@ SECRET = "hunter2"
 NOTES = (
     "Others read it at port 8080.",
     "warning: collecting has ended: The database postgresql://me:hunter2@db/runs is away.",
-    "error: two\nlines, and a \x1b[31mcolour",
+    "error: two\nlines, and a \x1b[31mcolour\udcff",
 )
 
 
@@ -65,7 +65,7 @@ def test_json_has_time_level_run_and_message(one: Run, capsys: pytest.CaptureFix
     level, message = of_notes[1]
     assert level == "warning"
     assert message == "collecting has ended: The database postgresql://me:***@db/runs is away."
-    assert of_notes[2] == ("error", "two\nlines, and a \x1b[31mcolour")
+    assert of_notes[2] == ("error", "two\nlines, and a colour")
     assert of_notes[3][0] == "error"
     assert "Traceback" in of_notes[3][1]
     assert SECRET not in err

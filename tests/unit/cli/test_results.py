@@ -141,7 +141,7 @@ def test_published_figures_come_from_the_catalog(fill: Fill, typed: Typed) -> No
     assert matching
     titles, cells = out.splitlines()[0].split(), out.splitlines()[1].split()
     assert cells[titles.index("PUBLISHED")] == "2802.14"
-    assert "deviation: impl k8sbench" in out
+    assert "DEVIATION: impl k8sbench" in out
 
 
 def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typed: Typed) -> None:

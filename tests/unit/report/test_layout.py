@@ -331,10 +331,13 @@ def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
     made = example.made()
     # – where a setting does not apply
     keys = {"set", "options", "image", "GPU model", "deviation", "min–max"}
-    keys |= {*GPU_TITLES[1:]}  # the first has the reasons of all
     for row in rows(made, form="wide"):
+        # The verdict has the reasons of GPU metrics.
+        assert any(
+            "GPU metrics" in note or "tensor active" in note for note in row["verdict"].notes
+        )
         for title, cell in row.items():
-            if cell.text == ABSENT and title not in keys:
+            if cell.text == ABSENT and title not in {*keys, *GPU_TITLES}:
                 assert cell.notes, title
 
 
@@ -403,10 +406,10 @@ def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any])
     for row in found:
         assert [title for title in row if title in GPU_TITLES] == ["GPU busy", "power"]
     # What is not there is said once in a row, also of figures that have no column.
-    assert found[0]["GPU busy"] == Cell(ABSENT, ("Nobody was asked.",))
-    assert found[0]["power"] == Cell(ABSENT)
+    assert found[0]["GPU busy"] == found[0]["power"] == Cell(ABSENT)
+    assert found[0]["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
     assert found[1]["power"] == Cell("182 W")
-    assert "tensor active, throttled: Not given." in found[1]["GPU busy"].notes
+    assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
 
 
 def test_where_no_row_has_gpu_metrics_the_wide_table_says_why_once() -> None:
@@ -414,8 +417,7 @@ def test_where_no_row_has_gpu_metrics_the_wide_table_says_why_once() -> None:
     found = only(one, form="wide")
     assert not {*GPU_TITLES} & found.keys()
     assert found["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
-    assert only(one, form="document")["verdict"].notes == ()
-    assert only(smoke(1.0), form="wide")["verdict"].notes == ()
+    assert "no GPU metrics: " in only(smoke(1.0), form="wide")["verdict"].notes[-1]
 
 
 def test_each_run_of_a_row_has_the_source_coverage_and_samples_of_its_gpu_metrics() -> None:

@@ -54,7 +54,7 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
         "reject: gpu-count (3 runs): Its log states 2 GPUs, its plan 8.",
         "Input-bound: the GPUs were busy 38 %",
         "smoke (CPU): checks the path, not the speed",
-        "deviation: impl k8sbench",
+        "rows; impl k8sbench",
         "speedup against one GPU",
         "GPU model Tesla V100-SXM2-16GB",
         "k8sbench submit resnet50 --framework pytorch --variant dle --impl k8sbench --replicas 1",

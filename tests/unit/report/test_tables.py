@@ -102,7 +102,7 @@ def test_an_empty_table_is_no_table() -> None:
     assert markdown([table(title="Nothing")]) == ""
 
 
-def test_markdown_has_footnotes_and_escapes_what_would_be_markup() -> None:
+def test_markdown_has_causes_and_escapes_what_would_be_markup() -> None:
     rows = (("1x1", "a|b <i>*x*`", absent("why [not]"), "valid"), ("1x8", "a", "2", "valid"))
     shown = markdown([table(*rows, title="T")])
     assert shown == (
@@ -110,10 +110,10 @@ def test_markdown_has_footnotes_and_escapes_what_would_be_markup() -> None:
         "\n"
         "| case | what | rate | verdict |\n"
         "| --- | --- | ---: | --- |\n"
-        "| 1x1 | a\\|b \\<i>\\*x\\*\\` | –[^1] | valid |\n"
+        "| 1x1 | a\\|b \\<i>\\*x\\*\\` | – | valid \\[1] |\n"
         "| 1x8 | a | 2 | valid |\n"
         "\n"
-        "[^1]: why \\[not]\n"
+        "\\[1] rate: why \\[not]\n"
     )
 
 

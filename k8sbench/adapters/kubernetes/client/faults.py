@@ -197,16 +197,16 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "Try again in a minute; nothing that was created before is lost.",
     ),
     "operator-down": (
-        "The training operator does not run: its webhook, which checks every job, does not answer.",
-        "Have it started (Deployment training-operator, by default in namespace kubeflow).",
+        "The operator of the jobs does not run: its webhook, which checks each, does not answer.",
+        "Have it started: by default in namespace kubeflow, that of Trainer v2 in kubeflow-system.",
     ),
     "webhook-down": (
         "One of the cluster's admission webhooks does not answer: {message}.",
         "Have an administrator start it, or remove its configuration.",
     ),
     "operator-missing": (
-        "The cluster does not know {kinds}: the training operator is not installed.",
-        "Have the training operator v1 (1.9) installed, also beside Kubeflow Trainer v2.",
+        "The cluster does not know {kinds}: no operator of training jobs is installed.",
+        "Have the training operator v1 (1.9) installed, or Kubeflow Trainer v2.",
     ),
 }
 """Cause id → what is wrong with the cluster or the way to it, what to do: exit code 6."""
@@ -224,7 +224,7 @@ _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
 }
 """The same of what was asked for: exit code 2."""
 _MESSAGES = (
-    ('failed calling webhook "[^"]*training-operator', "operator-down"),
+    ('failed calling webhook "[^"]*(training-operator|trainer.kubeflow)', "operator-down"),
     ("failed calling webhook", "webhook-down"),
     ('namespaces "[^"]+" not found', "namespace-missing"),
     ("could not find the requested resource|page not found", "operator-missing"),
