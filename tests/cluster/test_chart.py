@@ -89,14 +89,18 @@ def test_a_release_lives_through_upgrade_rollback_and_a_second_install(
     assert claim["status"]["phase"] == "Bound"
     everything = release.objects()
     assert everything > users
-    # Another configuration is another pod.
+    # What somebody has deleted is made again; another configuration is another pod.
+    namespace.kubectl("delete", "rolebinding", COLLECTOR)
     release.run("upgrade", *PATIENCE, values=merged(values, nested("collector.keepLogsFor", "90d")))
+    assert release.objects() == everything
     assert release.configuration()["K8SBENCH_KEEP_LOGS_FOR"] == "90d"
     assert release.pod()["metadata"]["uid"] != first["metadata"]["uid"]
     # A rollback is the one before.
     release.run("rollback", *PATIENCE)
     assert "K8SBENCH_KEEP_LOGS_FOR" not in release.configuration()
     assert release.objects() == everything
+    with pytest.raises(HelmFailed, match="only dynamically provisioned pvc can be resized"):
+        release.run("upgrade", values=merged(values, nested("collector.persistence.size", "40Gi")))
     # What is uninstalled is gone, but for the results; who installs again has them.
     release.run("uninstall", *PATIENCE)
     assert release.objects() == {f"persistentvolumeclaim/{COLLECTOR}"}
