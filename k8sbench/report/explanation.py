@@ -42,9 +42,8 @@ def text(made: Measurement | Explanation | FormatExplanation, width: int | None 
 def _measured(found: Measurement) -> Iterator[Row]:
     yield 0, ", ".join(found.files)
     figures = found.throughput or found.unverified
-    verdict = found.verdict
-    if any(reason.accepted for reason in found.reasons):
-        verdict += ", some reasons accepted"
+    some = any(reason.accepted for reason in found.reasons)
+    verdict = f"{found.verdict}{', some reasons accepted' if some else ''}"
     if figures is None:
         yield 1, f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}"
     else:
@@ -62,10 +61,10 @@ def _measured(found: Measurement) -> Iterator[Row]:
         found.precision_effective or found.precision,
         counted(found.gpus, kind) if found.gpus else None,
         "smoke run" if found.environment.get("preset") == "smoke" else None,
-        found.batch_size_per_gpu and f"batch {found.batch_size_per_gpu} per {kind}",
+        f"batch {found.batch_size_per_gpu} per {kind}" if found.batch_size_per_gpu else None,
         found.gpu_model,
         None if found.final_loss is None else f"final loss {found.final_loss:.4g}",
-        found.accuracy and f"trained to {group_words.trained(found)}",
+        f"trained to {group_words.trained(found)}" if found.accuracy else None,
     )
     yield 1, " · ".join(filter(None, facts))
     if found.window is not None:

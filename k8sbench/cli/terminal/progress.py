@@ -232,11 +232,6 @@ def _with_cause(phase: Phase, cause: str) -> str:
 
 
 def _gap(gap: LogGap) -> str:
-    after, before = output.stamp(gap.after), output.stamp(gap.before)
-    what = {
-        (True, True): f"lacks lines between {after} and {before}",
-        (True, False): f"ends at {after}, before its end",
-        (False, True): f"begins at {before}, after its beginning",
-        (False, False): "is missing",
-    }
-    return f"the log of {gap.replica} {what[bool(after), bool(before)]}: {gap.why}"
+    after = output.stamp(gap.after) or "its beginning"
+    before = output.stamp(gap.before) or "its end"
+    return f"the log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"

@@ -240,9 +240,9 @@ def test_gaps_and_notes_are_reported(tell: Progress, said: Said) -> None:
     assert said() == [
         "  The API server does not answer since 10 s.",
         f"  the log of worker-1 lacks lines between {first} and {then}: Rotated.",
-        f"  the log of worker-1 ends at {first}, before its end: Rotated.",
-        f"  the log of worker-1 begins at {first}, after its beginning: Rotated.",
-        "  the log of worker-1 is missing: Rotated.",
+        f"  the log of worker-1 lacks lines between {first} and its end: Rotated.",
+        f"  the log of worker-1 lacks lines between its beginning and {first}: Rotated.",
+        "  the log of worker-1 lacks lines between its beginning and its end: Rotated.",
         "Ctrl-C: detaching.",
     ]
 
