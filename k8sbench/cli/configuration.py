@@ -80,10 +80,7 @@ def _check_key(file: ConfigFile, key: str, known: Collection[str], what: str) ->
 
 
 def _unknown_table(file: ConfigFile, name: str, known: Sequence[str]) -> InputError:
-    below = ", ".join(f'["{table}"]' for table in known if table.startswith(f"{name} "))
-    action = did_you_mean(name, known) + "A table has the name of a command."
-    if below:
-        action = f"Name one of the tables {below}."
+    action = did_you_mean(name, known) + "A table has the name of a command, as it is typed."
     message = f"Unknown key {name!r}: no command {name!r} has options."
     return InputError(message, action, file=file.path)
 

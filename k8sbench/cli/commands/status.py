@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 
 import click
@@ -187,13 +186,10 @@ def _not_measured(status: RunStatus) -> str:
         return "not measured yet"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
-    if not status.recorded:
-        return f"not measured here; measure it with: k8sbench collect {status.run_id}"
-    logs = " ".join(shlex.quote(path) for path in status.log_files) or "LOG"
-    return (
-        "not measured: k8sbench ended before it came to that; measure it with: k8sbench measure"
-        f" {logs} --benchmark {status.plan.benchmark} --gpus {status.plan.world_size} --one-run"
-    )
+    way = f"collect {status.run_id}"
+    if status.plan.backend == "local":
+        way = f"submit {status.plan.benchmark} --resume {status.plan.set_name}"
+    return f"not measured; measure it with: k8sbench {way}"
 
 
 def _files(status: RunStatus) -> str:

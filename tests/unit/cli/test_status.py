@@ -97,8 +97,7 @@ def test_a_run_that_was_not_measured_any_more_says_how_to_do_that(
 ) -> None:
     succeeded(store)
     out = cli("status", "seg-1").out
-    log = store.root / "runs" / "seg-1" / "logs" / "master-0.log"
-    assert f"k8sbench measure {log} --benchmark seg --gpus 1 --one-run" in out
+    assert f"k8sbench submit seg --resume {plan().set_name}" in out
 
 
 def test_a_run_of_another_machine_says_that_it_cannot_be_seen(store: SqlStore, cli: Cli) -> None:
