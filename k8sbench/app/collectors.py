@@ -193,12 +193,6 @@ def run(
     return there
 
 
-def run_there(access: ClusterAccess, run_id: str) -> Run | None:
-    """Return a run of the collector, None without either; raises where it cannot be read."""
-    with opened(access, INSIST_SECONDS) as collector, _understood():
-        return None if collector is None else _run(run_id, collector)
-
-
 def _run(text: str, there: CollectorProxy) -> Run | None:
     answer = there.read(f"runs/{text}", {})
     return None if answer is None else as_run(_RUN.decode(answer))
@@ -260,7 +254,8 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     if not connections.configured(there):
         return None
     try:
-        theirs = run_there(there, run.run_id)
+        with opened(there, INSIST_SECONDS) as collector, _understood():
+            theirs = None if collector is None else _run(run.run_id, collector)
         if theirs is not None and theirs.is_closed:
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:

@@ -17,7 +17,6 @@ from k8sbench.model.run import Location, Run
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.ownership import User
     from k8sbench.adapters.store.sql_store import SqlStore
 
 GLIMPSE_SECONDS = 5.0
@@ -88,12 +87,19 @@ def opened(
     jobs that are created or adopted; ``detached`` it leaves them to a collector.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+    from k8sbench.adapters.kubernetes.ownership import User
 
-    user = None
+    user = verified = None
     if store is not None:
-        user = _user(store, keep=keep, detached=detached, is_collector=is_collector)
+        user = User(
+            store=store.identity,
+            host=platform.node(),
+            keep=keep,
+            detached=detached,
+            is_collector=is_collector,
+        )
+        verified = store.root / VERIFIED
     with contextlib.closing(api):
-        verified = None if store is None else store.root / VERIFIED
         cluster = KubernetesCluster(
             api, clock=api.time, keep=keep, waits=waits, user=user, verified=verified
         )
@@ -185,15 +191,3 @@ def api_of(run: Run, access: ClusterAccess) -> Api:
     check_on_cluster(run)
     location = run.location or Location(server="", namespace=access.namespace or "default")
     return connect_to(location, access)
-
-
-def _user(store: SqlStore, *, keep: bool, detached: bool, is_collector: bool) -> User:
-    from k8sbench.adapters.kubernetes.ownership import User
-
-    return User(
-        store=store.identity,
-        host=platform.node(),
-        keep=keep,
-        detached=detached,
-        is_collector=is_collector,
-    )

@@ -44,7 +44,7 @@ def runs(where: str | None, query: Mapping[str, str]) -> list[ListedRun] | list[
     with stores.to_read(where, lambda _: None) as store:
         matching = store.runs(_filter(query))
         if query.get("detail") == "status":
-            return [_status(store, run) for run in matching]
+            return [records.status(store, run) for run in matching]
         rows = [records.listed(run) for run in matching]
         return listing.judged(rows, store.runs(RunFilter()))
 
@@ -52,7 +52,7 @@ def runs(where: str | None, query: Mapping[str, str]) -> list[ListedRun] | list[
 def run(where: str | None, text: str) -> RunStatus:
     """Return the run of an id, or of a unique beginning of one."""
     with stores.to_read(where, lambda _: None) as store:
-        return _status(store, _find(store, text))
+        return records.status(store, _find(store, text))
 
 
 def groups(where: str | None, query: Mapping[str, str]) -> Any:
@@ -125,10 +125,6 @@ def room(where: str | None) -> tuple[int, int]:
         root = store.root
     files = (path for path in root.rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free
-
-
-def _status(store: Store, run: Run) -> RunStatus:
-    return records.status(store, run)
 
 
 def _find(store: Store, text: str) -> Run:

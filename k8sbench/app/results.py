@@ -176,14 +176,6 @@ def page(
 
 def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
     """Read how a run went from its log; None, and a note, where that cannot be read."""
-    try:
-        return _curve_of(store, plan)
-    except BenchError as error:
-        note(f"warning: without the steps of {plan.run_id}: {error}")
-        return None
-
-
-def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     from k8sbench.adapters.files import line_limit
     from k8sbench.lifecycle.live_state import family_of
     from k8sbench.measure.run import curve
@@ -191,10 +183,13 @@ def _curve_of(store: Store, plan: RunPlan) -> Curve | None:
     declared = not isinstance(plan.log, str)
     if declared and threading.current_thread() is not threading.main_thread():
         return None  # only there a pattern is stopped that takes too long for a line
-    logs = line_limit.opened(
-        {str(path): path.name for path in store.log_files(plan.run_id)[:1]}, declared=declared
-    )
-    return curve.curve(plan, family_of(plan), itertools.chain.from_iterable(logs))
+    try:
+        logs = {str(path): path.name for path in store.log_files(plan.run_id)[:1]}
+        opened = line_limit.opened(logs, declared=declared)
+        return curve.curve(plan, family_of(plan), itertools.chain.from_iterable(opened))
+    except BenchError as error:
+        note(f"warning: without the steps of {plan.run_id}: {error}")
+        return None
 
 
 def rows(

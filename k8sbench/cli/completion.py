@@ -88,13 +88,13 @@ def _speed_options(_: click.Context, __: str) -> Iterable[str]:
 
 
 def _in_store(*kinds: str) -> Words:
-    """Complete names of these kinds (fields of :class:`~k8sbench.app.names.Names`)."""
+    """Complete names of these kinds (:func:`k8sbench.app.names.names`)."""
 
     def words(ctx: click.Context, incomplete: str) -> Iterable[str]:
         from k8sbench.app import names
 
         known = names.names(ctx.params.get("where"), with_groups=incomplete.startswith("g"))
-        return [name for kind in kinds for name in getattr(known, kind)]
+        return [name for kind in kinds for name in known[kind]]
 
     return words
 

@@ -30,16 +30,19 @@ ENVIRONMENT = {
     "kubeconfig": "KUBECONFIG",
 }
 """Parameter → the variable that counts where the option is not given, and that others read."""
-ASKED_EACH_TIME = ("yes",)
-"""Options that answer a question; a file does not answer for a person."""
 
 
 def options(command: click.Command) -> dict[str, click.Option]:
-    """Map what a file calls an option, its long name without dashes → the option of a command."""
+    """Map what a file calls an option, its long name without dashes → the option of a command.
+
+    ``--yes`` is none: it answers a question, and a file does not answer for a person.
+    """
     return {
         max(param.opts, key=len).lstrip("-"): param
         for param in command.params
-        if isinstance(param, click.Option) and not param.hidden and param.name != "help"
+        if isinstance(param, click.Option)
+        and not param.hidden
+        and param.name not in {"help", "yes"}
     }
 
 
@@ -70,20 +73,14 @@ def check(
 
 
 def _check_key(file: ConfigFile, key: str, known: Collection[str], what: str) -> None:
-    if key in ASKED_EACH_TIME:
-        message = f"{key} answers a question, which a file cannot."
-        raise InputError(message, f"Leave it out, and type --{key}.", file=file.path)
     if key not in known:
-        near = did_you_mean(key, sorted({*known} - {*ASKED_EACH_TIME}))
+        near = did_you_mean(key, sorted(known))
         action = f"{near}Keys are the long names of options."
         raise InputError(f"Unknown key {key!r}: {what} {key!r}.", action, file=file.path)
 
 
 def _unknown_table(file: ConfigFile, name: str, known: Sequence[str]) -> InputError:
-    below = ", ".join(f'["{table}"]' for table in known if table.startswith(f"{name} "))
-    action = did_you_mean(name, known) + "A table has the name of a command."
-    if below:
-        action = f"Name one of the tables {below}."
+    action = did_you_mean(name, known) + "A table has the name of a command, as it is typed."
     message = f"Unknown key {name!r}: no command {name!r} has options."
     return InputError(message, action, file=file.path)
 

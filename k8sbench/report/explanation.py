@@ -1,10 +1,10 @@
-"""Explanations as text for people: one thing per line, evidence below what it is evidence for."""
+"""Measurements and explanations as text: one thing per line, evidence below what it is for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from k8sbench.model.counts import counted
+from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.explanation import (
     Explanation,
     ExpressionExplained,
@@ -13,7 +13,7 @@ from k8sbench.model.explanation import (
 )
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Member
-from k8sbench.model.measurement import MeasuredWindow, Measurement
+from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import clean
 from k8sbench.model.sample import Place
 from k8sbench.report import formats, group_words
@@ -24,13 +24,52 @@ Row = tuple[int, str]
 """Depth, and a sentence."""
 
 
-def text(made: Explanation | FormatExplanation, width: int = WIDTH) -> str:
-    """Write what a figure was made of, or which lines the expressions of a file match."""
-    rows = _figure(made) if isinstance(made, Explanation) else _format(made)
+def text(made: Measurement | Explanation | FormatExplanation, width: int | None = WIDTH) -> str:
+    """Write what was measured in logs, what a figure was made of, or what expressions match."""
+    match made:
+        case Measurement():
+            rows = _measured(made)
+        case Explanation():
+            rows = _figure(made)
+        case FormatExplanation():
+            rows = _format(made)
     return "".join(
         wrapped("  " * depth + clean(row), width, indent="  " * (depth + 1)) + "\n"
         for depth, row in rows
     )
+
+
+def _measured(found: Measurement) -> Iterator[Row]:
+    yield 0, ", ".join(found.files)
+    figures = found.throughput or found.unverified
+    some = any(reason.accepted for reason in found.reasons)
+    verdict = f"{found.verdict}{', some reasons accepted' if some else ''}"
+    if figures is None:
+        yield 1, f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}"
+    else:
+        rates = {name: getattr(figures, name) for name in ESTIMATORS}
+        texts = {k: ABSENT if rate is None else formats.rate(rate) for k, rate in rates.items()}
+        unsure = " (unverified)" if found.throughput is None else ""
+        yield 1, f"{texts[found.estimator]} {figures.unit} {found.estimator}{unsure}  {verdict}"
+        del texts[ESTIMATORS[0]]
+        if figures.printed_steps is None:
+            del texts["printed_steps"]
+        yield 2, " · ".join(f"{name} {text}" for name, text in texts.items())
+    kind = "CPU process" if found.device == "cpu" else "GPU"
+    facts = (
+        *(found.format, found.impl, found.framework),
+        found.precision_effective or found.precision,
+        counted(found.gpus, kind) if found.gpus else None,
+        "smoke run" if found.environment.get("preset") == "smoke" else None,
+        f"batch {found.batch_size_per_gpu} per {kind}" if found.batch_size_per_gpu else None,
+        found.gpu_model,
+        None if found.final_loss is None else f"final loss {found.final_loss:.4g}",
+        f"trained to {group_words.trained(found)}" if found.accuracy else None,
+    )
+    yield 1, " · ".join(filter(None, facts))
+    if found.window is not None:
+        yield from _window(found, found.window, 1)
+    yield from _reasons(found.reasons)
 
 
 def _figure(made: Explanation) -> Iterator[Row]:
@@ -71,21 +110,21 @@ def _stated(measurement: Measurement, *names: str) -> Iterator[Row]:
             yield 1, f"{name}: {_place(measurement.lines[name])}"
 
 
-def _window(measurement: Measurement, window: MeasuredWindow) -> Iterator[Row]:
+def _window(measurement: Measurement, window: MeasuredWindow, depth: int = 0) -> Iterator[Row]:
     first, last = window.first_iteration, window.last_iteration
     took = f", {window.seconds:.6g} s" if window.seconds is not None else ""
-    yield 0, f"Window: iterations {first} to {last}: {measurement.iterations} measured{took}"
+    yield depth, f"Window: iterations {first} to {last}: {measurement.iterations} measured{took}"
     unprinted = last - first + 1 - measurement.iterations
     if unprinted > 0:
-        yield 1, f"not measured: {unprinted} of these, which no line that counts covers"
+        yield depth + 1, f"not measured: {unprinted} of these, which no line that counts covers"
     if first > 1:
         warmup = f", warm-up: {measurement.warmup_iterations or 0}"
-        yield 1, f"left out: the first {counted(first - 1, 'iteration')}{warmup}"
+        yield depth + 1, f"left out: the first {counted(first - 1, 'iteration')}{warmup}"
     if window.left_out_count:
         records = counted(window.left_out_count, "record")
         what = f"{records} with an evaluation, a checkpoint or a restart"
-        yield 1, f"left out of time_weighted_steady alone: {what}"
-        yield from ((2, _place(place)) for place in window.left_out[:3])
+        yield depth + 1, f"left out of time_weighted_steady alone: {what}"
+        yield from ((depth + 2, _place(place)) for place in window.left_out[:3])
 
 
 def _members(members: Sequence[Member], unit: str) -> Iterator[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from k8sbench.model import speed_options
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Spread
+from k8sbench.model.measurement import Measurement
 from k8sbench.report import formats
 
 SMOKE_MARK = "checks the path, not the speed"
@@ -35,6 +36,23 @@ def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
     if unverified is not None:
         return f"{formats.rate(unverified)} {unit} does not count"
     return "no figure"
+
+
+def trained(measured: Measurement) -> str:
+    """Describe what a training reached at best: ``top-1 49.333 % (40 % after 98.109 s)``.
+
+    Empty where nothing was evaluated.
+    """
+    reached = measured.accuracy
+    if reached is None:
+        return ""
+    unit = "" if reached.unit == "unknown" else f" {reached.unit}"
+    words = f"{reached.metric} {formats.plain(reached.best, 5)}{unit}"
+    if measured.target is None:
+        return words
+    if measured.time_to_train_s is None:
+        return f"{words} ({measured.target:g} % not reached)"
+    return f"{words} ({measured.target:g} % after {formats.seconds(measured.time_to_train_s)} s)"
 
 
 def interval(spread: Spread) -> str | None:

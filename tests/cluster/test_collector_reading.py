@@ -143,4 +143,5 @@ def test_gpu_metrics_that_a_collector_archived_are_read_on_other_machines(
         collectors.end(running)
     series = own_shell.store / "runs" / "r1" / "gpu" / "prometheus.jsonl"
     assert len(series.read_text().splitlines()) == 4
-    assert "GPU utilization: 90.0 %" in own_shell.run("status", "r1").out
+    figures = own_shell.json("status", "r1")["measurement"]["gpu_metrics"]["figures"]
+    assert figures["gpu_utilization"]["value"] == pytest.approx(0.9)

@@ -20,14 +20,12 @@ from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import accept_option, format_option, grouped, rows_option, store_option
 from k8sbench.cli.rows import terminal_width
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.progress import trained_words
 from k8sbench.lifecycle import records
-from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, Interrupted, UsageError
-from k8sbench.model.plain_text import clean
 from k8sbench.parse.families import NAMES
-from k8sbench.report import formats
-from k8sbench.report.text_table import Column, wrapped
+from k8sbench.report import explanation, formats
+from k8sbench.report.text_table import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
@@ -116,82 +114,10 @@ def command(
 
 def _write(found: Sequence[Measurement], output_format: str) -> None:
     view: formats.View = {
-        "table": lambda: "\n".join(_report(each) for each in found),
+        "table": lambda: "\n".join(explanation.text(each, terminal_width()) for each in found),
         "document": lambda: found,
     }
     output.write(formats.written(output_format, view))
-
-
-def _report(found: Measurement) -> str:
-    """One measurement for people: the figure, its estimator and verdict, then why."""
-    from k8sbench.model.measurement import ESTIMATORS
-
-    parts = [", ".join(found.files)]
-
-    def line(text: str, indent: str = "  ") -> None:
-        parts.append(wrapped(indent + clean(text), terminal_width(), indent=indent + "  "))
-
-    figures = found.throughput or found.unverified
-    accepted = any(reason.accepted for reason in found.reasons)
-    verdict = found.verdict + (", some reasons accepted" if accepted else "")
-    if figures is None:
-        line(f"no figure: {found.missing.get('throughput', 'not measured')}  {verdict}")
-    else:
-        value = _rate(getattr(figures, found.estimator))
-        unsure = " (unverified)" if found.throughput is None else ""
-        line(f"{value} {figures.unit} {found.estimator}{unsure}  {verdict}")
-        others = [
-            f"{name} {_rate(getattr(figures, name))}"
-            for name in ESTIMATORS[1:]
-            if name != "printed_steps" or figures.printed_steps is not None
-        ]
-        line(" · ".join(others), "    ")
-    batch = found.batch_size_per_gpu
-    line(
-        " · ".join(
-            str(part)
-            for part in (
-                found.format,
-                found.impl,
-                found.framework,
-                found.precision_effective or found.precision,
-                f"{found.gpus} {_processors(found, found.gpus)}" if found.gpus else None,
-                "smoke run" if found.environment.get("preset") == "smoke" else None,
-                f"batch {batch} per {_processors(found, 1)}" if batch else None,
-                found.gpu_model,
-            )
-            if part
-        )
-    )
-    window = found.window
-    if window is not None:
-        took = f", {formats.plain(window.seconds, 6)} s" if window.seconds is not None else ""
-        line(
-            f"window: iterations {window.first_iteration} to {window.last_iteration}, "
-            f"warm-up {found.warmup_iterations}; {found.iterations} iterations in "
-            f"{found.records} records{took}"
-        )
-    facts = [f"final loss {found.final_loss:.4g}"] if found.final_loss is not None else []
-    if words := trained_words(found):
-        facts.append(f"trained to {words}")
-    if facts:
-        line(" · ".join(facts))
-    for reason in found.reasons:
-        mark = f"{reason.severity}, accepted" if reason.accepted else reason.severity
-        line(f"{mark} {reason.id}: {reason.sentence}")
-        for place in reason.evidence:
-            line(f"{place.file}:{place.line}: {place.text}", "      ")
-    return "\n".join(parts) + "\n"
-
-
-def _processors(found: Measurement, count: int) -> str:
-    """What a job's GPUs are called: on CPUs they are processes."""
-    one, many = ("CPU process", "CPU processes") if found.device == "cpu" else ("GPU", "GPUs")
-    return one if count == 1 else many
-
-
-def _rate(value: float | None) -> str:
-    return ABSENT if value is None else formats.rate(value)
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 
 import click
@@ -15,12 +14,10 @@ from k8sbench.cli.terminal.progress import figure_words
 from k8sbench.lifecycle.records import RunStatus
 from k8sbench.model import times
 from k8sbench.model.counts import counted
-from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report import formats
 from k8sbench.report.text_table import Column, wrapped
 
 _TO_DO = {
@@ -74,7 +71,6 @@ def _print(status: RunStatus) -> None:
         ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
         ("Times", _times(status, time.time())),
         *_verdict(status),
-        *_gpus(status),
         ("Files", _files(status)),
         *([("Source", status.source)] if status.source != "here" else []),
     ]
@@ -156,29 +152,6 @@ def _verdict(status: RunStatus) -> list[tuple[str, str]]:
     for reason in measured.reasons:
         severity = "accepted" if reason.accepted else reason.severity
         lines.append(("Reasons", f"{severity} {reason.id}: {reason.sentence}"))
-        lines += [
-            ("Reasons", f"  {place.file}:{place.line}: {place.text}")
-            for place in reason.evidence[:3]
-        ]
-    return lines
-
-
-def _gpus(status: RunStatus) -> list[tuple[str, str]]:
-    """Write each GPU metric with what it is based on, or why there is none."""
-    measured = status.measurement
-    if measured is None or status.plan.device == "cpu":
-        return []
-    if measured.gpu_metrics is None:
-        why = measured.missing.get("gpu_metrics")
-        return [("GPUs", f"no metrics: {why}")] if why else []
-    metrics = measured.gpu_metrics
-    lines = [("GPUs", metrics.judgement)] if metrics.judgement else []
-    for name, figure in metrics.figures.items():
-        value = f"{formats.plain(figure.value, 4)} {figure.unit}"
-        value = formats.percent(figure.value) if figure.unit == "ratio" else value
-        covered = f"{formats.percent(figure.coverage)} covered"
-        base = f"{counted(figure.samples, 'sample')} of {figure.source}, {covered}"
-        lines.append(("GPUs", f"{BY_ID[name].title}: {value.strip()} ({base})"))
     return lines
 
 
@@ -187,13 +160,10 @@ def _not_measured(status: RunStatus) -> str:
         return "not measured yet"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
-    if not status.recorded:
-        return f"not measured here; measure it with: k8sbench collect {status.run_id}"
-    logs = " ".join(shlex.quote(path) for path in status.log_files) or "LOG"
-    return (
-        "not measured: k8sbench ended before it came to that; measure it with: k8sbench measure"
-        f" {logs} --benchmark {status.plan.benchmark} --gpus {status.plan.world_size} --one-run"
-    )
+    way = f"collect {status.run_id}"
+    if status.plan.backend == "local":
+        way = f"submit {status.plan.benchmark} --resume {status.plan.set_name}"
+    return f"not measured; measure it with: k8sbench {way}"
 
 
 def _files(status: RunStatus) -> str:

@@ -22,7 +22,7 @@ from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, JobEvent
-from k8sbench.report import formats
+from k8sbench.report import formats, group_words
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""
@@ -180,25 +180,8 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     if rate is not None and figure is not None:
         text = f"{formats.rate(rate)} {figure.unit} ({measured.estimator})"
     smoke = ", smoke: checks the path, not the speed" if plan.preset == "smoke" else ""
-    trained = f", trained to {words}" if (words := trained_words(measured)) else ""
+    trained = f", trained to {words}" if (words := group_words.trained(measured)) else ""
     return f"measured {text}{trained}, {measured.verdict}{smoke}"
-
-
-def trained_words(measured: Measurement) -> str:
-    """Describe what a training reached at best: ``top-1 49.333 % (40 % after 98.109 s)``.
-
-    Empty where nothing was evaluated.
-    """
-    reached = measured.accuracy
-    if reached is None:
-        return ""
-    unit = "" if reached.unit == "unknown" else f" {reached.unit}"
-    words = f"{reached.metric} {formats.plain(reached.best, 5)}{unit}"
-    if measured.target is None:
-        return words
-    if measured.time_to_train_s is None:
-        return f"{words} ({measured.target:g} % not reached)"
-    return f"{words} ({measured.target:g} % after {formats.seconds(measured.time_to_train_s)} s)"
 
 
 def state_words(live: LiveRun, now: float) -> Iterator[str]:
@@ -249,11 +232,6 @@ def _with_cause(phase: Phase, cause: str) -> str:
 
 
 def _gap(gap: LogGap) -> str:
-    after, before = output.stamp(gap.after), output.stamp(gap.before)
-    what = {
-        (True, True): f"lacks lines between {after} and {before}",
-        (True, False): f"ends at {after}, before its end",
-        (False, True): f"begins at {before}, after its beginning",
-        (False, False): "is missing",
-    }
-    return f"the log of {gap.replica} {what[bool(after), bool(before)]}: {gap.why}"
+    after = output.stamp(gap.after) or "its beginning"
+    before = output.stamp(gap.before) or "its end"
+    return f"the log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"

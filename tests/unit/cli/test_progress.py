@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from k8sbench.cli.terminal.progress import Progress, figure_words, trained_words
+from k8sbench.cli.terminal.progress import Progress, figure_words
 from k8sbench.lifecycle.live_state import LAST_LINES
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.spec import LogFormat
+from k8sbench.report import group_words
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, replica, step
 from tests.unit.local.test_exits import torchrun
@@ -239,9 +240,9 @@ def test_gaps_and_notes_are_reported(tell: Progress, said: Said) -> None:
     assert said() == [
         "  The API server does not answer since 10 s.",
         f"  the log of worker-1 lacks lines between {first} and {then}: Rotated.",
-        f"  the log of worker-1 ends at {first}, before its end: Rotated.",
-        f"  the log of worker-1 begins at {first}, after its beginning: Rotated.",
-        "  the log of worker-1 is missing: Rotated.",
+        f"  the log of worker-1 lacks lines between {first} and its end: Rotated.",
+        f"  the log of worker-1 lacks lines between its beginning and {first}: Rotated.",
+        "  the log of worker-1 lacks lines between its beginning and its end: Rotated.",
         "Ctrl-C: detaching.",
     ]
 
@@ -283,7 +284,7 @@ def test_a_training_that_ends_says_what_it_reached(
 ) -> None:
     reached = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
     found = measurement(accuracy=reached, target=target, time_to_train_s=seconds)
-    assert trained_words(found) == words
+    assert group_words.trained(found) == words
     assert f", trained to {words}, valid" in figure_words(found, live_runs.run().plan)
 
 
