@@ -23,7 +23,7 @@ def trainer_cluster(
     programs: tools.Programs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OwnCluster]:
     """Give a cluster with fake nodes, Trainer v2 and JobSet, and no operator of v1."""
-    if (reason := tools.missing(tools.TRAINER)) is not None:
+    if (reason := tools.missing(tools.OPERATORS)) is not None:
         tiers.absent("cluster", reason)
     options = bringup.Options(has_v1=False, has_trainer=True)
     own = bringup.start(fixture.new_folder(tmp_path_factory), options)

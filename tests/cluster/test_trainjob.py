@@ -22,7 +22,7 @@ def cluster(
 ) -> Iterator[Cluster]:
     """Give a cluster with both operators."""
     del programs
-    if (reason := tools.missing(tools.TRAINER)) is not None:
+    if (reason := tools.missing(tools.OPERATORS)) is not None:
         tiers.absent("cluster", reason)
     own = bringup.start(fixture.new_folder(tmp_path_factory), bringup.Options(has_trainer=True))
     yield own

@@ -114,7 +114,7 @@ def test_each_metric_of_the_table_is_complete(metric: Any) -> None:
 
 
 def test_what_shows_a_stall_is_drawn_over_time() -> None:
-    drawn = {metric.id for metric in gpu_metrics.METRICS if metric.is_plotted}
+    drawn = {metric.id for metric in METRICS if metric.is_plotted}
     assert drawn == {"gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock"}
 
 
