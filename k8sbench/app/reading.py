@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.app import catalog, stores
+from k8sbench.app import catalog, listing, stores
 from k8sbench.lifecycle import records, reporting
 from k8sbench.lifecycle.records import ListedRun, RunStatus
 from k8sbench.model.baseline import Baseline
@@ -45,7 +45,8 @@ def runs(where: str | None, query: Mapping[str, str]) -> list[ListedRun] | list[
         matching = store.runs(_filter(query))
         if query.get("detail") == "status":
             return [records.status(store, run) for run in matching]
-        return [records.listed(run) for run in matching]
+        rows = [records.listed(run) for run in matching]
+        return listing.judged(rows, store.runs(RunFilter()))
 
 
 def run(where: str | None, text: str) -> RunStatus:
