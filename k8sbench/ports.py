@@ -270,6 +270,15 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     """The newest this many."""
 
+    def fits(self, plan: RunPlan, created_at: float) -> bool:
+        """Whether a run matches by what does not change: its plan, and when it was created."""
+        names = ("benchmark", "framework", "set_name")
+        return (
+            all(getattr(self, name) in {None, getattr(plan, name)} for name in names)
+            and (self.since is None or created_at >= self.since)
+            and (self.until is None or created_at <= self.until)
+        )
+
 
 class Claims(Protocol):
     """Which process follows which run, among all that use one store: one at a time.

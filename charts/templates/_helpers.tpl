@@ -86,13 +86,16 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end -}}
 
+{{/* Of "root": the users of the namespace "here", or of all where that is empty. */}}
 {{- define "dlperf.subjects" -}}
-{{- if or .Values.users.serviceAccount.create .Values.users.serviceAccount.name -}}
+{{- if or .root.Values.users.serviceAccount.create .root.Values.users.serviceAccount.name -}}
 - kind: ServiceAccount
-  name: {{ include "dlperf.userAccount" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "dlperf.userAccount" .root }}
+  namespace: {{ .root.Release.Namespace }}
 {{ end }}
-{{- with .Values.users.subjects }}
-{{- toYaml . }}
+{{- range .root.Values.users.subjects }}
+{{- if or (not .namespaces) (not $.here) (has $.here .namespaces) }}
+{{- list (omit . "namespaces") | toYaml }}
+{{ end }}
 {{- end }}
 {{- end -}}

@@ -26,7 +26,6 @@ from k8sbench.model.errors import BenchError, NotFound, Unreachable, is_refused
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -130,10 +129,19 @@ def _understood() -> Iterator[None]:
 
 
 class CollectorRunsRequest:
-    """The runs that match a filter, which a collector is asked for: the newest first, by pages."""
+    """The runs of a collector, all or of a benchmark or framework: the newest first, by pages."""
 
-    def __init__(self, access: ClusterAccess, wanted: RunFilter, *, insist: bool = False) -> None:
-        self._wanted, self._insist = wanted, insist
+    def __init__(
+        self,
+        access: ClusterAccess,
+        *,
+        benchmark: str | None = None,
+        framework: str | None = None,
+        insist: bool = False,
+    ) -> None:
+        query = {"detail": "status", "benchmark": benchmark, "framework": framework}
+        self._query = {name: value for name, value in query.items() if value is not None}
+        self._insist = insist
         self._pages: list[list[RunStatus]] = []
         self._is_enough = False
         self._asked = CollectorRequest(access, self._read, insist=insist)
@@ -155,17 +163,9 @@ class CollectorRunsRequest:
         return f"some runs of a collector, {before} ({more}--benchmark asks for fewer)"
 
     def _read(self, there: CollectorProxy) -> None:
-        wanted, known = self._wanted, set[str]()
-        query = {
-            "detail": "status",
-            "benchmark": wanted.benchmark,
-            "framework": wanted.framework,
-            "set": wanted.set_name,
-            "since": None if wanted.since is None else repr(wanted.since),
-        }
-        given = {name: value for name, value in query.items() if value is not None}
+        known, given = set[str](), self._query | {"limit": f"{records.PAGE}"}
         while not self._is_enough:
-            page = _RUNS.decode(there.read("runs", given | {"limit": f"{records.PAGE}"}) or b"[]")
+            page = _RUNS.decode(there.read("runs", dict(given)) or b"[]")
             new = {status.run_id for status in page} - known
             self._pages.append(page)
             known |= new

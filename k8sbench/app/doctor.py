@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -17,6 +18,8 @@ from k8sbench.app import connections, context, targets
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.finding import Finding
+from k8sbench.model.kinds import WORDS
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location
 from k8sbench.model.spec import Framework
@@ -101,6 +104,7 @@ def _request(options: SubmitRequest, data: Sequence[str], api: Api, note: Note) 
         claims=(*data, *_claims(pool.python_packages)),
         queue=options.queue,
         gang=options.gang,
+        job_kind=options.job_kind,
     )
 
 
@@ -125,13 +129,14 @@ def _facts(api: Api, request: DoctorRequest, options: SubmitRequest) -> Prefligh
     from k8sbench.adapters.kubernetes import preflight
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
-    jobs: dict[str, Manifest] = {}
-    for framework in request.frameworks or ("pytorch", "paddle"):
+    jobs: dict[str, Sequence[Manifest]] = {}
+    words = WORDS if request.job_kind == "auto" else [request.job_kind]
+    for word, framework in product(words, request.frameworks or get_args(Framework)):
         replicas = max(2, request.replicas)
-        _, (*_, job) = _job(options, request, framework, replicas, "k8sbench-doctor")
-        jobs[job["kind"]] = job
+        _, (_, *job) = _job(options, request, framework, replicas, "k8sbench-doctor", word)
+        jobs.setdefault(job[-1]["kind"], job)
     try:
-        return preflight.ask(api, request, jobs, options.prometheus)
+        return preflight.ask(api, request, jobs.values(), options.prometheus)
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
 
@@ -142,6 +147,7 @@ def _job(
     framework: Framework,
     replicas: int,
     run_id: str,
+    job_kind: str,
 ) -> tuple[RunPlan, Sequence[Manifest]]:
     """Plan and render the all-reduce."""
     from k8sbench.adapters.files import catalog, packaged
@@ -158,7 +164,12 @@ def _job(
             gpus=request.gpus or None,
             data="synthetic",
         ),
-        Site(backend="kubernetes", pool=request.pool, images=packaged.image_table()),
+        Site(
+            backend="kubernetes",
+            pool=request.pool,
+            images=packaged.image_table(),
+            job_kind=WORDS[job_kind],
+        ),
         run_id=run_id,
         trainers_digest=sources.digest,
     )
@@ -180,7 +191,8 @@ def all_reduce(
     framework = request.frameworks[0] if request.frameworks else "pytorch"
     nodes = options.replicas or capacity_checks.usable_nodes(facts)
     run_id = f"{bandwidth.BENCHMARK}-{context.new_set_name()}"
-    plan, manifests = _job(options, request, framework, nodes, run_id)
+    job_kind = next(word for word, one in OPERATORS.items() if one == facts.operators[0])
+    plan, manifests = _job(options, request, framework, nodes, run_id, job_kind)
     note(
         f"{run_id}: all-reduce on {framework} over {nodes} nodes × {plan.processes_per_replica},"
         f" pool {request.pool.name}, image {plan.image}"

@@ -32,7 +32,9 @@ def explain(
                 way = "k8sbench results -o wide shows the groups' ids."
                 raise NotFound(f"{count} {text!r}.", way)
             (result,) = speedup.results(named, among=groups, find=find)
-            return explaining.of_group(result, find(result.group.plan))
+            members = {member.run_id for member in result.group.members}
+            plans = [run.plan for run in runs if run.run_id in members]
+            return explaining.of_group(result, find(result.group.plan), plans)
         is_run = any(run.run_id == text for run in runs)
         if not is_run and any(run.plan.set_name == text for run in runs):
             raise UsageError(

@@ -18,7 +18,7 @@ from k8sbench.model.errors import BenchError, NamedNotThere, NotFound, UsageErro
 from k8sbench.model.filters import no_run_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Location, Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 
 if TYPE_CHECKING:
@@ -33,42 +33,49 @@ def list_runs(
 ) -> list[ListedRun]:
     """Return the runs that match, oldest first, with those of a collector.
 
-    Of a named namespace only its runs, and the foreign jobs there besides.
+    Of a named namespace only its runs, and the foreign jobs there besides. Runs that do not match
+    are read as well, as for ``results``: with them it is judged which count.
     """
-    if where == stores.CLUSTER:
-        listed = collectors.CollectorRunsRequest(access, wanted, insist=True).runs(note)
-        return _judged([records.listed(run) for run in listed], listed)
-    collected = collectors.CollectorRunsRequest(access, wanted)
-    with stores.to_read(where, note) as store:
-        runs = records.listing(store, wanted, alive=context.alive(), now=context.now())
-        rows = _of_namespace(store, runs, wanted, access, note) if access.named else []
+    insist = where == stores.CLUSTER
+    in_namespace = access.named and not insist
+    collected = collectors.CollectorRunsRequest(access, benchmark=wanted.benchmark, insist=insist)
+    with stores.without_any() if insist else stores.to_read(where, note) as store:
+        ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())
+        runs = [run for run in ours if wanted.fits(run.plan, run.created_at)]
+        rows: list[ListedRun] = []
+        place: Location | None = None
+        if in_namespace:
+            rows, place = _of_namespace(store, runs, wanted, access, note)
         for run in runs if store.has_all_folders else ():
             if run.artifacts_missing is not None:
                 note(f"warning: run {run.run_id} is damaged: {run.artifacts_missing}")
-        both, added = collectors.merged(runs, collected.runs(note))
-        if not access.named:
+        both, added = collectors.merged(ours, collected.runs(note))
+        if not in_namespace:
             # Of a run that the collector has its job is no news.
             still = [run for run in runs if run.run_id not in added]
             _note_wishes(store, still, note)
             rows = _rows(still, _on_clusters(store, still, note), note)
         rows += _damaged(store, wanted)
         rows = [row for row in rows if row.run_id not in added]
-        rows += [records.listed(run) for run in both if run.run_id in added]
-        if not rows and not access.named:
-            every = store.runs(RunFilter())
-            _check_filters(wanted, every)
+        rows += [
+            records.listed(run)
+            for run in both
+            if run.run_id in added
+            and wanted.fits(run.plan, run.created_at)
+            and (place is None or run.location is None or run.location.namespace == place.namespace)
+        ]
+        if foreign := [row for row in rows if not row.recorded]:
+            note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
+        if not rows and place is not None:
+            note(f"No run matches in namespace {place.namespace} of {place.server}.")
+        elif not rows and not insist:
+            _check_filters(wanted, both)
             stores.note_empty(store, note)
-        among = {run.run_id: run for run in both}
-        if wanted != RunFilter():
-            # The other repeats decide as well, and an earlier run with the same log.
-            for benchmark in {row.benchmark for row in rows}:
-                others = store.runs(RunFilter(benchmark=benchmark))
-                among = {run.run_id: run for run in others} | among
-        rows = _judged(rows, among.values())
+        rows = judged(rows, both)
     return sorted(rows, key=lambda row: row.created_at)
 
 
-def _judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
+def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
     """Give rows the verdicts that ``results`` has: a run may count alone, and not in its group."""
     rejected = {
         member.run_id: tuple(reason.id for reason in member.reasons)
@@ -110,8 +117,11 @@ def _damaged(store: SqlStore, wanted: RunFilter) -> list[ListedRun]:
 
 def _of_namespace(
     store: Store, runs: Sequence[Run], wanted: RunFilter, access: ClusterAccess, note: Note
-) -> list[ListedRun]:
-    """Make the rows of one namespace, of jobs without a record, too; the cluster must answer."""
+) -> tuple[list[ListedRun], Location]:
+    """Make the rows of one namespace, of jobs without a record, too; the cluster must answer.
+
+    With them comes which namespace that is.
+    """
     with connections.glimpsed(connections.connect(access)) as cluster:
         place, jobs = cluster.api.place, cluster.jobs()
     recorded = [run for run in runs if collecting.same_place(run.location, place)]
@@ -122,11 +132,7 @@ def _of_namespace(
     foreign = foreign_jobs.matching(unrecorded, wanted)
     rows = _rows(recorded, phases, note) + [foreign_jobs.listed(job, place) for job in foreign]
     foreign_jobs.note_unreadable(unrecorded, note)
-    if not rows:
-        note(f"No run matches in namespace {place.namespace} of {place.server}.")
-    elif foreign:
-        note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
-    return sorted(rows, key=lambda row: row.created_at)
+    return rows, place
 
 
 def _rows(runs: Sequence[Run], phases: Mapping[str, Phase], note: Note) -> list[ListedRun]:

@@ -7,15 +7,17 @@ spread than it has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from k8sbench.app import catalog, context, results, stores
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import BENCHMARK
+from k8sbench.measure.group import rejections
 from k8sbench.model import choices, imported
 from k8sbench.model.errors import InputError, UsageError
 from k8sbench.model.identity import case_key, case_values, checked_set_name
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 PRECISIONS = {"fp32": "fp32", "amp": "amp", "fp16": "amp", "bf16": "amp"}
 """What may be asked for → what it is; the half types are kinds of AMP."""
 
+T = TypeVar("T")
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
 
@@ -396,19 +399,18 @@ def _measured(
 
 def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:
     """Name each log that is the same as an earlier one, or as that of another run."""
-    of_runs = {
-        run.measurement.log_digest: run
-        for run in reversed(known)
-        if run.measurement is not None and run.measurement.log_digest is not None
-    }
+    of_runs: defaultdict[str | None, list[tuple[Measurement, Run]]] = defaultdict(list)
+    for run in known:
+        if run.measurement is not None:
+            of_runs[run.measurement.log_digest].append((run.measurement, run))
     seen: dict[str, str] = {}
+    alike: defaultdict[str | None, list[tuple[Measurement, str]]] = defaultdict(list)
     doubles = []
     for log in taken:
-        digests = [file.sha256 for file in log.files]
-        if log.measured.log_digest is not None:
-            digests.append(log.measured.log_digest)
+        digests, key = [file.sha256 for file in log.files], log.measured.log_digest
         first = next((seen[digest] for digest in digests if digest in seen), None)
-        other = next((of_runs[digest] for digest in digests if digest in of_runs), None)
+        first = first or _double(log.measured, alike[key])
+        other = _double(log.measured, of_runs[key])
         if first is not None:
             doubles.append(
                 InputError(
@@ -423,9 +425,13 @@ def _doubles(taken: Sequence[_Taken], known: Sequence[Run]) -> list[InputError]:
                     file=log.origin.file,
                 )
             )
-        for digest in digests:
-            seen.setdefault(digest, log.origin.file)
+        seen = dict.fromkeys(digests, log.origin.file) | seen
+        alike[key].append((log.measured, log.origin.file))
     return doubles
+
+
+def _double(log: Measurement, among: Iterable[tuple[Measurement, T]]) -> T | None:
+    return next((name for other, name in among if rejections.is_same_log(other, log)), None)
 
 
 def _planned(

@@ -65,7 +65,8 @@ def results(
     asked = collectors.CollectorRunsRequest(
         access,
         # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
-        RunFilter(benchmark=wanted.chosen.benchmark, framework=wanted.chosen.framework),
+        benchmark=wanted.chosen.benchmark,
+        framework=wanted.chosen.framework,
         insist=insist,
     )
     with stores.without_any() if insist else stores.to_read(where, note) as store:

@@ -42,7 +42,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 def known(scope: StoresRead, note: Callable[[str], None]) -> Known:
     """Read the runs and baselines of a store, and of the collector."""
     insist = scope.where == stores.CLUSTER
-    asked = collectors.CollectorRunsRequest(scope.access, RunFilter(), insist=insist)
+    asked = collectors.CollectorRunsRequest(scope.access, insist=insist)
     others = collectors.baselines(scope.access, insist=insist)
     with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
         ours = records.listing(store, RunFilter(), alive=context.alive(), now=context.now())

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import connections
+from k8sbench.model import kinds
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 
@@ -95,6 +97,7 @@ def for_render(request: SubmitRequest) -> RunTarget:
     if request.backend == "local":
         return _here(None, request)
     site, source = _pool_site(request)
+    site = msgspec.structs.replace(site, job_kind=kinds.WORDS.get(request.job_kind))
     return RunTarget(site, f"pool {site.pool.name} from {source}")
 
 
@@ -169,12 +172,41 @@ def _on(api: Api, request: SubmitRequest, *, offline: bool) -> RunTarget:
         return cluster_pools(api)
 
     site, source = _pool_site(request, published)
+    kind, jobs = _job_kind(api, request, offline=offline)
+    site = msgspec.structs.replace(site, job_kind=kind)
     if unread:
         source += f" (those of the cluster were not read: {unread[0].message.rstrip('.')})"
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}; pools from {source}"
+    why += jobs
     if not api.is_verified:
         why += "; the server's certificate is not checked (insecure-skip-tls-verify)"
     return RunTarget(site, why, api)
+
+
+def _job_kind(api: Api, request: SubmitRequest, *, offline: bool) -> tuple[str | None, str]:
+    """Choose the kind of the jobs, and say so where it is not the only one, or not the first."""
+    from k8sbench.adapters.kubernetes.client.faults import ApiFault
+
+    if request.job_kind != "auto" or offline:
+        return kinds.WORDS.get(request.job_kind), ""
+    try:
+        groups = {group["name"] for group in api.get("/apis")["groups"]}
+    except (ApiFault, KeyError, TypeError):
+        return None, ""  # what is wrong is said of the creation
+    words = kinds.served(groups)
+    if words in ([], ["v1"]):
+        return None, ""
+    why = ""
+    if len(words) > 1:
+        from k8sbench.adapters.kubernetes import preflight
+
+        down = [word for word in words if preflight.is_down(api, OPERATORS[word])]
+        words = [word for word in words if word not in down] + down
+        others = (f", {OPERATORS[word].name} with --job-kind {word}" for word in words[1:])
+        why = "".join(others)
+        if down:
+            why += f" ({' and '.join(OPERATORS[word].name for word in down)} does not run)"
+    return kinds.WORDS[words[0]], f"; jobs of {OPERATORS[words[0]].name}{why}"
 
 
 def _pool_site(

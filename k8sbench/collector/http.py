@@ -98,54 +98,49 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
     """Make the application of what is served at present."""
     reads = threading.BoundedSemaphore(MOST_READS)
 
-    def where() -> str | None:
-        return state.settings.store
-
     def metrics(_: Request) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    def made(read: Callable[[Request], Any], request: Request) -> Any:
-        """Make a document; few at once, so that probes and collecting go on."""
-        if not reads.acquire(timeout=WAIT_SECONDS):
-            raise StoreError("The collector is busy.", "Try again.")
-        try:
-            return read(request)
-        finally:
-            reads.release()
+    def answer(read: Callable[..., Any]) -> Callable[[Request], Response]:
+        """Make an endpoint of what reads a page, a document or a file of the store.
 
-    def page(request: Request) -> Response:
-        return HTMLResponse(made(lambda _: reading.page(where(), request.query_params), request))
-
-    def answer(read: Callable[[Request], Any]) -> Callable[[Request], Response]:
-        """Make an endpoint of what reads a document, or a file."""
+        It takes what the path names, or else the query. Few are made at once, so that probes and
+        collecting go on.
+        """
 
         def endpoint(request: Request) -> Response:
-            answered = made(read, request)
-            if isinstance(answered, Path):
-                return file(answered)
-            return Response(msgspec.json.encode(answered), media_type="application/json")
+            query, named = request.query_params, request.path_params
+            if "\0" in "".join([*query.values(), *named.values()]):
+                raise UsageError("A name holds a NUL byte.", "Leave it out.")
+            if not reads.acquire(timeout=WAIT_SECONDS):
+                raise StoreError("The collector is busy.", "Try again.")
+            try:
+                store = state.settings.store
+                found = read(store, **named) if named else read(store, query)
+            finally:
+                reads.release()
+            if isinstance(found, Path):
+                return file(found)
+            if isinstance(found, str):
+                return HTMLResponse(found)
+            return Response(msgspec.json.encode(found), media_type="application/json")
 
         return endpoint
 
-    def run(request: Request) -> str:
-        return str(request.path_params["run"])
-
-    routes: dict[str, Callable[[Request], Any]] = {
-        "/runs": lambda request: reading.runs(where(), request.query_params),
-        "/runs/{run}": lambda request: reading.run(where(), run(request)),
-        "/runs/{run}/artifacts": lambda request: reading.artifacts(where(), run(request)),
-        "/runs/{run}/artifacts/{name:path}": lambda request: reading.artifact(
-            where(), run(request), request.path_params["name"]
-        ),
-        "/groups": lambda request: reading.groups(where(), request.query_params),
-        "/baselines": lambda _: reading.baselines(where()),
+    routes: dict[str, Callable[..., Any]] = {
+        "/": reading.page,
+        "/api/v1/runs": reading.runs,
+        "/api/v1/runs/{text}": reading.run,
+        "/api/v1/runs/{text}/artifacts": reading.artifacts,
+        "/api/v1/runs/{text}/artifacts/{name:path}": reading.artifact,
+        "/api/v1/groups": reading.groups,
+        "/api/v1/baselines": lambda store, _: reading.baselines(store),
     }
     return Starlette(
         routes=[
-            Route("/", page),
             *_probes(state),
             Route("/metrics", metrics),
-            *(Route(f"/api/v1{path}", answer(read)) for path, read in routes.items()),
+            *(Route(path, answer(read)) for path, read in routes.items()),
         ],
         middleware=[Middleware(_Guard, token=token)],
         exception_handlers=dict.fromkeys((BenchError, ValueError, OSError), _refusal),
@@ -175,7 +170,7 @@ def _probes(state: State) -> list[Route]:
 
 def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
     if not isinstance(error, BenchError):
-        # A name with a NUL, or one that is longer than names of files are.
+        # A name that is longer than names of files are.
         is_fault = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
         return JSONResponse({"error": str(error), "action": ""}, 503 if is_fault else 400)
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
@@ -234,6 +229,7 @@ class Server:
             lifespan="off",
             http="h11",
             ws="none",
+            log_config=None,
             log_level="warning",
             access_log=False,
             limit_concurrency=MOST_CONNECTIONS,

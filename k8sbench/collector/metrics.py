@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -29,6 +29,7 @@ from k8sbench.ports import JobEvent
 
 K = TypeVar("K")
 V = TypeVar("V")
+L = TypeVar("L", bound=tuple[str, ...])
 MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
 """Series of each metric that has these labels."""
 LONGEST_LABEL = 63
@@ -65,7 +66,7 @@ class Metrics(Collector):
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
         self._held: list[Held] = []
-        self._held_at, self._held_name = -HELD_SECONDS, ""
+        self._held_at = -HELD_SECONDS
         self.state: State | None = None
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -92,7 +93,7 @@ class Metrics(Collector):
     def archived(self, run_id: str, lag: float) -> None:
         """Take in how long after it was printed the latest line of a run was archived, seconds."""
         with self._lock:
-            self._lags[run_id] = max(0.0, lag)
+            self._lags[run_id] = max(0.0, lag)  # the node's clock may be ahead of ours
 
     def describe(self) -> Iterable[Metric]:
         """Name nothing in advance: there is no other source of metrics here."""
@@ -105,25 +106,14 @@ class Metrics(Collector):
             return
         with self._lock:
             cases, queued, lags = dict(self._cases), dict(self._queued), dict(self._lags)
-        rate = GaugeMetricFamily(
-            "k8sbench_throughput_samples_per_second", "Of the last run of a case.", labels=CASE
-        )
-        valid = GaugeMetricFamily(
-            "k8sbench_run_valid", "Whether the last run of a case is valid.", labels=CASE
-        )
-        for labels, last in cases.items():
-            if last.rate is not None:
-                rate.add_metric(labels, last.rate)
-            valid.add_metric(labels, float(last.valid))
-        yield from (rate, valid)
-        wait = GaugeMetricFamily(
-            "k8sbench_queue_wait_seconds",
-            "From the creation of the last job of a benchmark until it ran.",
-            labels=["benchmark"],
-        )
-        for benchmark, seconds in queued.items():
-            wait.add_metric([benchmark], seconds)
-        yield wait
+        rates = {labels: last.rate for labels, last in cases.items() if last.rate is not None}
+        about = "Of the last run of a case."
+        yield _family("throughput_samples_per_second", about, rates, CASE)
+        about = "Whether the last run of a case is valid."
+        yield _family("run_valid", about, {key: last.valid for key, last in cases.items()}, CASE)
+        about = "From the creation of the last job of a benchmark until it ran."
+        waits = {(benchmark,): seconds for benchmark, seconds in queued.items()}
+        yield _family("queue_wait_seconds", about, waits, ("benchmark",))
         yield from self._against_the_baseline(state)
         yield from self._of_collecting(state, lags)
         yield from self._of_the_store(state)
@@ -132,66 +122,43 @@ class Metrics(Collector):
         """Compare the newest sets; what cannot be read has no series rather than old ones."""
         name, now = state.settings.baseline or "", time.monotonic()
         with self._lock:
-            is_due = now - self._held_at >= HELD_SECONDS or name != self._held_name
-            self._held_at, self._held_name = (now, name) if is_due else (self._held_at, name)
+            is_due = now - self._held_at >= HELD_SECONDS
+            self._held_at = now if is_due else self._held_at
         if is_due:
             held: list[Held] = []
             with contextlib.suppress(BenchError, OSError):
                 held = comparing.held_against(state.settings.store, name, NEWEST) if name else []
             self._held = held[:MOST_CASES]
-        ratio = GaugeMetricFamily(
-            "k8sbench_baseline_ratio",
-            "Throughput of the newest complete set of a case, divided by the baseline's.",
-            labels=CASE,
-        )
-        separated = GaugeMetricFamily(
-            "k8sbench_baseline_separated",
-            "Whether the two differ by more than chance: an exact test, p up to 5 %.",
-            labels=CASE,
-        )
-        for comparison in self._held:
-            labels = tuple(label[:LONGEST_LABEL] for label in comparison.labels)
-            ratio.add_metric(labels, comparison.ratio)
-            separated.add_metric(labels, float(comparison.is_separated))
-        yield from (ratio, separated)
+        by_case = {tuple(x[:LONGEST_LABEL] for x in held.labels): held for held in self._held}
+        about = "Throughput of the newest complete set of a case, divided by the baseline's."
+        yield _family("baseline_ratio", about, {c: h.ratio for c, h in by_case.items()}, CASE)
+        about = "Whether the two differ by more than chance: an exact test, p up to 5 %."
+        separated = {c: h.is_separated for c, h in by_case.items()}
+        yield _family("baseline_separated", about, separated, CASE)
 
     def _of_collecting(self, state: State, lags: dict[str, float]) -> Iterator[Metric]:
         look = state.look if state.is_leader else None
         runs = () if look is None else look.runs
-        phases = Counter(str(run.phase) for run in runs)
-        jobs = GaugeMetricFamily("k8sbench_jobs", "Jobs that are followed.", labels=["phase"])
-        for phase in Phase:
-            jobs.add_metric([str(phase)], phases[str(phase)])
-        yield jobs
+        phases = Counter(run.phase for run in runs)
+        counts = {(str(phase),): phases[phase] for phase in Phase}
+        yield _family("jobs", "Jobs that are followed.", counts, ("phase",))
         codes = Counter({} if look is None else look.api_errors)
         del codes["404"]  # a job or a pod's log that is gone is an answer, not an error
-        errors = CounterMetricFamily(
-            "k8sbench_api_errors",
-            "Requests that the API server refused (but for 404) or did not answer (none).",
-            labels=["code"],
-        )
-        for code, count in codes.most_common(MOST_CODES):
-            errors.add_metric([code], count)
-        yield errors
+        about = "Requests that the API server refused (but for 404) or did not answer (none)."
+        errors = {(code,): count for code, count in codes.most_common(MOST_CODES)}
+        yield _family("api_errors", about, errors, ("code",), CounterMetricFamily)
         open_ids = {run.run_id for run in runs}
         lag = max((value for run_id, value in lags.items() if run_id in open_ids), default=0.0)
         stuck = sum(self._is_stuck(run) for run in runs)
-        for name, about, value in (
-            ("archive_lag_seconds", "From the print of a line until it was archived.", lag),
-            (
-                "stuck_jobs",
-                "Jobs that cannot start, or have not in half an hour of their turn.",
-                stuck,
-            ),
-            ("collector_leader", "Whether this collector collects.", state.is_leader),
-        ):
-            yield GaugeMetricFamily(f"k8sbench_{name}", about, value=float(value))
+        about = "From the print of a line until it was archived."
+        yield _family("archive_lag_seconds", about, {(): lag})
+        about = "Jobs that cannot start, or have not in half an hour of their turn."
+        yield _family("stuck_jobs", about, {(): stuck})
+        about = "Whether this collector collects."
+        yield _family("collector_leader", about, {(): state.is_leader})
         if state.is_leader:
-            yield GaugeMetricFamily(
-                "k8sbench_last_success_timestamp_seconds",
-                "When it had last listed all jobs and could write, or began to collect.",
-                value=state.succeeded_at,
-            )
+            about = "When it had last listed all jobs and could write, or began to collect."
+            yield _family("last_success_timestamp_seconds", about, {(): state.succeeded_at})
 
     def _is_stuck(self, run: Run) -> bool:
         latest = run.history[-1]
@@ -207,8 +174,8 @@ class Metrics(Collector):
                 self._room = reading.room(state.settings.store)
         if self._room is not None:
             taken, free = self._room
-            yield GaugeMetricFamily("k8sbench_store_bytes", "Of the store's files.", value=taken)
-            yield GaugeMetricFamily("k8sbench_store_free_bytes", "Of its disk.", value=free)
+            yield _family("store_bytes", "Of the store's files.", {(): taken})
+            yield _family("store_free_bytes", "Of its disk.", {(): free})
 
 
 class Observed:
@@ -222,9 +189,22 @@ class Observed:
     def on_event(self, run: Run, event: JobEvent) -> None:
         """Take a line's age."""
         if event.line is not None:
-            # The node's clock may be ahead of ours.
-            self._metrics.archived(run.run_id, max(0.0, time.time() - event.line.at))
+            self._metrics.archived(run.run_id, time.time() - event.line.at)
         self._reporter.on_event(run, event)
+
+
+def _family(
+    name: str,
+    about: str,
+    values: Mapping[L, float],
+    labels: Sequence[str] = (),
+    kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Make a metric of its values by the values of its labels."""
+    family = kind(f"k8sbench_{name}", about, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, float(value))
+    return family
 
 
 def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

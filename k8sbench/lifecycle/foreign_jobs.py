@@ -34,19 +34,12 @@ def without_doctors(jobs: Sequence[FoundJob]) -> list[FoundJob]:
 
 
 def matching(jobs: Sequence[FoundJob], wanted: RunFilter) -> list[FoundJob]:
-    """Return the jobs that match a filter of the store's runs; its limit does not apply.
-
-    One whose plan cannot be read is left out.
-    """
+    """Return the jobs whose plans match a filter; one whose plan cannot be read is left out."""
     return [
         job
         for job in jobs
         if (plan := job.known_plan) is not None
-        and wanted.benchmark in (None, plan.benchmark)
-        and wanted.framework in (None, plan.framework)
-        and wanted.set_name in (None, plan.set_name)
-        and (wanted.since is None or job.created_at >= wanted.since)
-        and (wanted.until is None or job.created_at <= wanted.until)
+        and wanted.fits(plan, job.created_at)
         and wanted.phase in (None, job.phase)
     ]
 

@@ -20,6 +20,7 @@ from k8sbench.model.errors import (
     StoreError,
 )
 from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.kinds import kind_of, with_metadata
 from k8sbench.model.ownership import Collected
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish
@@ -59,13 +60,15 @@ def _identified(
 ) -> Sequence[Manifest]:
     """Give the job the nonce by which the run knows it, and the cluster's own deadline."""
     *others, job = manifests
-    metadata, spec = job["metadata"], job["spec"]
-    annotations = {**(metadata.get("annotations") or {}), NONCE_ANNOTATION: run.nonce}
+    spec = job["spec"]
+    mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
+    if kind.runtime is not None:
+        spec = kind.marked(spec, mark)  # its pods name no owner that is known
     if deadline_s is not None and run.plan.timeout_s is not None:
         seconds = math.ceil(run.plan.timeout_s + deadline_s)
-        policy = {**spec.get("runPolicy", {}), "activeDeadlineSeconds": seconds}
-        spec = {**spec, "runPolicy": policy}
-    return [*others, {**job, "metadata": {**metadata, "annotations": annotations}, "spec": spec}]
+        for name, value in kind.policy(activeDeadlineSeconds=seconds).items():
+            spec = {**spec, name: {**spec[name], **value} if name in spec else value}
+    return [*others, {**with_metadata(job, mark), "spec": spec}]
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:

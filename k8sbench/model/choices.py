@@ -42,6 +42,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     """CPU cores of this machine, for local runs."""
     images: ImageTable | None = None
     """Which images there are, and which GPUs they run on; None: nothing is known of them."""
+    job_kind: str | None = None
+    """Kind of the jobs of all frameworks; None: each framework's own."""
 
 
 class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):

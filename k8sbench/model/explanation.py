@@ -59,6 +59,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Its set."""
     title: str
     """What was planned, in one line."""
+    job_kinds: tuple[str, ...] = ()
+    """Kinds of the jobs on Kubernetes (``PyTorchJob``), which make no other case."""
     state: str
     """Of a group ``valid``, ``running``, ``rejected``, ``cancelled`` or ``failed``; of a run its
     verdict within its group, or its phase where it is not measured."""

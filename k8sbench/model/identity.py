@@ -30,6 +30,8 @@ LONGEST_SUFFIX = "-worker-9999"
 """The longest that the training operator appends to a job's name for a pod or service."""
 NAME_LIMIT = 63 - len(LONGEST_SUFFIX)
 """DNS-1035 label limit, less the suffix: the job's own name may be this long."""
+DRAWN_LIMIT = 47
+"""Of a name that is drawn: short enough for the pods of every kind of job."""
 RUN_ID = re.compile(r"^[a-z]([a-z0-9-]*[a-z0-9])?$")
 SET_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")
 TOKEN_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
@@ -43,7 +45,7 @@ def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
     DNS-1035, and short enough for every replica's suffix: ``deeplabv3p-261120-081500-x7k2qd``.
     """
     stamp = _stamp(at)
-    length = NAME_LIMIT - len(stamp) - len(token) - 2
+    length = DRAWN_LIMIT - len(stamp) - len(token) - 2
     return f"{benchmark[:length].rstrip('-')}-{stamp}-{token}"
 
 
@@ -216,7 +218,6 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("node", f"{_EVERY} parity", "A pinned run measures one node and joins no others."),
     _field("unit", "case", "It is what is counted per second."),
     _field("log", "case", "It decides how the figures are read.", _log),
-    _field("kind", "case", "Another kind starts the program in another way; None is left out."),
     _field("trainer", "case", "It is the program that runs."),
     _field("command", "case", "It holds the program's options, the seed among them.", _command),
     _field("env", "case", "Variables change what libraries do."),

@@ -6,22 +6,25 @@ framework's trainers, images and catalog entries are other matters.
 
 Variables of the training operator v1.9, their values and order are read from its source
 (``pkg/controller.v1/pytorch/envvar.go``, ``…/pytorch/master.go``, ``…/paddlepaddle/envvar.go``) and
-were seen in pods of a real cluster.
+were seen in pods of a real cluster. Those of Kubeflow Trainer v2.3 were seen in its pods.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from k8sbench.model.errors import UsageError
+from k8sbench.model.operators import OPERATORS, TRAINER, TRAINING_OPERATOR, Operator
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 
+JobKindWord = Literal["auto", "v1", "trainjob"]
+"""As ``--job-kind`` takes it."""
 Variables = list[tuple[str, str]]
 """In a container's order: a later one may refer to an earlier one, the last of a name counts."""
 
@@ -47,6 +50,17 @@ class InjectedVariable(msgspec.Struct, frozen=True):
     """Which replicas get it; the first is that of rank 0."""
 
 
+class JobRuntime(msgspec.Struct, frozen=True, kw_only=True):
+    """The object beside a job that holds its pods' template."""
+
+    name: str
+    plural: str
+    template: str
+    """The file in ``manifests/`` that lays it out."""
+    missing: str
+    """What the operator's webhook says of a job whose runtime is not there."""
+
+
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of job."""
 
@@ -56,12 +70,31 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """As in a path of the API server."""
     group: str = "kubeflow.org"
     version: str = "v1"
-    default_for: tuple[Framework, ...]
+    frameworks: tuple[Framework, ...] = ()
+    """Whose runs are of this entry where several have its name."""
+    default_for: tuple[Framework, ...] = ()
     """Frameworks whose runs are of this kind unless their plans name another."""
+    operator: Operator = TRAINING_OPERATOR
     template: str = "job.yaml.j2"
     """The file in ``manifests/`` that lays the job out."""
+    runtime: JobRuntime | None = None
+    """Another object that holds the pods' template; None: the job holds it."""
     replicas_key: str
-    """The field of ``spec`` that maps replica types to replicas."""
+    """The field of ``spec`` that maps replica types to replicas; or, with a runtime, that has how
+    many there are, their image and their resources."""
+    policy_key: str | None = "runPolicy"
+    """The field of ``spec`` that suspends the job and limits its time; None: ``spec`` itself."""
+    pod_suffix: str = r"-[a-z]+-[0-9]+"
+    """What follows a job's name in those of its pods and of what else makes them; with the group
+    ``rank`` where a pod's name does not end with its replica's."""
+    refusals: tuple[str, ...] = ()
+    """Reasons of events that what makes its pods could not be created."""
+    makers: frozenset[str] = frozenset()
+    """Kinds of what the operator makes for a job, which makes its pods: their events count."""
+    host: str = "{job}-{replica}"
+    """Host name of a replica, by the job's name, the replica's and its number."""
+    longest_name: int = 63
+    """Characters of a job's name."""
     lead: str | None
     """Replica type of the one replica that leads; None where all are alike."""
     others: str = "Worker"
@@ -83,6 +116,10 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that it appends to jobs of this kind that k8sbench does not make."""
     local: tuple[InjectedVariable, ...] = ()
     """What a pod has, and replicas that share a machine must be given."""
+    fields: Mapping[str, str] = {}
+    """Variables that the kubelet fills in, by the field of the pod."""
+    env: tuple[InjectedVariable, ...] = ()
+    """Variables that k8sbench adds in place of the operator; they may refer to ``fields``."""
     init_container: bool = False
     """Whether the operator adds an init container to the replicas that do not lead."""
     conditions: tuple[tuple[str, Phase], ...] = CONDITIONS
@@ -107,7 +144,50 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reserved(self) -> frozenset[str]:
         """Names of all variables that the operator sets itself."""
-        return self.variables_of_others | {variable.name for variable in self.variables}
+        return (
+            self.variables_of_others
+            | {variable.name for variable in (*self.variables, *self.env)}
+            | self.fields.keys()
+        )
+
+    def policy(self, **settings: object) -> dict[str, Any]:
+        """Return the part of ``spec`` that suspends the job, or limits its time."""
+        return settings if self.policy_key is None else {self.policy_key: settings}
+
+    def replica_specs(self, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the replicas of a job's ``spec`` by type; None where it does not hold them."""
+        found = spec.get(self.replicas_key)
+        if found is None or self.runtime is None or self.others in found:
+            return found
+        container = {
+            "name": self.container,
+            "image": found.get("image"),
+            "resources": found.get("resourcesPerNode"),
+        }
+        template = {"spec": {"containers": [container]}}
+        count = found.get("numNodes")
+        return {self.others: {"replicas": count, "template": template}}
+
+    def marked(self, spec: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a job's ``spec`` with ``mark`` (labels, annotations) in its pods' metadata."""
+        if self.runtime is None:
+            roles = {
+                role: {**one, "template": with_metadata(one["template"], mark)}
+                for role, one in spec[self.replicas_key].items()
+            }
+            return {**spec, self.replicas_key: roles}
+        (patch,) = spec["runtimePatches"]
+        (replicas,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        pods = with_metadata(replicas["template"]["spec"]["template"], mark)
+        replicas = {**replicas, "template": {"spec": {"template": pods}}}
+        runtime = {"template": {"spec": {"replicatedJobs": [replicas]}}}
+        return {**spec, "runtimePatches": [{**patch, "trainingRuntimeSpec": runtime}]}
+
+    def replica_of(self, pod: str, job: str) -> str:
+        """Name the replica of a job, given its pod's name."""
+        match = re.fullmatch(re.escape(job) + self.pod_suffix, pod)
+        rank = match and match.groupdict().get("rank")
+        return pod.removeprefix(f"{job}-") if rank is None else f"{self.others.lower()}-{rank}"
 
     def replicas(self, count: int) -> tuple[tuple[str, int], ...]:
         """Split ``count`` replicas into (replica type, how many), the leading one first."""
@@ -119,6 +199,13 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     def names(self, count: int) -> list[str]:
         """Name ``count`` replicas as the operator does, rank 0's first: master-0, worker-0, …"""
         return [f"{role.lower()}-{i}" for role, many in self.replicas(count) for i in range(many)]
+
+    def hosts(self, job: str, count: int) -> list[str]:
+        """Return the host names of a job's replicas, rank 0's first."""
+        return [
+            self.host.format(job=job, replica=name, number=name.rpartition("-")[2])
+            for name in self.names(count)
+        ]
 
     def start(self, module: str, mount: str) -> tuple[str, ...]:
         """Return the command that starts ``module``, with the trainers below ``mount``."""
@@ -151,6 +238,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             if condition["type"] in meant and (not only_true or condition.get("status") == "True")
         ]
         return min(matching, key=lambda condition: meant.index(condition["type"]), default=None)
+
+
+def with_metadata(found: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object, or a template of one, with more labels and annotations."""
+    metadata = dict(found.get("metadata") or {})
+    for key, more in mark.items():
+        metadata[key] = {**(metadata.get(key) or {}), **more}
+    return {**found, "metadata": metadata}
 
 
 def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) -> Variables:
@@ -222,33 +317,129 @@ PADDLE_JOB = JobKind(
     ),
 )
 """Workers alone."""
-KINDS = {kind.name: kind for kind in (PYTORCH_JOB, PADDLE_JOB)}
+_TRAIN_JOB: dict[str, Any] = {
+    "name": "TrainJob",
+    "plural": "trainjobs",
+    "group": TRAINER.group,
+    "version": "v1alpha1",
+    "operator": TRAINER,
+    "template": "trainjob.yaml.j2",
+    "runtime": JobRuntime(
+        name="TrainingRuntime",
+        plural="trainingruntimes",
+        template="trainingruntime.yaml.j2",
+        missing="must be created before the TrainJob is created",
+    ),
+    "replicas_key": "trainer",
+    "policy_key": None,
+    # JOB-node-0 is its batch/v1 Job, JOB-node-0-1-x7k2p a pod of it.
+    "pod_suffix": r"-node-0(?:-(?P<rank>[0-9]+)-[a-z0-9]{5})?",
+    "refusals": ("TrainJobResourcesCreationFailed", "JobCreationFailed", "FailedCreate"),
+    "makers": frozenset({"JobSet", "Job"}),
+    "host": "{job}-node-0-{number}.{job}",
+    # The names of its pods are of 63 characters at most.
+    "longest_name": 47,
+    "lead": None,
+    "others": "Node",
+    "container": "node",
+    # It has no conditions of what goes on; its pods tell.
+    "conditions": (
+        ("Failed", Phase.FAILED),
+        ("Complete", Phase.SUCCEEDED),
+        ("Suspended", Phase.QUEUED),
+    ),
+}
+_RANK = "metadata.labels['batch.kubernetes.io/job-completion-index']"
+TRAIN_JOB = JobKind(
+    **_TRAIN_JOB,
+    frameworks=("pytorch",),
+    port_name="rendezvous",
+    port=29500,
+    launcher=PYTORCH_JOB.launcher,
+    variables=tuple(
+        InjectedVariable(name, value)
+        for name, value in (
+            ("PET_NNODES", "{replicas}"),
+            ("PET_NPROC_PER_NODE", "{processes}"),
+            ("PET_NODE_RANK", "{rank}"),
+            ("PET_MASTER_ADDR", "{address}"),
+            ("PET_MASTER_PORT", "{port}"),
+            ("JOB_COMPLETION_INDEX", "{rank}"),
+        )
+    ),
+    # As the training operator v1 has them, for the commands of published programs.
+    fields={"RANK": _RANK},
+    env=(
+        InjectedVariable("MASTER_ADDR", "{job}-node-0-0.{job}"),
+        InjectedVariable("MASTER_PORT", "{port}"),
+        InjectedVariable("WORLD_SIZE", "{world_size}"),
+    ),
+)
+"""Of any number of nodes, all alike; the operator makes a JobSet, which makes a batch/v1 Job."""
+TRAIN_JOB_OF_PADDLE = JobKind(
+    **_TRAIN_JOB,
+    frameworks=("paddle",),
+    port_name="master",
+    port=PADDLE_JOB.port,
+    processes_env=PADDLE_JOB.processes_env,
+    launcher=PADDLE_JOB.launcher,
+    # The operator knows nothing of Paddle.
+    variables=(InjectedVariable("JOB_COMPLETION_INDEX", "{rank}"),),
+    fields={"NODE_RANK": _RANK, "PADDLE_RANK": _RANK},
+    # Node 0 serves the meeting point only if PADDLE_MASTER's host equals its POD_IP.
+    env=(
+        InjectedVariable("POD_IP", "{job}-node-0-$(NODE_RANK).{job}"),
+        InjectedVariable("PADDLE_JOB_ID", "{job}"),
+        InjectedVariable("PADDLE_NNODES", "{replicas}"),
+        InjectedVariable("PADDLE_MASTER", "{job}-node-0-0.{job}:{port}"),
+    ),
+)
+ALL = (PYTORCH_JOB, PADDLE_JOB, TRAIN_JOB, TRAIN_JOB_OF_PADDLE)
+KINDS: dict[str, JobKind] = {}
+"""By name; of one that several frameworks have, the first of :data:`ALL`."""
+for _kind in ALL:
+    KINDS.setdefault(_kind.name, _kind)
 
 
-def default_kind(framework: str) -> JobKind:
-    """Return the kind of a framework's runs whose plans name none.
+WORDS: dict[str, str | None] = {"v1": None, "trainjob": TRAIN_JOB.name}
+"""Word of ``--job-kind`` → the kind of all frameworks' jobs, None: each framework's own. The first
+that a cluster serves is taken where none is asked for."""
+
+
+def default_kind(framework: str, name: str | None = None) -> JobKind:
+    """Return the kind of a framework's runs whose plans name none, or this one.
 
     An imported log may be of another framework; it has no job, and any kind will do.
     """
-    kinds = (kind for kind in KINDS.values() if framework in kind.default_for)
-    return next(kinds, PYTORCH_JOB)
+    if name is None:
+        return next((kind for kind in ALL if framework in kind.default_for), PYTORCH_JOB)
+    of_framework = (kind for kind in ALL if kind.name == name and framework in kind.frameworks)
+    return next(of_framework, KINDS[name])
 
 
 def kind_of(plan: RunPlan) -> JobKind:
     """Return the kind of a plan's job; raises :class:`UsageError` for one that is not known."""
-    if plan.kind is None:
-        return default_kind(plan.framework)
-    if plan.kind not in KINDS:
+    if plan.kind is not None and plan.kind not in KINDS:
         raise UsageError(
             f"Run {plan.run_id} is a {plan.kind}, and this k8sbench knows {' and '.join(KINDS)}.",
             "Use the version of k8sbench that submitted it, or a newer one.",
         )
-    return KINDS[plan.kind]
+    return default_kind(plan.framework, plan.kind)
 
 
-def kinds_of(frameworks: tuple[str, ...]) -> list[JobKind]:
-    """Return the kinds of these frameworks' runs; all kinds where none is named."""
-    return [default_kind(framework) for framework in frameworks] or list(KINDS.values())
+def kinds_of(operator: Operator, frameworks: tuple[str, ...]) -> list[JobKind]:
+    """Return an operator's kinds of these frameworks' runs; all where none is named."""
+    kinds = {
+        kind.name: kind
+        for kind in (*ALL, *KINDS.values())
+        if not frameworks or {*frameworks} & {*kind.frameworks, *kind.default_for}
+    }
+    return [kind for kind in kinds.values() if kind.operator == operator]
+
+
+def served(groups: Container[str]) -> list[str]:
+    """Return the words of ``--job-kind`` that a cluster with these API groups has."""
+    return [word for word, operator in OPERATORS.items() if operator.group in groups]
 
 
 def rank_order(replica: str) -> tuple[bool, str, int]:

@@ -47,8 +47,9 @@ def attempt_of(kube_object: KubeObject) -> int:
 
 
 def is_suspended(job: KubeObject) -> bool:
-    """Return whether the job's run policy suspends it: it has no pods until that is lifted."""
-    return bool(((job.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
+    """Return whether the job is suspended: it has no pods until that is lifted."""
+    spec = job.get("spec") or {}
+    return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
 
 
 def conditions(kube_object: KubeObject) -> Mapping[str, KubeObject]:

@@ -87,7 +87,7 @@ def make_plan(
         files |= training.arguments(planned, request) | options
         command = _own_command(case, window, batch_size, amp_dtype, size, files)
     else:
-        is_here = site.backend == "local"
+        is_here, kind = site.backend == "local", default_kind(case.framework, site.job_kind)
         values: dict[str, int | str] = {
             "precision": case.precision,
             "batch_size": batch_size,
@@ -101,10 +101,7 @@ def make_plan(
             "log_interval": window.log_interval,
             "gpu_ids": ",".join(str(index) for index in range(processes)),
             # As the training operator names the replicas' services, rank 0 first.
-            "hosts": ",".join(
-                HERE if is_here else f"{run_id}-{name}"
-                for name in default_kind(case.framework).names(replicas)
-            ),
+            "hosts": ",".join(HERE if is_here else host for host in kind.hosts(run_id, replicas)),
             "host": HERE if is_here else f"$({POD_VARIABLE})",
             "data": sources.seen(data, sources.DATA_MOUNT),
         }
@@ -161,6 +158,7 @@ def make_plan(
         or (choices.TIMEOUTS if planned is None else training.TIMEOUTS)[size],
         fingerprint=variant.fingerprint,
         sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
+        kind=site.job_kind,
         queue=request.queue,
         gang=request.gang,
         notes=tuple(notes),
@@ -237,7 +235,7 @@ def _own_command(
 ) -> tuple[str, ...]:
     module = case.variant.trainer_module
     assert module is not None, "checked by settle()"
-    start = default_kind(case.framework).start(module, TRAINERS_MOUNT)
+    start = default_kind(case.framework, case.site.job_kind).start(module, TRAINERS_MOUNT)
     # Nothing of one run alone stands here (variables hold its id and the seed of a training):
     # repeats of a case have equal commands.
     settings: dict[str, speed_options.Option] = {

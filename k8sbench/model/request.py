@@ -14,6 +14,7 @@ import msgspec
 
 from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import JobKindWord
 from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
 
 LONGEST = 1_000_000_000
@@ -72,6 +73,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     pools_file: str | None = None
     queue: str | None = None
     gang: bool = False
+    job_kind: JobKindWord = "auto"
     timeout_s: float | None = None
     seed: int = 0
     backend: Literal["auto", "kubernetes", "local"] = "auto"
@@ -134,7 +136,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the options that were given and that a run on this machine cannot have."""
         for struct, flags in ((self.access, ACCESS_FLAGS), (self, FLAGS)):
             for name, flag in flags.items():
-                if flag.cluster_only and getattr(struct, name):
+                if flag.cluster_only and getattr(struct, name) not in (None, False, "auto"):
                     yield option_names(name, flag)[0]
         if self.parallel > 1:
             yield "--parallel"
@@ -211,6 +213,11 @@ CASE_FLAGS = {
     "pools_file": Flag("Pools file.", "FILE", names=("--pools",), cluster_only=True),
     "queue": Flag("Kueue queue; the job starts suspended.", "NAME", cluster_only=True),
     "gang": Flag("Start all replicas together or none.", cluster_only=True),
+    "job_kind": Flag(
+        "Jobs of the training operator v1, or of Kubeflow Trainer v2; default auto: what the"
+        " cluster serves, v1 first.",
+        cluster_only=True,
+    ),
     "timeout_s": Flag(
         "End the run after TIME (90s, 15m, 2h); default 30m for smoke, 24h otherwise;"
         " with --mode train 2h and 14d.",

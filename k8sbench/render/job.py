@@ -32,6 +32,11 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
     no job.
     """
     kind = kind_of(plan)
+    if len(plan.job_name) > kind.longest_name:
+        raise UsageError(
+            f"A {kind.name} cannot be named {plan.job_name!r}: its pods' names would be too long.",
+            f"Use at most {kind.longest_name} characters for --run-id.",
+        )
     own_labels = identity.labels(plan)
     keeps = plan.checkpoints is not None and plan.backend != "local"
     secured = security(plan.pool, writes=keeps)

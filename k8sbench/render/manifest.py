@@ -16,7 +16,7 @@ import yaml
 from jinja2 import Environment
 
 from k8sbench.model import yaml_text
-from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds import KINDS, with_metadata
 from k8sbench.model.kube import ATTEMPT_LABEL
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
@@ -35,8 +35,10 @@ def manifests(
     mounted = jobs.mounted(plan, trainers)
     job = jobs.job(plan, mounted)
     values = {"plan": plan, "job": job, "pod": job["pod"], "mount": TRAINERS_MOUNT}
-    text = render(templates, job["kind"].template, **values)
-    return (*(() if mounted is None else (config_map(mounted),)), yaml_text.load(text))
+    kind = job["kind"]
+    names = [kind.template] if kind.runtime is None else [kind.runtime.template, kind.template]
+    objects = [yaml_text.load(render(templates, name, **values)) for name in names]
+    return (*(() if mounted is None else (config_map(mounted),)), *objects)
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -95,21 +97,17 @@ _Dumper.add_representer(str, _represent_text)
 
 def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapping[str, Any], ...]:
     """Return a run's objects, its job and the pods of it with the number of the attempt."""
-    mark = {ATTEMPT_LABEL: str(attempt)}
     *shared, job = manifests
-    marked = _marked(job, mark)
     kind = KINDS.get(str(job.get("kind")))
+    mark = {ATTEMPT_LABEL: str(attempt)}
+    marks = {"labels": mark, "annotations": mark}
+    marked = with_metadata(job, marks)
     if kind is not None and kind.replicas_key in job.get("spec", {}):
-        replicas = {
-            role: {**spec, "template": _marked(spec["template"], mark)}
-            for role, spec in job["spec"][kind.replicas_key].items()
-        }
-        marked["spec"] = {**job["spec"], kind.replicas_key: replicas}
+        marked["spec"] = kind.marked(job["spec"], marks)
+        if kind.runtime is not None:
+            # That of the attempt before may be there still, and goes with its job.
+            *shared, runtime = shared
+            name = f"{job['metadata']['name']}-{attempt}"
+            shared.append({**runtime, "metadata": {**runtime["metadata"], "name": name}})
+            marked["spec"]["runtimeRef"] = {**job["spec"]["runtimeRef"], "name": name}
     return (*shared, marked)
-
-
-def _marked(manifest: Mapping[str, Any], mark: Mapping[str, str]) -> dict[str, Any]:
-    metadata = dict(manifest.get("metadata") or {})
-    for key in ("labels", "annotations"):
-        metadata[key] = {**(metadata.get(key) or {}), **mark}
-    return {**manifest, "metadata": metadata}

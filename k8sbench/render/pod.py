@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.model import identity, sources
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds import filled, kind_of
 from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import POD_VARIABLE, TRAINERS_MOUNT
@@ -65,7 +65,7 @@ def pod(
         "annotations": _annotations(pool, about),
         "grace": END_SECONDS if plan.checkpoints is None else SAVE_SECONDS,
         # Before env, whose values may use them.
-        "fields": FIELDS.items(),
+        "fields": (FIELDS | dict(kind_of(plan).fields)).items(),
         "env": environment(plan).items(),
         "secret_env": [
             (name, {"name": secret.name, "key": secret.key})
@@ -97,6 +97,9 @@ def environment(plan: RunPlan) -> dict[str, str]:
         fixed["K8SBENCH_SEED"] = str(plan.seed + plan.repeat - 1)
     if kind.processes_env is not None:
         fixed[kind.processes_env] = str(plan.processes_per_replica)
+    shape = {"job": plan.job_name, "replicas": plan.replicas, "port": kind.port, "rank": 0}
+    shape["world_size"] = plan.world_size
+    fixed |= dict(filled(kind.env, shape))
     if plan.trainers_by == "configmap":
         fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}
     if _packages(plan) is not None:
@@ -110,7 +113,7 @@ def environment(plan: RunPlan) -> dict[str, str]:
     for name in {**given, **own}:
         whose = "The plan's env" if name in own else f"Pool {plan.pool.name}'s nccl_env"
         if name in kind.reserved or name in fixed or name in FIELDS:
-            owner = "the training operator" if name in kind.reserved else "k8sbench"
+            owner = kind.operator.name if name in kind.reserved else "k8sbench"
             raise UsageError(
                 f"{whose} sets {name}, which {owner} sets itself.", f"Leave {name} out."
             )

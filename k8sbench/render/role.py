@@ -7,6 +7,7 @@ from jinja2 import Environment
 from k8sbench.model.kinds import KINDS
 from k8sbench.render.templates import render
 
+RUNTIME_VERBS = ("get", "create", "patch")
 TEMPLATE, COLLECTOR_TEMPLATE = "role.yaml.j2", "collector-role.yaml.j2"
 
 
@@ -28,4 +29,6 @@ def _jobs() -> dict[tuple[str, tuple[str, ...]], list[str]]:
     jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for kind in KINDS.values():
         jobs.setdefault((kind.group, tuple(kind.verbs)), []).append(kind.plural)
+        if kind.runtime is not None:
+            jobs.setdefault((kind.group, RUNTIME_VERBS), []).append(kind.runtime.plural)
     return jobs

@@ -77,7 +77,8 @@ def _figure(made: Explanation) -> Iterator[Row]:
     rate = group_words.run_rate(made.throughput, made.unverified, made.unit)
     by = "" if made.throughput is None else f" by {made.estimator}"
     yield 0, f"{made.run_id or made.group}: {rate}{by}, {made.state}"
-    yield 1, f"{made.title}; set {made.set_name}, group {made.group}"
+    kinds = f"; {' and '.join(made.job_kinds)}" if made.job_kinds else ""
+    yield 1, f"{made.title}; set {made.set_name}, group {made.group}{kinds}"
     if measurement is not None:
         yield from _lines(measurement)
         if measurement.window is not None:

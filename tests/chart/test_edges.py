@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.chart import examples
-from tests.harness.helm import RELEASE, Helm, HelmFailed, find, merged, named, nested
+from tests.harness.helm import NAMESPACE, RELEASE, Helm, HelmFailed, find, merged, named, nested
 from tests.unit.chart import values
 
 PODS = {"Deployment", "CronJob", "Job", "StatefulSet", "DaemonSet", "Pod"}
@@ -36,6 +36,41 @@ def test_every_object_says_whose_it_is_and_is_in_the_release_s_namespace(newest:
         assert labels["app.kubernetes.io/name"] == "dlperf"
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
         assert ("namespace" in each["metadata"]) != each["kind"].startswith("ClusterRole")
+
+
+def test_users_of_other_namespaces_may_read_the_collector_and_find_it(newest: Helm) -> None:
+    teams = ("team-b", "team-c")
+    subjects = [{"kind": "Group", "name": name, "namespaces": [name]} for name in teams]
+    given = merged(examples.COLLECTOR, {"namespaces": [*teams], "users": {"subjects": subjects}})
+    objects = newest.template(given)
+    bound = {
+        (each["metadata"]["name"], each["metadata"]["namespace"]): [
+            subject["name"] for subject in each["subjects"] if subject["kind"] == "Group"
+        ]
+        for each in named(objects, "RoleBinding")
+    }
+    assert bound["dlperf-user", "team-b"] == ["team-b"]
+    assert bound["dlperf-user", "team-c"] == ["team-c"]
+    assert bound["dlperf-user-reads", NAMESPACE] == [*teams]
+    role = find(objects, "Role", "dlperf-user-reads")
+    assert [rule["verbs"] for rule in role["rules"]] == [["get"], ["get"]]
+    assert all(len(rule["resourceNames"]) == 1 for rule in role["rules"])
+    pointers = named(objects, "ConfigMap", "dlperf-collector")
+    assert [each["metadata"]["namespace"] for each in pointers] == [*teams]
+    assert all(
+        each["data"] == {"namespace": NAMESPACE, "service": "dlperf-collector"} for each in pointers
+    )
+    at_home = newest.template(examples.COLLECTOR)
+    assert not named(at_home, "ConfigMap", "dlperf-collector")
+    assert not named(at_home, "Role", "dlperf-user-reads")
+    nightly = newest.template(merged(given, {"nightly": {"enabled": True}}))
+    (container,) = find(nightly, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert "--namespace=team-b" in container["args"]
+    subjects[0]["namespaces"] = ["team-d"]
+    with pytest.raises(HelmFailed, match="team-d"):
+        newest.template(given)
 
 
 def test_names_stay_within_what_kubernetes_takes_and_tell_two_releases_apart(newest: Helm) -> None:
@@ -69,7 +104,7 @@ def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
     assert [each["kind"] for each in objects] == ["Role"]
 
 
-BESIDE = {"collector.image.repository", "networkPolicy.apiServerCIDRs", "nodePools"}
+BESIDE = {"networkPolicy.apiServerCIDRs", "nodePools"}
 REQUIRED = {*values.required(), *BESIDE}
 """The last ones because of what else is turned on."""
 

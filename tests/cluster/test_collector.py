@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -33,19 +34,23 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
 ) -> None:
     logs = own_shell.printing("r1")
     with collector.collecting() as first:
-        first.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         with collector.collecting() as second:
             second.until(" holds Lease dlperf-collector")
             assert "Running" not in second.err
             collectors.end(first)
             second.until("Running")
-            with collector.collecting() as third:
+            with collector.collecting("--log-format=json") as third:
                 third.until(" holds Lease dlperf-collector")
                 second.kill()
                 logs.end()
                 own_shell.finish("r1")
                 is_collected(collector, "r1", logs)
                 collectors.end(third)
+            logged = [json.loads(line) for line in third.err.splitlines()]
+            assert {line["level"] for line in logged} <= {"info", "warning"}
+            of_run = [line["message"] for line in logged if line["run"] == "r1"]
+            assert any(text.startswith("measured ") for text in of_run)
 
 
 @pytest.mark.soak
@@ -55,7 +60,7 @@ def test_an_api_server_that_is_away_is_waited_for(
 ) -> None:
     logs = own_shell.printing("r1")
     with collector.collecting() as running:
-        running.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         with own_cluster.without("kube-apiserver"):
             running.until("The Lease was lost: collecting ends.")
             # One that begins now waits, too.
@@ -72,7 +77,7 @@ def test_a_disk_that_is_full_and_free_again_loses_nothing(
 ) -> None:
     logs = own_shell.printing("r1")
     with disks.small(collector.store, "2m") as disk, collector.collecting() as running:
-        running.until("step ")
+        until(lambda: collector.archived("r1"), "lines of r1")
         with disks.full(disk):
             logs.end()
             own_shell.finish("r1")
@@ -80,3 +85,26 @@ def test_a_disk_that_is_full_and_free_again_loses_nothing(
             assert "r1" in own_shell.on_cluster()
         is_collected(collector, "r1", logs)
         collectors.end(running)
+
+
+def test_a_job_that_is_removed_while_nobody_collects_leaves_a_lost_run(
+    own_shell: Shell, collector: Collector
+) -> None:
+    logs = own_shell.printing("r1")
+    with collector.collecting() as running:
+        until(lambda: collector.archived("r1"), "lines of r1")
+        running.kill()
+    # As its ttlSecondsAfterFinished does it.
+    logs.end()
+    own_shell.finish("r1")
+    own_shell.namespace.kubectl("delete", "pytorchjob", "r1", "--cascade=foreground")
+    with collector.collecting() as running:
+        until(lambda: collector.phase("r1") == "Lost", "the end of r1")
+        collectors.end(running)
+    end = collector.json("status", "r1")["history"][-1]
+    assert (end["phase"], end["cause_id"]) == ("Lost", "job-gone")
+    assert "while nobody collected" in end["cause"]
+    assert collector.archived("r1")
+    assert [run["run_id"] for run in collector.json("list")] == ["r1"]
+    (row,) = collector.json("results")["rows"]
+    assert [reason["id"] for reason in row["members"][0]["reasons"]] == ["run-lost"]

@@ -85,8 +85,8 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
             over(own_shell, "ends", runs["ends"])
             runs["new"] = own_shell.printing("new")
             if patience == "short":
-                running.until("warning: run ends is passed over: The database")
-                running.until("warning: new jobs are not seen for now: The database")
+                running.until("warning run ends is passed over: The database")
+                running.until("warning new jobs are not seen for now: The database")
         is_collected_once(collector, "ends", runs["ends"])
         until(lambda: collector.archived("new"), "lines of the new run")
         collectors.end(running)
@@ -95,7 +95,7 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     with contextlib.ExitStack() as stack:
         with away(postgres_server):
             running = stack.enter_context(collector.collecting())
-            running.until("warning: collecting has ended: The database")
+            running.until("warning collecting has ended: The database")
             over(own_shell, "goes-on", runs["goes-on"])
         is_collected_once(collector, "goes-on", runs["goes-on"])
         end(own_shell, "new", runs["new"])
@@ -148,7 +148,7 @@ def test_two_collectors_upgrade_one_database_at_once(
             is_collected_once(machines[name], name, logs[name])
         for one in running:
             collectors.end(one)
-            assert "warning: collecting has ended" not in one.err
+            assert "warning collecting has ended" not in one.err
     with base.reading() as db:
         assert index.layout(db) == index.LAYOUT
     base.close()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cluster.test_gpu_metrics import PROGRAM
 from tests.harness.cluster import collectors
+from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import LOOKS, Running, Shell, shortening, until
 
@@ -19,8 +20,13 @@ TRIES = 30
 """Until the API server knows the way; each takes a second or more."""
 
 
-def expose(own_cluster: OwnCluster, shell: Shell, running: Running) -> None:
-    """Let the API server reach the collector, which runs beside the cluster."""
+def expose(
+    own_cluster: OwnCluster, shell: Shell, running: Running, home: Namespace | None = None
+) -> None:
+    """Let the API server reach the collector, which runs beside the cluster.
+
+    ``home`` is its namespace, if that is not the one of the shell, which waits until it reads it.
+    """
     if own_cluster.why_not_private is not None:
         pytest.skip(f"no address that is not the loopback's: {own_cluster.why_not_private}")
     running.until("Others read it at port ")
@@ -29,7 +35,7 @@ def expose(own_cluster: OwnCluster, shell: Shell, running: Running) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((own_cluster.layout.place.address, 9))
         address = probe.getsockname()[0]
-    collectors.expose(shell.namespace, int(found[1]), address)
+    collectors.expose(home or shell.namespace, int(found[1]), address)
 
     asked = ("list", "--store=cluster", "--output=json")
     why = ""
@@ -57,6 +63,12 @@ def test_another_machine_reads_what_a_submitter_has_left(
         words = ("logs", "r1", "--replica=worker-0", "--store=cluster")
         first = logs.expected["worker-0"][0]
         until(lambda: first in other.run(*words).out, "the collector to archive a line of r1")
+        # A running run is known from the cluster, too; it has one row, and no note.
+        for options in ((), (f"--namespace={other.namespace.name}",)):
+            running_run = other.run("list", *options)
+            assert running_run.out.count("r1 ") == 1
+            assert "collector" in running_run.out
+            assert running_run.err == ""
         logs.end()
         own_shell.finish("r1")
         until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")

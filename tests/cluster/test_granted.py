@@ -226,7 +226,7 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
     with claimed_all(namespace, "data", "checkpoints"), collecting as running:
         # One run of each kind from its submit until its job is deleted.
         logs = submitter.printing("whole")
-        running.until("step ")
+        until(lambda: collector.archived("whole"), "lines of whole")
         logs.end()
         submitter.finish("whole")
         until(lambda: collector.on_cluster() == [], "the deletion of whole")
@@ -242,7 +242,7 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
         # One that waits in its queue, and one that no node fits.
         submitter.submit("queued", "--queue=lab", "--detach")
         submitter.submit("nowhere", "--node-pool=nowhere", "--detach")
-        running.until("[queued] Queued: ")
+        running.until("run=queued Queued: ")
         until(lambda: Right("", "nodes", "list") in account.used(), "a look at the nodes")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
         for name in ("queued", "nowhere"):

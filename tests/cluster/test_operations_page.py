@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests import tiers
@@ -30,6 +33,7 @@ def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
             "kind": "StorageClass",
             "metadata": {"name": DISK, "annotations": default},
             "provisioner": "kubernetes.io/no-provisioner",
+            "allowVolumeExpansion": True,
         },
         {
             "apiVersion": "v1",
@@ -51,24 +55,29 @@ def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
 
 
 def test_the_commands_of_the_page_run_in_its_order(prepared: OwnCluster, tmp_path: Path) -> None:
-    for tier in ("helm", "prometheus"):
-        tiers.demand(tier)
+    tiers.demand("helm")
     variables = operating.prepare(tmp_path, prepared.layout.programs.program("kubectl"))
     variables |= prepared.variables()
-    printed = {
-        command.text: pages.run(command, tmp_path, variables) for command in operating.commands()
-    }
+    printed = {}
+    for command in operating.commands("cluster"):
+        if "--force-conflicts" in command.text:
+            by_hand = "kubectl -n team-a patch deployment dlperf-collector --patch"
+            patch = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
+            run = functools.partial(pages.run, folder=tmp_path, variables=variables)
+            run(msgspec.structs.replace(command, text=f"{by_hand} '{json.dumps(patch)}'"))
+            without = command.text.replace("--force-conflicts", "")
+            told = run(msgspec.structs.replace(command, text=without, code=1))
+            assert 'conflict with "kubectl-patch"' in told
+        printed[command.text] = pages.run(command, tmp_path, variables)
 
     def of(words: str) -> str:
         (found,) = (text for command, text in printed.items() if words in command)
         return found
 
-    assert "pools from ConfigMap team-a/dlperf-pools" in of("k8sbench submit")
-    assert "registry.example/team/k8sbench-pytorch" in of("k8sbench images")
-    assert "Tesla-V100-SXM2-32GB" in of("get nodes")
     assert "take pods" in of("doctor -n team-a --node-pool v100")
-    assert "SUCCESS" in of("promtool")
-    assert "servicemonitor" in of("get servicemonitors")
     assert "Bound" in of("get persistentvolumeclaim")
-    assert '"title": "k8sbench"' in (tmp_path / "k8sbench.json").read_text()
+    claim = prepared.kubectl("get", "persistentvolumeclaims", f"--namespace={TEAM}", "-o=yaml")
+    assert "storage: 40Gi" in claim
+    assert "Rollback was a success" in of("rollback")
+    assert '"title": "k8sbench team-a/dlperf"' in (tmp_path / "k8sbench.json").read_text()
     assert "job.batch/tonight created" in of("create job")

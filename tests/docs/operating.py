@@ -16,26 +16,24 @@ from tests.tiers import ROOT
 PAGE = ROOT / "docs" / "operations.md"
 TEAM = "team-a"
 """The page's namespace."""
-ON_REAL_NODES = (
-    "When the collector does not start",
-    "What is stored, and how large it grows",
-    "Retention",
-    "Backup and restore",
-)
-"""Sections whose commands need a collector that runs: tests/node/test_operations_page.py."""
-BY_POSTGRESQL = ("Rows in PostgreSQL",)
-"""tests/unit/store/test_operations_page.py; all others: tests/cluster/test_operations_page.py."""
+PLACES = {
+    "node": re.compile(r" exec |--raw|--store cluster| logs |backup"),
+    "postgres": re.compile("^pg_"),
+    "cluster": re.compile(""),
+}
+"""Where a command is run: tests/node/test_operations_page.py with a collector that runs,
+tests/unit/store/test_operations_page.py, or tests/cluster/test_operations_page.py; the first that
+fits."""
 _FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def commands(*sections: str) -> list[Command]:
-    """Return the commands of some sections; of none that they are all others."""
+def commands(place: str) -> list[Command]:
+    """Return the commands that are run at one of the places, in the page's order."""
     listed = pages.commands(PAGE)
-    known = {each.section for each in listed}
-    apart = {*ON_REAL_NODES, *BY_POSTGRESQL}
-    assert apart <= known, f"these sections have no commands: {apart - known}"
-    wanted = set(sections) or known - apart
-    return [each for each in listed if each.section in wanted]
+    at = [next(each for each, marks in PLACES.items() if marks.search(c.text)) for c in listed]
+    found = [command for command, where in zip(listed, at, strict=True) if where == place]
+    assert found
+    return found
 
 
 def prepare(folder: Path, kubectl: Path) -> dict[str, str]:

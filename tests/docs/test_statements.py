@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.docs import pages
+from tests.harness.cluster import page_roles
 from tests.tiers import ROOT
 
 MODULES = {
@@ -174,3 +175,16 @@ def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> Non
         assert folder == ".venv/bin"
         assert name in scripts or pathlib.Path(sys.executable).with_name(name).exists()
         assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
+
+
+@pytest.mark.parametrize("name", [page_roles.PROMETHEUS, page_roles.EXPORTERS])
+def test_roles_of_gpu_metrics_can_be_applied_as_they_are_printed(name: str) -> None:
+    role, binding = page_roles.printed()[name]
+    assert [one["kind"] for one in (role, binding)] == ["Role", "RoleBinding"]
+    assert role["metadata"] == binding["metadata"]
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", name)
+
+
+def test_the_roles_of_users_are_documents_of_one_file() -> None:
+    documents = yaml.safe_load_all((ROOT / "k8sbench/role.yaml").read_text())
+    assert [one["kind"] for one in documents] == ["Role", "ClusterRole"]

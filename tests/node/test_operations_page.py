@@ -6,7 +6,6 @@ import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -24,6 +23,8 @@ from tests.unit.store.examples import OWNER, archive, measurement, plan, step
 
 POD = "deployment/dlperf-collector"
 STORE = "/data/k8sbench"
+STORE_CLAIM, BACKUP_CLAIM = "dlperf-collector", "dlperf-backup"
+PRUNES = "K8sbenchStoreFull"
 RUNS = ("seg-1", "seg-2")
 LONG_AGO = 1e9
 
@@ -40,26 +41,22 @@ def team(node_cluster: NodeCluster) -> Iterator[Namespace]:
 
 
 @pytest.fixture
-def disk(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Make a volume on both nodes, which are this machine; gives the values that ask for it."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    folder.chmod(0o777)  # a volume by hand is not given to the pod's group
-    node_cluster.create(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": TEAM},
-            "spec": {
-                "capacity": {"storage": "20Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "claimRef": {"namespace": TEAM, "name": "dlperf-collector"},
-                "hostPath": {"path": str(folder), "type": "Directory"},
-            },
+def disks(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[dict[str, Path]]:
+    """Make volumes of both nodes, which are this machine; gives the folder of each claim."""
+    folders = {claim: tmp_path / claim for claim in (STORE_CLAIM, BACKUP_CLAIM)}
+    for claim, folder in folders.items():
+        folder.mkdir()
+        folder.chmod(0o777)  # a volume by hand is not given to the pod's group
+        spec = {
+            "capacity": {"storage": "20Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": TEAM, "name": claim},
+            "hostPath": {"path": str(folder), "type": "Directory"},
         }
-    )
-    yield {"storageClass": "-"}
-    node_cluster.kubectl("delete", "persistentvolume", TEAM, "--wait=false")
+        volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": claim}}
+        node_cluster.create({**volume, "spec": spec})
+    yield folders
+    node_cluster.kubectl("delete", "persistentvolume", *folders, "--wait=false")
 
 
 def seed(folder: Path) -> None:
@@ -75,15 +72,18 @@ def seed(folder: Path) -> None:
 def test_the_commands_for_a_running_collector_do_what_the_page_says(
     node_cluster: NodeCluster,
     team: Namespace,
-    disk: dict[str, Any],
+    disks: dict[str, Path],
     collector_image_name: str,
     tmp_path: Path,
 ) -> None:
     tiers.demand("helm")
     variables = operating.prepare(tmp_path, node_cluster.layout.programs.program("kubectl"))
     variables |= team.cluster.variables()
-    image = {"image": collector_image.VALUES, "persistence": disk}
+    image = {"image": collector_image.VALUES, "persistence": {"storageClass": "-"}}
     (tmp_path / "team.yaml").write_text(yaml.safe_dump({"collector": image}))
+    backup = tmp_path / "backup.yaml"
+    named = r"registry\.example/team/k8sbench-collector:\S+"
+    backup.write_text(re.sub(named, collector_image_name, backup.read_text()))
 
     def run(text: str) -> str:
         command = Command(page="", line=0, text=text, code=0, section="")
@@ -96,32 +96,45 @@ def test_the_commands_for_a_running_collector_do_what_the_page_says(
     seed(tmp_path)
     run("k8sbench store export seed.tar.gz --store seed")
     run(f"kubectl -n {TEAM} exec -i {POD} -- k8sbench store import - < seed.tar.gz")
-
-    def section(name: str) -> str:
-        return "".join(pages.run(each, tmp_path, variables) for each in operating.commands(name))
-
-    assert all(name in pod("k8sbench list") for name in RUNS)
-    started, stored, retention, backup = operating.ON_REAL_NODES
-    assert re.search(r"^(collecting|waiting: )", section(started), re.MULTILINE)
-    assert STORE in section(stored)
-    # A backup is made, and the volume lost, before it is restored.
-    make, *restore = operating.commands(backup)
-    pages.run(make, tmp_path, variables)
-    with tarfile.open(tmp_path / "backup.tar.gz") as tar:
-        assert {f"runs/{name}/logs/master-0.log" for name in RUNS} <= set(tar.getnames())
+    commands: dict[str, list[str]] = {}
+    for command in operating.commands("node"):
+        commands.setdefault(command.section, []).append(command.text)
+    export, import_, reindex, apply, now = commands.pop("Backup and restore")
+    printed = {
+        section: "".join(map(run, texts))
+        for section, texts in commands.items()
+        if section != PRUNES
+    }
+    assert all(name in printed["K8sbenchStuckJob"] for name in RUNS)
+    assert re.search("^(collecting|waiting: )", printed["K8sbenchNotCollecting"], re.MULTILINE)
+    assert "Others read it" in printed["K8sbenchCollectorDown"]
+    # Backups are made, by hand and by the CronJob, and the volume lost, before one is restored.
+    run(export)
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "20Gi"}},
+    }
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec}
+    team.create({**claim, "metadata": {"name": BACKUP_CLAIM}})
+    run(apply)
+    run(now)
+    team.wait("condition=Complete", "job/backup-now")
+    for file in (tmp_path / "backup.tar.gz", disks[BACKUP_CLAIM] / "backup-now.tar.gz"):
+        with tarfile.open(file) as tar:
+            assert {f"runs/{name}/logs/master-0.log" for name in RUNS} <= set(tar.getnames())
     pod(f"find {STORE} -mindepth 1 -delete")
     run(f"kubectl -n {TEAM} delete pod -l app.kubernetes.io/component=collector")
     run(f"kubectl -n {TEAM} rollout status {POD}")
     assert not any(name in pod("k8sbench list") for name in RUNS)
-    for each in restore:
-        pages.run(each, tmp_path, variables)
+    run(import_)
+    run(reindex)
     assert all("a line of" in pod(f"k8sbench logs {name}") for name in RUNS)
     # Only then what is old is removed.
-    printed = section(retention)
-    assert "2 runs" in printed
-    run(f"kubectl -n {TEAM} rollout status {POD}")
+    assert "2 runs" in "".join(map(run, commands[PRUNES]))
     assert all(name in pod("k8sbench results --all -o json") for name in RUNS)
     for name in RUNS:
-        kept = {path.name for path in (tmp_path / "disk" / "k8sbench" / "runs" / name).iterdir()}
+        folder = disks[STORE_CLAIM] / "k8sbench" / "runs" / name
+        kept = {path.name for path in folder.iterdir()}
         assert {"measurement.json", "pruned.json"} <= kept
         assert "logs" not in kept

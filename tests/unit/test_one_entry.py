@@ -79,7 +79,7 @@ RECIPES: dict[str, Recipe] = {
     },
     "benchmark": {"k8sbench/benchmarks/made-up.yaml": BENCHMARK},
     "job kind": {
-        "k8sbench/model/kinds.py": (("KINDS = {", KIND), ("PYTORCH_JOB, PADDLE_JOB)}", "MADE_UP, "))
+        "k8sbench/model/kinds.py": (("ALL = (", KIND), ("PYTORCH_JOB, PADDLE_JOB,", "MADE_UP, "))
     },
     "check of doctor": {
         "k8sbench/diagnose/preflight/cluster_checks.py": (("def namespace(", CHECK),),

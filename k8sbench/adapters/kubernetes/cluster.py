@@ -158,9 +158,16 @@ class KubernetesCluster:
             waits = self._waits or plan.run_id in self._waiting
             job = ownership.owned(manifests[-1], self._user, self.api.time(), waits=waits)
             name = mounted_by(job)
+
+            def provide() -> None:
+                if name:
+                    self._trainers.provide(name)
+                if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
+                    job_changes.provide(self.api, plan, runtime)
+
             made, existed = job_changes.create(
                 *(self.api, plan, job),
-                provide=partial(self._trainers.provide, name) if name else lambda: None,
+                provide=provide,
                 seconds=self.create_s,
                 note=self.note,
                 is_over=lambda: self._is_closed,
@@ -169,6 +176,8 @@ class KubernetesCluster:
             self._drop(plan.run_id)
             raise
         followed.since = time.monotonic()
+        if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
+            self._start(partial(job_changes.bind, self.api, runtime, made))
         if existed:
             self._watches.list_again()
             self._has_new = True

@@ -24,7 +24,9 @@ from k8sbench.model.kube import TOKEN_HEADER, KubeObject, name_of
 
 LABELS = "app.kubernetes.io/name=dlperf,app.kubernetes.io/component=collector"
 PORT = "http"
-
+CONFIG_MAP = "dlperf-collector"
+"""By which a namespace names the collector that follows it from another one: ``namespace`` and
+``service``."""
 
 LEASE_SECONDS = 15
 """For which a Lease counts that is not renewed."""
@@ -39,18 +41,18 @@ def token(api: Api, name: str) -> str:
     Raises :class:`BenchError`.
     """
     path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": _secret(name)},
-        "stringData": {TOKEN_KEY: drawn},
-    }
     try:
-        if (found := _read_token(api, name)) is not None:
+        if (found := _read_token(api, api.place.namespace, name)) is not None:
             return found
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": _secret(name), "ownerReferences": _owners(api, name)},
+            "stringData": {TOKEN_KEY: drawn},
+        }
         if _is_first(lambda: api.create(path, body, retry_s=0.0), 409):
             return drawn
-        return _read_token(api, name) or ""
+        return _read_token(api, api.place.namespace, name) or ""
     except ApiFault as fault:
         raise api.explained(fault, f"Secret {_secret(name)} be read or created") from fault
 
@@ -59,8 +61,21 @@ def _secret(name: str) -> str:
     return f"{name}-token"
 
 
-def _read_token(api: Api, name: str) -> str | None:
-    path = kinds.path("Secret", api.place.namespace, _secret(name))
+def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
+    """Refer to the chart's Deployment, which has this name: Lease and token go with it."""
+    path = kinds.path("Deployment", api.place.namespace, name)
+    try:
+        found = api.find(path, brief=True, retry_s=REQUEST_SECONDS)
+    except ApiFault as fault:
+        if fault.status != 403:
+            raise
+        found = None
+    about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
+
+
+def _read_token(api: Api, namespace: str, name: str) -> str | None:
+    path = kinds.path("Secret", namespace, _secret(name))
     found = api.find(path, retry_s=REQUEST_SECONDS)
     kept = None if found is None else (found.get("data") or {}).get(TOKEN_KEY)
     return None if kept is None else base64.b64decode(kept).decode().strip()
@@ -76,21 +91,29 @@ class CollectorProxy:
 
     def is_there(self) -> bool:
         """Look for its service; raises :class:`BenchError` where that cannot be known."""
-        namespace = self._api.place.namespace
         try:
-            found, _ = self._api.list(kinds.path("Service", namespace), labels=LABELS, retry_s=0.0)
+            namespace, service = self._service()
         except ApiFault as fault:
             raise self._api.explained(fault, "a collector be looked for") from fault
-        if found:
-            service = f"{name_of(found[0])}:{PORT}"
-            self._base = kinds.path("Service", namespace, service, "proxy")
+        if service:
+            self._base = kinds.path("Service", namespace, f"{service}:{PORT}", "proxy")
             try:
                 # One of before 0.3 has none, and asks for none.
-                kept = _read_token(self._api, name_of(found[0]))
+                kept = _read_token(self._api, namespace, service)
             except ApiFault as fault:
                 raise self._api.explained(fault, "the collector's token be read") from fault
             self._headers = {} if kept is None else {TOKEN_HEADER: kept}
         return self._base is not None
+
+    def _service(self) -> tuple[str, str]:
+        """Return namespace and name of its service, the latter empty where there is none."""
+        here = self._api.place.namespace
+        found, _ = self._api.list(kinds.path("Service", here), labels=LABELS, retry_s=0.0)
+        if found:
+            return here, name_of(found[0])
+        named = self._api.find(kinds.path("ConfigMap", here, CONFIG_MAP), retry_s=0.0) or {}
+        data = named.get("data") or {}
+        return data.get("namespace", here), data.get("service", "")
 
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
         """Return a document; None where it has no such thing."""
@@ -182,7 +205,7 @@ class Lease:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name},
+            "metadata": {"name": self._name, "ownerReferences": _owners(self._api, self._name)},
             "spec": spec,
         }
         return _is_first(lambda: self._api.create(self._path(), body, retry_s=0.0), 409)

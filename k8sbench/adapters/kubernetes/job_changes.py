@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from k8sbench.model.errors import (
     UsageError,
 )
 from k8sbench.model.identity import NONCE_ANNOTATION
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import (
     RUN_LABEL,
     KubeObject,
@@ -42,6 +43,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 from k8sbench.model.plan import RunPlan
+from k8sbench.ports import Manifest
 
 CREATE_SECONDS = 60.0
 """How long a creation is repeated while the API server does not answer."""
@@ -92,7 +94,8 @@ def create(
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
         is_unsure = is_unsure or (is_provided and _may_have_acted(error))
-        is_last = is_over() or time.monotonic() > until or not (exists or error.passes)
+        passes = exists or error.passes or _is_early(manifest, error)
+        is_last = is_over() or time.monotonic() > until or not passes
         if exists or (is_unsure and is_last):
             # It may be ours, created by a request whose answer was lost. That one may also be why a
             # quota refuses the next.
@@ -118,6 +121,41 @@ def create(
         api.pause(min(0.2 * 2.0**attempts, 5.0))
 
 
+def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
+    """Return the object beside a job that holds its pods' template; None: the job holds it."""
+    return None if kind_of(plan).runtime is None else manifests[-2]
+
+
+def provide(api: Api, plan: RunPlan, runtime: Manifest) -> None:
+    """Create the object that holds the template of a job's pods.
+
+    Raises :class:`ApiFault`, and :class:`UsageError` for one of someone else's.
+    """
+    kind, path = runtime["kind"], kinds.path(runtime["kind"], api.place.namespace)
+    try:
+        api.create(path, runtime)
+    except ApiFault as fault:
+        if fault.reason != "AlreadyExists":
+            raise
+        found = api.get(f"{path}/{name_of(runtime)}", retry_s=FIND_SECONDS)
+        if labels_of(found).get(RUN_LABEL) != plan.run_id:
+            raise UsageError(
+                f"There is a {kind} named {name_of(runtime)} in namespace {api.place.namespace}"
+                " already, and it is not k8sbench's.",
+                "Choose another --run-id, or another namespace with -n.",
+            ) from fault
+
+
+def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
+    """Have the object that holds the template of a job's pods deleted with the job, not before."""
+    metadata = job["metadata"]
+    owner = {"name": metadata["name"], "uid": metadata["uid"]}
+    owner |= {key: job[key] for key in ("apiVersion", "kind")}
+    path = kinds.path(runtime["kind"], api.place.namespace, name_of(runtime))
+    with contextlib.suppress(ApiFault):  # it stays, a few KB
+        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=FIND_SECONDS)
+
+
 def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
     error = api.explained(fault, f"{name} be created")
     if error.cause_id != "quota-exceeded":
@@ -128,6 +166,12 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
     error = kind(quota.sentence, quota.action or "")
     error.cause_id, error.__cause__ = quota.id, fault
     return error
+
+
+def _is_early(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
+    """Whether the operator has not seen yet what a job refers to, which was created just before."""
+    runtime = KINDS[manifest["kind"]].runtime
+    return runtime is not None and runtime.missing in fault.message
 
 
 def _may_have_acted(fault: ApiFault) -> bool:
@@ -206,7 +250,7 @@ def cancel(
     text = msgspec.json.encode(reason).decode()
     with contextlib.suppress(ownership.VanishedError):
         if keep:
-            annotate(job, text, spec={"runPolicy": {"suspend": True}})
+            annotate(job, text, spec=KINDS[kind].policy(suspend=True))
             return
         job = annotate(job, text)
         try:

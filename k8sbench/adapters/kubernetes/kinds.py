@@ -15,6 +15,7 @@ _API_PATHS = {
     "Workload": "/apis/kueue.x-k8s.io/v1beta1",
 }
 """Kind → path of its API group and version; of all others it is the core API."""
+_RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}
 _RESOURCE = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([^/]+)(?:/[^/]+(/.+)?)?$")
 
 
@@ -22,6 +23,10 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
     """Return the path of the objects of a kind, or of one of them."""
     if kind in KINDS:
         root, plural = f"/apis/{KINDS[kind].api_version}", KINDS[kind].plural
+    elif kind in _RUNTIMES:
+        of = _RUNTIMES[kind]
+        assert of.runtime is not None
+        root, plural = f"/apis/{of.api_version}", of.runtime.plural
     else:
         root = _API_PATHS.get(kind, "/api/v1")
         plural = kind.lower() + ("es" if kind.endswith("s") else "s")

@@ -69,20 +69,21 @@ def jobs(
             path = kinds.path(kind, api.place.namespace)
             items, _ = api.list(path, labels=labels, keep=_head)
         except ApiFault as fault:
-            if fault.status != 404:
+            if fault.status not in {403, 404}:  # a Role of before the kind was known
                 raise api.explained(fault, f"the {kind}s be listed") from fault
             missing.append(fault)
             continue
         found += [_found_job(kind, job, api, user) for job in items]
     if len(missing) == len(KINDS):
-        raise api.explained(missing[0], "the jobs be listed") from missing[0]
+        worst = max(missing, key=lambda fault: fault.status == 403)
+        raise api.explained(worst, "the jobs be listed") from worst
     return sorted(found, key=lambda job: job.created_at)
 
 
 def _head(job: KubeObject) -> KubeObject:
     """Return of a job what its plan and its phase are read from."""
     metadata = {key: job["metadata"].get(key) for key in _READ}
-    spec = {"runPolicy": (job.get("spec") or {}).get("runPolicy")}
+    spec = {key: (job.get("spec") or {}).get(key) for key in ("runPolicy", "suspend")}
     return {"metadata": metadata, "spec": spec, "status": job.get("status")}
 
 

@@ -7,7 +7,7 @@ listed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -20,20 +20,21 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault
 from k8sbench.adapters.metrics import preflight as metrics
 from k8sbench.diagnose.preflight import capacity_checks, checks
-from k8sbench.diagnose.preflight import operator_checks as operator
 from k8sbench.diagnose.preflight.facts import (
     DoctorRequest,
     Permission,
     PreflightFacts,
     Refusal,
     Unknown,
+    does_not_run,
     permissions,
 )
 from k8sbench.model import sources
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.finding import Finding
-from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds import KINDS, WORDS
 from k8sbench.model.kube import KubeObject
+from k8sbench.model.operators import OPERATORS, Operator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import Framework
 from k8sbench.ports import Manifest
@@ -47,9 +48,12 @@ ANSWER_SECONDS = 5.0
 
 
 def ask(
-    api: Api, request: DoctorRequest, jobs: Mapping[str, KubeObject], prometheus: str = "none"
+    api: Api,
+    request: DoctorRequest,
+    jobs: Iterable[Sequence[Manifest]],
+    prometheus: str = "none",
 ) -> PreflightFacts:
-    """Return all facts; ``jobs`` are manifests of k8sbench's own, by kind, for a dry run.
+    """Return all facts; ``jobs`` are k8sbench's own for a dry run, each after its runtime.
 
     ``prometheus`` is where to look for one: a URL, ``auto`` or ``none``.
 
@@ -62,13 +66,13 @@ def ask(
     served = {} if isinstance(groups, Unknown) else groups
     plurals = _answer(partial(_plurals, api, served))
     known_kinds = () if isinstance(plurals, Unknown) else plurals
-    ours = [job for kind, job in jobs.items() if KINDS[kind].plural in known_kinds]
+    ours = [job for job in jobs if KINDS[job[-1]["kind"]].plural in known_kinds]
     listed, home = partial(_list, api), request.namespace
     selector = ",".join(f"{key}={value}" for key, value in request.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
         "version": lambda: str(api.get("/version")["gitVersion"]),
         "own_jobs": partial(_dry_run, api, home, ours),
-        "operator": partial(_operator, api),
+        "deployments": partial(_deployments, api, served),
         "access": partial(_access, api, home),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: listed(kinds.path("ResourceQuota", home)),
@@ -104,16 +108,15 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
     for manifest in objects:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         try:
-            api.create(kinds.path(kind, api.place.namespace), manifest, dry_run=True)
+            _try(api, api.place.namespace, manifest)
         except ApiFault as fault:
             if kind == "ConfigMap" and fault.reason == "AlreadyExists":
                 trainer_sources.check(api, name)
                 continue
             raise api.explained(fault, f"{kind} {name} be created") from fault
     request = request_of(plan, api.place.namespace)
-    jobs = {manifest["kind"]: manifest for manifest in objects if manifest["kind"] in KINDS}
     try:
-        facts = ask(api, request, jobs)
+        facts = ask(api, request, [[one for one in objects if one["kind"] != "ConfigMap"]])
     except ApiFault as fault:
         raise api.explained(fault, "the cluster be looked at") from fault
     return [finding for finding in checks.findings(facts) if finding.severity != "ok"]
@@ -133,6 +136,7 @@ def request_of(plan: RunPlan, namespace: str) -> DoctorRequest:
         written=tuple(name for name, writes in claims.items() if writes),
         queue=plan.queue,
         gang=plan.gang,
+        job_kind=next(key for key, kind in WORDS.items() if kind == plan.kind),
     )
 
 
@@ -184,30 +188,70 @@ def _groups(api: Api) -> Mapping[str, Sequence[str]]:
 def _plurals(api: Api, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the resources of the job kinds' API groups."""
     versions = dict.fromkeys(kind.api_version for kind in KINDS.values() if kind.group in groups)
-    lists = [api.get(f"/apis/{version}")["resources"] for version in versions]
-    return tuple(resource["name"] for resources in lists for resource in resources)
+    return tuple(resource["name"] for version in versions for resource in _served(api, version))
 
 
-def _dry_run(api: Api, namespace: str, jobs: Iterable[KubeObject]) -> dict[str, Refusal | None]:
+def _served(api: Api, version: str) -> Sequence[KubeObject]:
+    """Return the resources of a version of an API group; none where it is not served."""
+    try:
+        resources: Sequence[KubeObject] = api.get(f"/apis/{version}")["resources"]
+    except ApiFault as fault:
+        if fault.status != 404:
+            raise
+        return ()
+    return resources
+
+
+def _dry_run(
+    api: Api, namespace: str, jobs: Iterable[Sequence[Manifest]]
+) -> dict[str, Refusal | None]:
     """Return who refuses jobs, by their kinds."""
     refusals: dict[str, Refusal | None] = {}
-    for job in jobs:
+    for objects in jobs:
+        kind = objects[-1]["kind"]
         try:
-            api.create(kinds.path(job["kind"], namespace), job, dry_run=True)
-            refusals[job["kind"]] = None
+            for manifest in objects:
+                _try(api, namespace, manifest)
+            refusals[kind] = None
         except ApiFault as fault:
-            refusals[job["kind"]] = Refusal(status=fault.status, message=fault.message)
+            refusals[kind] = Refusal(status=fault.status, message=fault.message)
     return refusals
 
 
-def _operator(api: Api) -> KubeObject | None:
+def _try(api: Api, namespace: str, manifest: Manifest) -> None:
+    """Have the API server and its webhooks check an object; raises :class:`ApiFault`."""
+    kind = KINDS.get(manifest["kind"])
     try:
-        return next(iter(_list(api, kinds.path("Deployment"), labels=operator.SELECTOR)), None)
+        api.create(kinds.path(manifest["kind"], namespace), manifest, dry_run=True)
+    except ApiFault as fault:
+        # A dry run has not made the runtime; the webhook that misses it has read the job.
+        runtime = None if kind is None else kind.runtime
+        if runtime is None or runtime.missing not in fault.message:
+            raise
+
+
+def _deployments(api: Api, groups: Container[str]) -> dict[str, KubeObject | Unknown | None]:
+    """Return the Deployments of the operators that are served, and of what these need."""
+    there = [one for one in OPERATORS.values() if one.group in groups]
+    programs = [program for one in there for program in (one, *one.needs)]
+    return {program.name: _answer(partial(_deployment, api, program)) for program in programs}
+
+
+def is_down(api: Api, operator: Operator) -> bool:
+    """Return whether an operator, or what it needs, is seen not to run."""
+    programs = (operator, *operator.needs)
+    found = {one.name: _answer(partial(_deployment, api, one)) for one in programs}
+    return does_not_run(operator, found)
+
+
+def _deployment(api: Api, program: Operator) -> KubeObject | None:
+    try:
+        return next(iter(_list(api, kinds.path("Deployment"), labels=program.selector)), None)
     except ApiFault as fault:
         if fault.status != 403:
             raise
         # Listing all namespaces is forbidden; reading the usual one may be allowed.
-        return api.find(kinds.path("Deployment", *operator.USUAL_PLACE))
+        return api.find(kinds.path("Deployment", *program.place))
 
 
 def _access(api: Api, namespace: str) -> Mapping[Permission, bool]:

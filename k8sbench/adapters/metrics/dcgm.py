@@ -37,7 +37,7 @@ MOST = 5760
 KEPT_SECONDS = 900.0
 """How long samples are kept after the run was released."""
 FIND_SECONDS = 300.0
-"""Until exporters are looked for again."""
+"""Until exporters are looked for again; sooner, at growing intervals, where a node lacks one."""
 NOT_READ = (
     "No DCGM exporter was read: they are read only while k8sbench follows the run, and keep no "
     "history."
@@ -208,7 +208,7 @@ class DcgmSource(MetricSource):
 
     def _read_all(self, name: str, node: NodeReadings) -> None:
         """Read a node's exporters for as long as a run there is followed."""
-        began = time.monotonic()
+        first = began = time.monotonic()
         while not self._closed.wait(max(0.0, began - time.monotonic())):
             began = time.monotonic() + self._interval
             with self._lock:
@@ -217,7 +217,7 @@ class DcgmSource(MetricSource):
                     return
                 node.forget(self._clock() - KEPT_SECONDS)
             try:
-                there, why = self._beside(name)
+                there, why = self._beside(name, time.monotonic() - first)
                 # One that is gone is asked on: its 404 has its successor looked for.
                 node.exporters = there or node.exporters
                 node.why = "" if node.exporters else why
@@ -240,11 +240,16 @@ class DcgmSource(MetricSource):
         with self._lock:
             node.take(at, name, samples)
 
-    def _beside(self, name: str) -> tuple[Sequence[KubeObject], str]:
-        """Return the exporters of a node, or why there are none; looks once for all nodes."""
+    def _beside(self, name: str, age: float) -> tuple[Sequence[KubeObject], str]:
+        """Return the exporters of a node, or why there are none; looks once for all nodes.
+
+        ``age`` is for how long the node was read: on a new one an exporter may start after the run.
+        """
         with self._finding:
-            listed = self._found
-            if listed is None or time.monotonic() > self._found_at + FIND_SECONDS:
+            listed, wait = self._found, FIND_SECONDS
+            if isinstance(listed, ExporterFault) or name not in _nodes(listed or ()):
+                wait = min(wait, max(self._interval, age / 2))
+            if listed is None or time.monotonic() > self._found_at + wait:
                 try:
                     listed = find(self._api)
                 except ExporterFault as refused:
@@ -254,6 +259,10 @@ class DcgmSource(MetricSource):
             return (), f"{listed}."
         there = [pod for pod in listed if pod["spec"]["nodeName"] == name]
         return there, "" if there else f"There is no DCGM exporter on {name}."
+
+
+def _nodes(pods: Iterable[KubeObject]) -> set[str]:
+    return {pod["spec"]["nodeName"] for pod in pods}
 
 
 def _notes(nodes: Mapping[str, NodeReadings], wanted: SeriesQuery) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -12,7 +13,7 @@ from k8sbench.app import serve
 from k8sbench.app.serve import Leadership
 from k8sbench.cli.options import F, unseen_password
 from k8sbench.cli.signals import SignalStop
-from k8sbench.cli.terminal import reporter
+from k8sbench.cli.terminal import log_lines
 from k8sbench.model import extras
 from k8sbench.model.errors import UsageError
 
@@ -60,7 +61,16 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     "[ADDRESS]:PORT",
     "Another address for /healthz and /readyz alone, in a thread of its own; default: none.",
 )
-def command(lease: str, listen: str, probe_listen: str | None, **given: Any) -> None:
+@_setting(
+    "log-format",
+    "text|json",
+    "Format of its log; default text.",
+    type=click.Choice(log_lines.FORMATS),
+    default="text",
+)
+def command(
+    lease: str, listen: str, probe_listen: str | None, log_format: str, **given: Any
+) -> None:
     """Collect every run of some namespaces, until SIGTERM.
 
     Follows each k8sbench job as it appears, archives its logs and GPU metrics, measures and records
@@ -79,19 +89,19 @@ def command(lease: str, listen: str, probe_listen: str | None, **given: Any) -> 
 
     settings = serve.load(given)
     stop, figures = SignalStop(), metrics.Metrics()
-    with reporter.reporting(drawn=False) as progress:
-        leading = Leadership(lease, progress.note)
-        observed = metrics.Observed(progress, figures)
-        controller = Controller(settings, leading, observed, figures.closed)
-        figures.state = controller.state
-        app = http.application(controller.state, figures.registry, lambda: leading.token)
-        probes: AbstractContextManager[Any] = nullcontext()
-        if probe_listen:
-            probes = http.Server(probe_listen, http.probes(controller.state))
-        with stop, probes, http.Server(listen, app) as server:
-            progress.note(f"Others read it at port {server.port}.")
-            with leading:
-                controller.run(stop)
-        progress.note(
-            f"{stop.cause}: the collector ends; the next one continues with the unfinished runs."
-        )
+    progress = log_lines.LogLines(time.time, log_format)
+    leading = Leadership(lease, progress.note)
+    observed = metrics.Observed(progress, figures)
+    controller = Controller(settings, leading, observed, figures.closed)
+    figures.state = controller.state
+    app = http.application(controller.state, figures.registry, lambda: leading.token)
+    probes: AbstractContextManager[Any] = nullcontext()
+    if probe_listen:
+        probes = http.Server(probe_listen, http.probes(controller.state))
+    with stop, probes, http.Server(listen, app) as server:
+        progress.note(f"Others read it at port {server.port}.")
+        with leading:
+            controller.run(stop)
+    progress.note(
+        f"{stop.cause}: the collector ends; the next one continues with the unfinished runs."
+    )

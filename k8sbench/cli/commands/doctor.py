@@ -38,7 +38,7 @@ FLAGS = {
     name: ALL_FLAGS[name]
     for name in (
         *("framework", "replicas", "gpus", "image", "node_pool", "pools_file", "queue", "gang"),
-        *("data", "prometheus"),
+        *("data", "prometheus", "job_kind"),
     )
 }
 """Of the run that is planned."""

@@ -10,10 +10,12 @@ from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, message_of, names, quoted
 from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.finding import Finding
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.pool import amount
 
 _EVENT = re.compile(r"^Error creating: ", re.IGNORECASE)
 _POD = re.compile(r'[Pp]ods? "(?P<pod>[^"]+)" (?:is (?:forbidden|invalid)|already exists)')
+_OTHER = re.compile(r'.*?(?<![\w.])(?!pods?\b)[\w.]+ "[^"]+" is forbidden')
 _QUOTA = re.compile(
     r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), "
     r"limited: (?P<limited>.+)$"
@@ -34,13 +36,16 @@ def causes(facts: Facts) -> Iterator[Finding]:
         if replica.pod is None or replica.gone:
             message = _refusal(facts, replica)
             if message is not None:
-                text = message.replace(f'"{replica.pod_name}"', '"POD"')
+                text = _POD.sub(lambda found: found[0].replace(found["pod"], "POD"), message)
                 refusals.setdefault(text, []).append(replica)
     for message, refused in refusals.items():
         head = f"The pods of {names(refused)} are not created"
         if len(refused) == 1:
             head = f"The pod of {refused[0].name} is not created"
-        yield cause(message, head, facts.names(), replicas=len(facts.replicas))
+        # What makes the pods is one object, and may be refused as they may.
+        is_of_pods = _OTHER.match(message) is None
+        count = len(facts.replicas) if is_of_pods else 1
+        yield cause(message, head, facts.names(), replicas=count)
 
 
 def _refusal(facts: Facts, replica: Replica) -> str | None:
@@ -48,7 +53,8 @@ def _refusal(facts: Facts, replica: Replica) -> str | None:
     for event in facts.events_of(Event.POD_REFUSED):
         message = _EVENT.sub("", message_of(event))
         about = _POD.search(message)
-        if about is None or about["pod"] == replica.pod_name:
+        kind, job = kind_of(facts.plan), facts.plan.job_name
+        if about is None or kind.replica_of(about["pod"], job) == replica.name:
             return message
     return None
 

@@ -32,9 +32,9 @@ class Cause(NamedTuple):
 CAUSES: Mapping[str, Cause] = {
     # The job has no pods.
     "suspended": Cause(
-        "The job is suspended (spec.runPolicy.suspend), and in no queue: someone holds it.",
+        "The job is suspended, and in no queue: someone holds it.",
         "Resume it with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
-        ' --patch={{"spec":{{"runPolicy":{{"suspend":false}}}}}}\', or cancel it.',
+        " --patch={resume}', or cancel it.",
     ),
     "queued": Cause(
         "The job waits in queue {queue}: {why}.",
@@ -45,13 +45,13 @@ CAUSES: Mapping[str, Cause] = {
         "Name an active queue with --queue: 'kubectl -n {namespace} get localqueues' lists them.",
     ),
     "operator-down": Cause(
-        "In {seconds} s the training operator has done nothing for the job: it does not run.",
+        "In {seconds} s {operator} has done nothing for the job: it does not run.",
         "Ask the cluster's administrator to start it; 'k8sbench doctor' checks the operator.",
     ),
     "operator-slow": Cause(
-        "In {seconds} s the training operator has created {pods}.",
-        "Wait, or have the operator started with --kube-api-qps=400 --kube-api-burst=800"
-        " --controller-threads=8: by default it creates the pods of about one job a second.",
+        "In {seconds} s {operator} has created {pods}.",
+        "Wait, or have the operator started with {quicker}: by default it creates the pods of about"
+        " one job a second.",
     ),
     "quota-exceeded": Cause(
         "{head}: quota {quota} {why}.",

@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.diagnose.job.reasons import EVENTS, NEVER_STARTED, Event
 from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment
+from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment, name_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 
@@ -226,8 +226,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     def names(self, replica: Replica | None = None) -> dict[str, str]:
         """Return the names that an action may hold, of the job and of one replica."""
-        kind = kind_of(self.plan).singular
-        names = {"namespace": self.namespace, "kind": kind, "job": self.plan.job_name}
+        kind = kind_of(self.plan)
+        names = {"namespace": self.namespace, "kind": kind.singular, "job": self.plan.job_name}
+        resume = {"spec": kind.policy(suspend=False)}
+        names |= {"operator": kind.operator.name, "quicker": kind.operator.quicker}
+        names["resume"] = msgspec.json.encode(resume).decode()
         return names if replica is None else names | replica.names
 
     @property
@@ -261,7 +264,13 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
     """Sort what was seen by replica."""
     job = seen.job or {}
     uid = (job.get("metadata") or {}).get("uid")
-    own = tuple(seen_event for seen_event in seen.events if _about(seen_event, plan.job_name, uid))
+    kind = kind_of(plan)
+    own = tuple(
+        event
+        for event in seen.events
+        if _about(event, plan.job_name, uid)
+        or (event.get("involvedObject") or {}).get("kind") in kind.makers
+    )
     created: dict[str, int] = {}
     for event in own:
         message = str(event.get("message") or "")
@@ -269,14 +278,11 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
         if _means(event, Event.POD_CREATED) and not message.startswith(_COMBINED):
             pod_name = message.rpartition(": ")[2]
             created[pod_name] = created.get(pod_name, 0) + times(event)
-    replaced = Counter(pod["metadata"]["name"] for pod in seen.earlier)
-    for pod_name, count in replaced.items():
-        created[pod_name] = max(created.get(pod_name, 0), 1 + count)
-    kind = kind_of(plan)
+    replaced = Counter(kind.replica_of(name_of(pod), plan.job_name) for pod in seen.earlier)
     replicas = []
     for name in kind.names(plan.replicas):
-        pod_name = f"{plan.job_name}-{name}"
-        pod = seen.pods.get(pod_name)
+        pod = seen.pods.get(f"{plan.job_name}-{name}")
+        pod_name = f"{plan.job_name}-{name}" if pod is None else name_of(pod)
         pod_uid = ((pod or {}).get("metadata") or {}).get("uid")
         replica = Replica(
             name=name,
@@ -288,7 +294,7 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
                 for seen_event in seen.events
                 if pod and _about(seen_event, pod_name, pod_uid)
             ],
-            created=created.get(pod_name, 0),
+            created=max(created.get(pod_name, 0), 1 + replaced[name] if replaced[name] else 0),
         )
         replicas.append(replica)
     return Facts(seen=seen, plan=plan, now=now, job=job, replicas=tuple(replicas), events=own)
@@ -296,13 +302,13 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
 
 def earlier(facts: Facts) -> Iterator[Replica]:
     """Yield the replicas' pods that were replaced, oldest first."""
-    by_pod = {replica.pod_name: replica for replica in facts.replicas}
+    by_name = {replica.name: replica for replica in facts.replicas}
     count: Counter[str] = Counter()
     for pod in facts.seen.earlier:
-        name = pod["metadata"]["name"]
+        name = kind_of(facts.plan).replica_of(name_of(pod), facts.plan.job_name)
         count[name] += 1
-        if name in by_pod:
-            yield msgspec.structs.replace(by_pod[name], pod=pod, events=(), created=count[name])
+        if name in by_name:
+            yield msgspec.structs.replace(by_name[name], pod=pod, events=(), created=count[name])
 
 
 def _means(event: KubeObject, *wanted: Event) -> bool:

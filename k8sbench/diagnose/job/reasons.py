@@ -10,6 +10,7 @@ import enum
 from collections.abc import Mapping
 from typing import TypeVar
 
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.phase import Phase
 
 T = TypeVar("T")
@@ -116,6 +117,9 @@ EVENTS = _by_reason(
     # The training operator's, about jobs.
     (Event.POD_CREATED, "SuccessfulCreatePod"),
     (Event.POD_REFUSED, "FailedCreatePod"),
+    # The Job controller's, and those of operators whose jobs make others.
+    (Event.POD_CREATED, "SuccessfulCreate"),
+    *((Event.POD_REFUSED, " ".join(kind.refusals)) for kind in KINDS.values()),
     # Kubelets', about pods.
     (Event.PULL_BEGAN, "Pulling"),
     (Event.PULL_ENDED, "Pulled"),

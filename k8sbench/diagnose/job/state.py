@@ -123,6 +123,10 @@ def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
         return Phase.CANCELLED
     if is_suspended(job):
         return Phase.QUEUED
+    # Of a job without conditions the jobs that the operator has made of it tell.
+    made = (job.get("status") or {}).get("jobsStatus") or ()
+    if phase is None and any(one.get("active") for one in made):
+        return Phase.RUNNING if all(one.get("ready") for one in made) else Phase.PENDING
     # The operator has taken note of the job where it has any condition.
     return Phase.PENDING if true and phase in {None, Phase.CREATED} else phase or Phase.CREATED
 
@@ -194,7 +198,7 @@ def _gone(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
         gone = Finding(
             id=JOB_GONE,
             severity="fail",
-            sentence="The cluster has no such job any more, and its end was not seen.",
+            sentence="It was removed from the cluster while nobody collected for this store.",
             action="Submit it again, unless another store has collected it (k8sbench results"
             " there); what was archived of its logs is kept.",
         )

@@ -62,7 +62,8 @@ def quota(facts: PreflightFacts) -> Iterator[Finding]:
         return
     needs = {"pods": Decimal(request.replicas), "count/pods": Decimal(request.replicas)}
     needs |= {
-        f"count/{kind.plural}.{kind.group}": Decimal(1) for kind in kinds_of(request.frameworks)
+        f"count/{kind.plural}.{kind.group}": Decimal(1)
+        for kind in kinds_of(facts.operators[0], request.frameworks)
     }
     for name, need in _replica(request).items():
         total = need * request.replicas

@@ -17,6 +17,7 @@ from k8sbench.diagnose.preflight.facts import (
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kube import conditions
+from k8sbench.model.operators import OPERATORS
 from k8sbench.render.pod import security
 
 
@@ -47,11 +48,14 @@ def namespace(facts: PreflightFacts) -> Iterator[Finding]:
 
 def permissions(facts: PreflightFacts) -> Iterator[Finding]:
     """The user has every permission of the rules file."""
-    access = known(facts.access)
+    access, meant = known(facts.access), [operator.group for operator in facts.operators]
+    others = {operator.group for operator in OPERATORS.values()}.difference(meant)
     missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for permission, is_allowed in access.items():
-        if not is_allowed:
-            key = permission.what, permission.namespaced, permission.needed
+        if not is_allowed and permission.group not in others:
+            # Of several operators the jobs of the first alone are needed.
+            needed = permission.needed and permission.group not in meant[1:]
+            key = permission.what, permission.namespaced, needed
             missing[key].append(permission.verb)
     for (what, namespaced, needed), verbs in missing.items():
         where = f"in the namespace {facts.request.namespace}" if namespaced else "of the cluster"

@@ -14,6 +14,7 @@ import msgspec
 
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import KubeObject, labels_of
+from k8sbench.model.operators import OPERATORS, Operator
 from k8sbench.model.pool import NodePool
 from k8sbench.model.spec import Framework
 
@@ -150,6 +151,20 @@ class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Kueue's LocalQueue; None: no queue."""
     gang: bool = False
     """Whether all replicas are to start together or not at all."""
+    job_kind: str = "auto"
+    """Key of :data:`OPERATORS`; ``auto``: the first that the cluster serves."""
+
+
+def does_not_run(
+    operator: Operator, deployments: Mapping[str, KubeObject | Unknown | None]
+) -> bool:
+    """Return whether an operator, or what it needs, is seen to have no available replica."""
+    found = (deployments.get(program.name) for program in (operator, *operator.needs))
+    return any(
+        not (deployment.get("status") or {}).get("availableReplicas")
+        for deployment in found
+        if deployment is not None and not isinstance(deployment, Unknown)
+    )
 
 
 class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,11 +184,11 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: Mapping[str, Sequence[str]] | Unknown
     """API group → its versions that are served."""
     kinds: Sequence[str] | Unknown
-    """Resources of ``kubeflow.org/v1``; empty where that is not served."""
+    """Resources of the API groups of the operators that are served."""
     own_jobs: Mapping[str, Refusal | None]
     """Kind → the answer to the dry run of a job as k8sbench makes them."""
-    operator: KubeObject | Unknown | None
-    """The training operator's Deployment."""
+    deployments: Mapping[str, KubeObject | Unknown | None]
+    """Name of an operator → its Deployment; of those that are served, and of what they need."""
     access: Mapping[Permission, bool] | Unknown
     """The permissions that k8sbench uses, and whether the user has them."""
     role_file: str
@@ -188,6 +203,21 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """DCGM's exporters, or what is missing to see them; None: there is none."""
     queue: KubeObject | Unknown | None = None
     """The LocalQueue of the request."""
+
+    @property
+    def operators(self) -> list[Operator]:
+        """Those whose jobs may be meant, the one that is taken first; all where none is served."""
+        if self.request.job_kind != "auto":
+            return [OPERATORS[self.request.job_kind]]
+        groups = () if isinstance(self.groups, Unknown) else self.groups
+        served = [operator for operator in OPERATORS.values() if operator.group in groups]
+        served.sort(key=lambda operator: does_not_run(operator, self.deployments))
+        return served or list(OPERATORS.values())
+
+    @property
+    def deployment(self) -> KubeObject | Unknown | None:
+        """The Deployment of the operator that is taken."""
+        return self.deployments.get(self.operators[0].name)
 
     @property
     def enforced_level(self) -> str | None:

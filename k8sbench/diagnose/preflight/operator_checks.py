@@ -1,13 +1,13 @@
-"""Checks of the training operator: installed, alive, and started as our jobs need it.
+"""Checks of the operators: installed, alive, and started as our jobs need it.
 
-The operator is the upstream program, v1.9. Its flags are read from its Deployment; their defaults
-are those of its source (``cmd/training-operator.v1/main.go``, ``pkg/config/config.go``).
+Flags are read from an operator's Deployment; their defaults are those of the source of the training
+operator v1.9 (``cmd/training-operator.v1/main.go``, ``pkg/config/config.go``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -24,97 +24,120 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.image import TITLES
 from k8sbench.model.kinds import KINDS, kinds_of
 from k8sbench.model.kube import KubeObject
+from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
 
-SELECTOR = "control-plane=kubeflow-training-operator"
-"""Label of the Deployment in upstream's manifests."""
-USUAL_PLACE = ("kubeflow", "training-operator")
-"""Namespace and name of the Deployment there."""
 TEMPLATE_FILE = "/etc/config/initContainer.yaml"
 _UNANSWERED = "failed calling webhook"
-OPERATOR = (1, 9)
-INSTALL = (
-    "Install the training operator v1.9: kubectl apply --server-side -k"
-    " 'github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=v1.9.3'"
-)
 
 
 def job_kinds(facts: PreflightFacts) -> Iterator[Finding]:
     """The job kinds are served."""
     groups, served, frameworks = known(facts.groups), known(facts.kinds), facts.request.frameworks
-    api_versions = " and ".join(dict.fromkeys(kind.api_version for kind in KINDS.values()))
-    there = [kind for kind in KINDS.values() if kind.plural in served]
+    there = [operator for operator in facts.operators if operator.group in groups]
     if not there:
-        versions = ", ".join(groups.get("trainer.kubeflow.org", ()))
-        beside = f" (Kubeflow Trainer v2 is: trainer.kubeflow.org/{versions})" if versions else ""
-        yield fail(
-            f"The training operator v1 is not installed{beside}: {api_versions} has no"
-            f" {' and no '.join(KINDS)}.",
-            f"{INSTALL}; both can be installed side by side." if beside else f"{INSTALL}.",
-        )
-    else:
-        for kind in kinds_of(frameworks):
-            if kind not in there:
+        others = [one.name for one in OPERATORS.values() if one.group in groups]
+        beside = f" ({' and '.join(others)} is)" if others else ""
+        actions = [operator.install for operator in facts.operators]
+        if len(actions) == 1:
+            yield fail(
+                f"{facts.operators[0].title} is not installed{beside}.",
+                f"Install {actions[0]}{'; or leave --job-kind out' if others else ''}.",
+            )
+        else:
+            names = " nor ".join(operator.name for operator in facts.operators)
+            yield fail(f"Neither {names} is installed.", f"Install {'; or '.join(actions)}.")
+    for operator in there:
+        for needed in operator.needs:
+            if needed.group not in groups:
+                yield _spoils(facts, operator)(
+                    f"{needed.title} is not installed; without it {operator.name} makes no pods.",
+                    f"Install {needed.install}.",
+                )
+        kinds = kinds_of(operator, frameworks)
+        for kind in kinds:
+            if kind.plural not in served:
                 titles = " and ".join(TITLES[framework] for framework in kind.default_for)
                 nothing = f": nothing runs on {titles}" if titles else ""
-                yield (fail if frameworks else warn)(
+                yield (_spoils(facts, operator) if frameworks else warn)(
                     f"{kind.name} is not served by {kind.api_version}{nothing}.",
-                    f"{INSTALL}, without --enable-scheme or with that kind.",
+                    f"Install {operator.install}, without --enable-scheme or with that kind.",
                 )
-        yield ok(f"{' and '.join(kind.name for kind in there)} are served as {api_versions}.")
+        found = [kind for kind in kinds if kind.plural in served]
+        if found:
+            names = " and ".join(kind.name for kind in found)
+            are = "are" if len(found) > 1 else "is"
+            yield ok(f"{names} {are} served as {found[0].api_version}.")
+
+
+def _spoils(facts: PreflightFacts, operator: Operator) -> Callable[[str, str | None], Finding]:
+    """Return what a fault of an operator is: jobs are made for the first alone."""
+    return fail if operator == facts.operators[0] else warn
 
 
 def admission(facts: PreflightFacts) -> Iterator[Finding]:
     """The operator's webhook answers, and nothing refuses a job like ours."""
     for kind, refusal in facts.own_jobs.items():
+        operator = KINDS[kind].operator
         if refusal is None:
             yield ok(f"A {kind} of k8sbench is accepted.")
             continue
         message = refusal.message.strip().rstrip(".")
         if _UNANSWERED in message:
-            yield fail(
+            yield _spoils(facts, operator)(
                 f"The operator does not answer; without it no {kind} can be created: {message}.",
-                f"Start it; 'kubectl get deployments -A -l {SELECTOR}' finds it.",
+                f"Start it; 'kubectl get deployments -A -l {operator.selector}' finds it.",
             )
         # Else permissions or namespace reports it. Quotas and admission plug-ins answer 403 as
         # well, in words of their own.
         elif facts.namespace is not None and "cannot create resource" not in message:
-            yield fail(
+            yield _spoils(facts, operator)(
                 f"A {kind} of k8sbench is refused: {message}.",
                 "Change what refuses it, or use another namespace (-n).",
             )
 
 
 def deployment(facts: PreflightFacts) -> Iterator[Finding]:
-    """The operator's pods run, and are of the version that is tested."""
-    operator = known(facts.operator)
-    if operator is None:
-        yield warn(
-            f"No Deployment has the label {SELECTOR}: flags and version are not known.",
-            "Nothing to do where the operator was installed in another way.",
+    """The operators' pods run, and are of the versions that are tested."""
+    unknown = [each for each in facts.deployments.values() if isinstance(each, Unknown)]
+    for operator in facts.operators:
+        for program in (operator, *operator.needs):
+            found = facts.deployments.get(program.name)
+            if program.name in facts.deployments and not isinstance(found, Unknown):
+                yield _runs(program, found, _spoils(facts, operator))
+    if unknown:
+        known(unknown[0])
+
+
+def _runs(
+    program: Operator, found: KubeObject | None, spoils: Callable[[str, str | None], Finding]
+) -> Finding:
+    if found is None:
+        return warn(
+            f"No Deployment has the label {program.selector}: flags and version are not known.",
+            f"Nothing to do where {program.name} was installed in another way.",
         )
-        return
-    meta, replicas = operator["metadata"], operator["spec"].get("replicas", 1)
-    available = operator.get("status", {}).get("availableReplicas", 0)
+    meta, replicas = found["metadata"], found["spec"].get("replicas", 1)
+    available = found.get("status", {}).get("availableReplicas", 0)
     where = f"{meta['namespace']}/{meta['name']}"
-    status = f"{available} of {replicas} replicas of {where} are available, {image(operator)}"
+    image = _container(found, program).get("image", "unknown")
+    status = f"{available} of {replicas} replicas of {where} are available, {image}"
     if available < 1:
-        yield fail(
-            f"The training operator is not running: {status}.",
-            f"See why: kubectl -n {meta['namespace']} describe pods -l {SELECTOR}.",
+        return spoils(
+            f"{program.title} is not running: {status}.",
+            f"See why: kubectl -n {meta['namespace']} describe pods -l {program.selector}.",
         )
-    elif version(operator) not in (None, OPERATOR):
-        yield warn(
-            f"k8sbench is tested with training operator 1.9, this is another: {status}.",
-            f"{INSTALL}.",
+    if version(found, program) not in (None, program.version):
+        return warn(
+            f"k8sbench is tested with {program.tested} of {program.name}, not with this: {status}.",
+            f"Install {program.install}.",
         )
-    else:
-        yield ok(f"The training operator runs: {status}.")
+    return ok(f"{program.title} runs: {status}.")
 
 
 def init_container(facts: PreflightFacts) -> Iterator[Finding]:
     """The namespace lets the operator's init container in."""
-    operator = facts.operator
-    kinds = [kind.name for kind in kinds_of(facts.request.frameworks) if kind.init_container]
+    operator, kinds_there = facts.deployment, kinds_of(facts.operators[0], facts.request.frameworks)
+    kinds = [kind.name for kind in kinds_there if kind.init_container]
     if facts.enforced_level is None or not kinds:
         return
     enforces = f"The namespace {facts.request.namespace} enforces restricted"
@@ -136,17 +159,23 @@ def gang(facts: PreflightFacts) -> Iterator[Finding]:
     """The operator makes gangs, where one is asked for."""
     if not facts.request.gang:
         return
-    operator = facts.operator
-    if operator is None or isinstance(operator, Unknown):
-        why = "it was not found" if operator is None else operator.why
+    program, found = facts.operators[0], facts.deployment
+    if program.gang_flag is None:
+        yield fail(
+            f"{program.title} makes no pod groups: it would ignore --gang, and the replicas would"
+            " be placed one by one.",
+            "Name a queue with --queue in place of --gang: Kueue admits all replicas or none.",
+        )
+    elif found is None or isinstance(found, Unknown):
+        why = "it was not found" if found is None else found.why
         yield warn(
             f"Whether the operator makes gangs cannot be seen from its Deployment ({why}).",
             "Nothing to do: where it makes none, submit sees that by the first pod.",
         )
-    elif (scheduler := gang_scheduler(operator)) is None:
+    elif not (scheduler := flags(found).get(program.gang_flag)):
         # Such an operator ignores a job's scheduling policy in silence.
         yield fail(
-            "The training operator makes no pod groups (it runs without --gang-scheduler-name): it"
+            f"{program.title} makes no pod groups (it runs without --{program.gang_flag}): it"
             " would ignore --gang, and the replicas would be placed one by one.",
             CAUSES["gang-ignored"].action,
         )
@@ -170,19 +199,10 @@ def flags(deployment: KubeObject) -> dict[str, str]:
     return values
 
 
-def gang_scheduler(deployment: KubeObject) -> str | None:
-    """The scheduler that the operator makes pod groups for; None: it makes none."""
-    return flags(deployment).get("gang-scheduler-name") or None
-
-
-def image(deployment: KubeObject) -> str:
-    """The operator's image."""
-    return str(_container(deployment).get("image", "unknown"))
-
-
-def version(deployment: KubeObject) -> tuple[int, int] | None:
+def version(deployment: KubeObject, program: Operator) -> tuple[int, int] | None:
     """Version by the image's tag; None for upstream's own tags, which name a commit."""
-    tag = re.search(r":v?(\d+)\.(\d+)", image(deployment))
+    image = str(_container(deployment, program).get("image", ""))
+    tag = re.search(r":v?(\d+)\.(\d+)", image)
     return (int(tag[1]), int(tag[2])) if tag else None
 
 
@@ -201,8 +221,8 @@ def has_init_template(deployment: KubeObject) -> bool:
     )
 
 
-def _container(deployment: KubeObject) -> Mapping[str, Any]:
+def _container(deployment: KubeObject, program: Operator = TRAINING_OPERATOR) -> Mapping[str, Any]:
     containers = deployment["spec"]["template"]["spec"]["containers"]
-    named = (container for container in containers if container["name"] == "training-operator")
+    named = (container for container in containers if container["name"] == program.container)
     operator: Mapping[str, Any] = next(named, containers[0])
     return operator

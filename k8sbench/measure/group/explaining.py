@@ -9,13 +9,15 @@ figure is, very likely, the one that the report used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from k8sbench.measure.group import ratios
 from k8sbench.model.counts import counted
 from k8sbench.model.explanation import Explanation, Formula, Reproduction, Rule
 from k8sbench.model.group import Figure, Group, Result
+from k8sbench.model.kinds import default_kind
 from k8sbench.model.measurement import ESTIMATORS, Measurement
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
@@ -63,6 +65,7 @@ def of_run(run: Run, group: Group, alone: Group, spec: BenchmarkSpec | None) -> 
         group=group.key.id,
         set_name=run.plan.set_name,
         title=describe(run.plan),
+        job_kinds=job_kinds([run.plan]),
         state=str(run.phase) if measurement is None else "valid" if counts else "rejected",
         unit=group.unit,
         estimator=estimator,
@@ -74,6 +77,16 @@ def of_run(run: Run, group: Group, alone: Group, spec: BenchmarkSpec | None) -> 
         published=reproductions(alone, spec, rules),
         measurement=measurement,
     )
+
+
+def job_kinds(plans: Iterable[RunPlan]) -> tuple[str, ...]:
+    """Name the kinds of the jobs of plans; of a run elsewhere than on Kubernetes there is none."""
+    found = {
+        plan.kind or default_kind(plan.framework).name
+        for plan in plans
+        if plan.backend == "kubernetes"
+    }
+    return tuple(sorted(found))
 
 
 def formulas(measurement: Measurement) -> tuple[Formula, ...]:
@@ -115,8 +128,13 @@ def _numbers(name: str, measurement: Measurement) -> str:
     return f"{samples} ÷ {window.seconds:.6g} s"
 
 
-def of_group(result: Result, spec: BenchmarkSpec | None) -> Explanation:
-    """Explain a group; a published figure may be the median or the mean of runs."""
+def of_group(
+    result: Result, spec: BenchmarkSpec | None, plans: Iterable[RunPlan] = ()
+) -> Explanation:
+    """Explain a group; a published figure may be the median or the mean of runs.
+
+    ``plans`` are those of its runs.
+    """
     group = result.group
     rules = {f"median of {name}": value for name, value in group.by_estimator.items()}
     if group.spread is not None and group.counted > 1:
@@ -125,6 +143,7 @@ def of_group(result: Result, spec: BenchmarkSpec | None) -> Explanation:
         group=group.key.id,
         set_name=group.key.set_name,
         title=describe(group.plan),
+        job_kinds=job_kinds(plans),
         state=group.state,
         unit=group.unit,
         estimator=group.estimator,

@@ -10,7 +10,7 @@ import bisect
 import itertools
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -135,15 +135,27 @@ MAJORITY = (2, 3)
 
 def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
     """Of runs whose logs are the same, only the first counts, in whatever group they are."""
-    owners: dict[str, str] = {}
+    owners: defaultdict[str, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         if not candidate.counts or candidate.measured.log_digest is None:
             continue
-        owner = owners.setdefault(candidate.measured.log_digest, candidate.run.run_id)
-        if owner != candidate.run.run_id:
+        alike = owners[candidate.measured.log_digest]
+        owner = next((one for one in alike if is_same_log(one.measured, candidate.measured)), None)
+        if owner is None:
+            alike.append(candidate)
+        else:
             candidate.reject_unless_accepted(
-                rules.LOG_COUNTED_TWICE, f"Its log is that of run {owner}."
+                rules.LOG_COUNTED_TWICE, f"Its log is that of run {owner.run.run_id}."
             )
+
+
+def is_same_log(one: Measurement, other: Measurement) -> bool:
+    """Whether two logs have the same records, at the same times as far as both have times.
+
+    Runs whose steps take the same time to the last printed digit print the same records.
+    """
+    times = [(log.steady.started_at, log.steady.ended_at) for log in (one, other) if log.steady]
+    return one.log_digest == other.log_digest is not None and len(set(times)) < 2
 
 
 def other_plans(candidates: Sequence[Candidate]) -> None:

@@ -14,14 +14,15 @@ RUN_FAILED = reject(
 RUN_CANCELLED = reject("run-cancelled", "Repeat the case.")
 """The run was cancelled."""
 RUN_LOST = reject("run-lost", "Look at what is left with k8sbench status RUN, and repeat the case.")
-"""The process that answered for it is gone."""
+"""The process that answered for it is gone, or its job was removed before its end was seen."""
 NOT_MEASURED = reject(
     "not-measured",
     "Measure it with k8sbench collect RUN, where it ran on a cluster; else repeat the case.",
 )
 """The run ended, but nothing was measured."""
 LOG_COUNTED_TWICE = reject("log-counted-twice", "Remove the copy with k8sbench store remove RUN.")
-"""Its log is, record by record, that of an earlier run, in whatever group."""
+"""Its log is, record by record, that of an earlier run, in whatever group; the times at which lines
+were received, where both logs have them, are the same, too."""
 MIXED_PLAN = reject(
     "mixed-plan",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",

@@ -83,6 +83,8 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
         return f"{lie} in the steady part; {FEWEST} are needed."
     weights = _weights([at for at, _ in inside], start, end, interval)
     value, codes = _value(metric, every, inside, weights, (start, end))
+    if metric.over_time == "increase":
+        value = _per_second(every, inside, samples, interval) * seconds
     coverage = min(1.0, sum(weights) / seconds)
     return OverTime(value=value, coverage=coverage, samples=samples, codes=codes)
 
@@ -117,10 +119,6 @@ def _value(
     values = [value for _, value in inside]
     if metric.over_time == "peak":
         return max(values), ()
-    if metric.over_time == "increase":
-        # A counter that goes back was reset, and has counted from 0 since.
-        increase = sum(b - a if b >= a else b for a, b in pairwise(values))
-        return increase / (inside[-1][0] - inside[0][0]) * (window[1] - window[0]), ()
     if metric.over_time == "new":
         # The field holds the last error, which may be from long before.
         codes = {
@@ -135,6 +133,32 @@ def _value(
         codes = {bit for bit in HELD_DOWN if any(bit & set_bits for set_bits in bits)}
         return held / sum(weights), tuple(sorted(codes))
     return sum(map(float.__mul__, map(float, values), weights)) / sum(weights), ()
+
+
+def _per_second(
+    every: Sequence[tuple[float, float]],
+    inside: Sequence[tuple[float, float]],
+    samples: int,
+    interval: float,
+) -> float:
+    """Return by how much a counter increased in a second.
+
+    A sample may repeat what the exporter read up to an interval before; one that has changed is
+    what it has just read. So a counter that runs is measured from one change to another; one that
+    stands still for long, as that of errors, from the first sample to the last.
+    """
+    first, last = inside[0][0], inside[-1][0]
+    changes = [
+        at
+        for (before, a), (at, b) in pairwise(every)
+        if b != a and first <= at <= last and at - before <= interval * SLACK
+    ]
+    if 2 * len(changes) > samples:
+        first, last = changes[0], changes[-1]
+    values = [value for at, value in inside if first <= at <= last]
+    # A counter that goes back was reset, and has counted from 0 since.
+    increase = sum(b - a if b >= a else b for a, b in pairwise(values))
+    return increase / (last - first)
 
 
 RANKS = 4096

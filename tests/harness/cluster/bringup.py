@@ -12,13 +12,22 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import components, kubeconfig, network, nodes, objects, pki, tools
+from tests.harness.cluster import (
+    components,
+    kubeconfig,
+    network,
+    nodes,
+    objects,
+    operators,
+    pki,
+    tools,
+)
 from tests.harness.cluster.cluster import stream
 from tests.harness.cluster.components import Layout
 from tests.harness.cluster.own import DidNotStart, OwnCluster
@@ -40,6 +49,17 @@ class Options:
     nodes: int = NODES
     gpus: int = _GPUS
     """Of each node."""
+    has_v1: bool = True
+    """Whether the training operator (v1) runs."""
+    has_trainer: bool = False
+    """Whether Kubeflow Trainer v2 and JobSet run."""
+    has_kueue: bool = False
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that run beside that of v1."""
+        trainer = ("jobset", "trainer") if self.has_trainer else ()
+        return (*trainer, "kueue") if self.has_kueue else trainer
 
 
 Kind = Callable[[Layout, Processes, str | None], OwnCluster]
@@ -55,11 +75,13 @@ def start(
     """Start a cluster in a new folder; it ends with this process, if not before."""
     options = options or Options()
     programs = tools.built(say=say)
+    others = {name: tools.built(tools.OPERATORS, say=say) for name in options.operators}
     folder.mkdir(mode=0o700)
     with contextlib.ExitStack() as stack:
         processes, place, why_not_private = _placed(folder, options, stack)
         try:
-            layout = Layout(folder, place, pki.make(folder / "pki", place.address), programs)
+            made = pki.make(folder / "pki", place.address)
+            layout = Layout(folder, place, made, programs, options.has_v1, others)
             cluster = kind(layout, processes, why_not_private)
             _write_files(layout)
             _start_components(cluster, options)
@@ -104,6 +126,7 @@ def _write_files(layout: Layout) -> None:
     log = layout.folder / "pod.log"
     log.write_text(nodes.log_text(["a fake pod; tests/harness/cluster/nodes.py can give it a log"]))
     nodes.write_rules(layout.node_rules, layout.programs, log)
+    operators.write_files(layout)
 
 
 def _start_components(cluster: OwnCluster, options: Options) -> None:
@@ -112,9 +135,10 @@ def _start_components(cluster: OwnCluster, options: Options) -> None:
     cluster.wait_for("kube-apiserver")
     cluster.start("kube-scheduler")
     _create_objects(cluster, options)
-    for name in ("kube-controller-manager", "kwok", "training-operator"):
+    everything = components.all_of(cluster.layout) | operators.components(cluster.layout)
+    for name in everything.keys() - {"etcd", "kube-apiserver", "kube-scheduler"}:
         cluster.start(name)
-    cluster.wait_for(*components.all_of(cluster.layout))
+    cluster.wait_for(*everything)
     cluster.until(lambda: _nodes_are_ready(cluster, options.nodes), lambda: "kwok")
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     cluster.until(lambda: cluster.ask(account) is not None, lambda: "kube-controller-manager")
@@ -122,8 +146,10 @@ def _start_components(cluster: OwnCluster, options: Options) -> None:
 
 def _create_objects(cluster: OwnCluster, options: Options) -> None:
     layout = cluster.layout
-    wanted = objects.operator(layout.programs, layout.pki, layout.place.ports["webhook"])
-    files = objects.type_files(layout.programs)
+    wanted = list(operators.objects(layout))
+    if layout.has_v1:
+        wanted += objects.operator(layout.programs, layout.pki, layout.place.ports["webhook"])
+    files = objects.type_files(layout.programs, has_v1=layout.has_v1)
     # At once: the API server takes its time over the schema of a pod in each type.
     with ThreadPoolExecutor() as pool:
         types = [pool.submit(cluster.kubectl, *_CREATE, f"--filename={file}") for file in files]
@@ -131,11 +157,12 @@ def _create_objects(cluster: OwnCluster, options: Options) -> None:
         cluster.kubectl(*_CREATE, "--filename=-", given=given)
         for one in types:
             one.result()
-    cluster.until(lambda: _types_are_served(cluster), lambda: "kube-apiserver")
+    groups = {**(objects.TYPES if layout.has_v1 else {}), **operators.types(layout)}
+    cluster.until(lambda: _types_are_served(cluster, groups), lambda: "kube-apiserver")
 
 
-def _types_are_served(cluster: OwnCluster) -> bool:
-    for group, names in objects.TYPES.items():
+def _types_are_served(cluster: OwnCluster, groups: Mapping[str, set[str]]) -> bool:
+    for group, names in groups.items():
         found = cluster.ask(f"/apis/{group}")
         if found is None or not names <= {one["name"] for one in found["resources"]}:
             return False

@@ -7,6 +7,7 @@ listens on all addresses, for it knows no flag for that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +45,10 @@ class Layout:
     place: Place
     pki: Pki
     programs: Programs
+    has_v1: bool = True
+    """Whether the training operator (v1) runs."""
+    operators: Mapping[str, Programs] = field(default_factory=dict)
+    """The other operators that run, by name: see ``operators.py``."""
 
     @property
     def server(self) -> str:
@@ -76,7 +81,8 @@ class Layout:
 
 def all_of(layout: Layout) -> dict[str, Component]:
     """Return the components by name, in the order of their start."""
-    return {one.name: one for one in (make(layout) for make in _MAKERS)}
+    makers = _MAKERS if layout.has_v1 else _MAKERS[:-1]
+    return {one.name: one for one in (make(layout) for make in makers)}
 
 
 def _program(layout: Layout, name: str) -> str:

@@ -55,6 +55,17 @@ def cluster(
     own.end()
 
 
+def with_operators(
+    factory: pytest.TempPathFactory, options: bringup.Options
+) -> Iterator[OwnCluster]:
+    """Give a cluster that has other operators, to a fixture of those that ask for one."""
+    if (reason := needs.missing() or tools.missing(tools.OPERATORS)) is not None:
+        tiers.absent("cluster", reason)
+    own = bringup.start(new_folder(factory), options)
+    yield own
+    own.end()
+
+
 def new_folder(factory: pytest.TempPathFactory) -> Path:
     """Return a path for a cluster, short enough for the name of a socket."""
     return factory.mktemp("c") / "k"

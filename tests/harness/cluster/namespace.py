@@ -16,6 +16,7 @@ from tests.harness.cluster.nodes import RUN_FOR
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 READY_SECONDS = 100
+_JOBS = ("pytorchjobs,paddlejobs", "trainjobs,jobsets")
 _AT_ONCE = ("--wait=false", "--ignore-not-found")
 
 
@@ -43,7 +44,9 @@ class Namespace:
     def delete(self) -> None:
         """Delete it, without waiting for the end."""
         # Jobs first: as long as it knows them, the operator goes on creating their pods in vain.
-        self.kubectl("delete", "pytorchjobs,paddlejobs", "--all", *_AT_ONCE)
+        for kinds in _JOBS:
+            with contextlib.suppress(KubectlFailed):  # not every cluster has both operators
+                self.kubectl("delete", kinds, "--all", *_AT_ONCE)
         self.cluster.kubectl("delete", "namespace", self.name, *_AT_ONCE)
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
@@ -118,7 +121,10 @@ class Namespace:
 
     def describe(self) -> str:
         """Show pods, jobs and events, to find out why a test failed."""
-        found = [self.kubectl("get", "pods,pytorchjobs,paddlejobs", "--output=wide")]
+        found = [self.kubectl("get", "pods", "--output=wide")]
+        for kinds in _JOBS:
+            with contextlib.suppress(KubectlFailed):
+                found.append(self.kubectl("get", kinds, "--output=wide"))
         sorting = ("--sort-by=.metadata.creationTimestamp", "--no-headers")
         found.append(self.kubectl("get", "events", *sorting))
         return "\n".join(found)

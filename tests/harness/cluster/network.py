@@ -34,6 +34,12 @@ PORTS = {
     "operator-health": 8081,
     "webhook": 9443,
     "kwok": 10247,
+    "jobset-health": 8451,
+    "jobset-webhook": 9451,
+    "trainer-health": 8452,
+    "trainer-webhook": 9452,
+    "kueue-health": 8453,
+    "kueue-webhook": 9453,
 }
 """The servers, and their ports unless those are in use."""
 

@@ -86,6 +86,9 @@ def write_rules(path: Path, programs: Programs, default_log: Path) -> Path:
     }
     own = Path(__file__).with_name("kwok") / "pod-finish.yaml"
     texts = [file.read_text() for file in (*map(programs.file, _STAGES), own)]
+    # The finalizer of a Job's pod is the Job controller's to take away: without it the Job does not
+    # count the pod, and replaces it.
+    texts = [text.replace("    finalizers:\n      empty: true\n", "") for text in texts]
     # Their headers are written "---" and not: YAML reads an empty document between as nothing.
     path.write_text("\n---\n".join([*texts, *map(yaml.safe_dump, (everything, options))]))
     return path

@@ -22,9 +22,10 @@ _SECRET = "training-operator-webhook-cert"
 _SERVICE = "training-operator"
 
 
-def type_files(programs: Programs) -> list[Path]:
+def type_files(programs: Programs, *, has_v1: bool) -> list[Path]:
     """Return the files of the types, too large to be read here for nothing."""
-    return [*(programs.file(f"crd-{kind}.yaml") for kind in KINDS), programs.file("crd-logs.yaml")]
+    kinds = KINDS if has_v1 else ()
+    return [*(programs.file(f"crd-{kind}.yaml") for kind in kinds), programs.file("crd-logs.yaml")]
 
 
 def operator(programs: Programs, pki: Pki, webhook_port: int) -> list[dict[str, Any]]:

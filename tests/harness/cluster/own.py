@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import components, network
+from tests.harness.cluster import components, network, operators
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.components import Layout
 from tests.harness.cluster.processes import Processes
@@ -23,9 +23,9 @@ START_SECONDS = 90.0
 """After which a start has failed; on two idle cores it takes 5. Below the time of a test."""
 _LOOK_SECONDS = 0.03
 _RESTARTED = ("kube-controller-manager", "kube-scheduler")
-_STANDING_STILL = ("training-operator", "kwok")
-"""While the API server is away. Were they made anew, too, the one's webhook would refuse what is
-created as soon as that is back, and the other would have to learn which logs its pods have."""
+_STANDING_STILL = ("training-operator", "kwok", *operators.NAMES)
+"""While the API server is away. Were they made anew, too, an operator's webhook would refuse what
+is created as soon as that is back, and kwok would have to learn which logs its pods have."""
 
 
 class DidNotStart(Exception):
@@ -42,7 +42,7 @@ class OwnCluster(Cluster):
         super().__init__(admin, kubectl, layout.folder, direct=layout.place.address)
         self.layout = layout
         self.processes = processes
-        self.components = components.all_of(layout)
+        self.components = components.all_of(layout) | operators.components(layout)
         self.why_not_private = why_not_private
         """Where the network is the host's loopback: the reason."""
         self._stopped: set[str] = set()
@@ -90,7 +90,7 @@ class OwnCluster(Cluster):
     @contextlib.contextmanager
     def _without_its_clients(self) -> Iterator[None]:
         restarted, still = (
-            [name for name in names if name not in self._stopped]
+            [name for name in names if name in self.components.keys() - self._stopped]
             for names in (_RESTARTED, _STANDING_STILL)
         )
         for name in restarted:

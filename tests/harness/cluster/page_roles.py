@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+from typing import Any
 
 import yaml
 
@@ -15,12 +15,20 @@ PROMETHEUS, EXPORTERS = "k8sbench-prometheus", "k8sbench-dcgm-exporters"
 
 def grant(name: str, namespace: Namespace, service: str | None = None) -> None:
     """Apply one of the Roles; ``service`` is that of the Prometheus in the proxy's path."""
-    page = (ROOT / "docs/gpu-metrics.md").read_text()
-    blocks = re.findall(r"^```text\n(apiVersion: .*?)^```", page, re.MULTILINE | re.DOTALL)
-    (role,) = (role for role in map(yaml.safe_load, blocks) if role["metadata"]["name"] == name)
-    role["metadata"]["namespace"] = namespace.name
+    role, binding = printed()[name]
+    for document in (role, binding):
+        document["metadata"]["namespace"] = namespace.name
     if service is not None:
         role["rules"][0]["resourceNames"] = [service]
-    namespace.kubectl("apply", "--filename=-", given=json.dumps(role))
-    user = f"--serviceaccount={namespace.name}:user"
-    namespace.kubectl("create", "rolebinding", name, f"--role={name}", user)
+    user = f"system:serviceaccount:{namespace.name}:user"
+    (subject,) = binding["subjects"]
+    subject["name"] = user
+    namespace.kubectl("apply", "--filename=-", given=yaml.safe_dump_all([role, binding]))
+
+
+def printed() -> dict[str, list[Any]]:
+    """Return the documents of each of the page's manifests, by the name of the first."""
+    page = (ROOT / "docs/gpu-metrics.md").read_text()
+    blocks = re.findall(r"^```text\n(apiVersion: .*?)^```", page, re.MULTILINE | re.DOTALL)
+    manifests = [list(yaml.safe_load_all(block)) for block in blocks]
+    return {manifest[0]["metadata"]["name"]: manifest for manifest in manifests}

@@ -1,9 +1,9 @@
 """Certificates and keys of one test cluster, made with the openssl program (3.0 or later).
 
 Everything lives for a year in the cluster's own folder and goes with it. Elliptic keys, for they
-take no time; but the training operator accepts only RSA keys in PKCS#1 for its webhook, a CA of
-exactly the name that it would have given it itself, and otherwise makes its own pair, which is then
-not the one in its folder.
+take no time; but the training operator and Kueue accept only RSA keys in PKCS#1 for their webhooks,
+a CA of exactly the name that they would have given it themselves, and otherwise make their own
+pair, which is then not the one in their folder.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def make(folder: Path, address: str) -> Pki:
     server = Subject("k8sbench-test", alternatives=hosts, use="serverAuth")
     with ThreadPoolExecutor() as pool:
         work = [
-            pool.submit(_webhook, pki.webhook),
+            pool.submit(rotated, pki.webhook, "training-operator", WEBHOOK_HOST),
             pool.submit(_service_account_keys, folder),
             pool.submit(_leaf, folder, "ca", "server", server, _EC, DAYS),
         ]
@@ -133,16 +133,15 @@ def _leaf(
     _request(folder, name, subject, extensions, (*key, *signed), days)
 
 
-def _webhook(folder: Path) -> None:
-    # The names of the operator's rotator; it checks the CA's alternative name too.
-    authority = Subject(
-        "training-operator-ca",
-        group="training-operator",
-        alternatives=["DNS:training-operator-ca"],
-    )
-    server = Subject(WEBHOOK_HOST, alternatives=[f"DNS:{WEBHOOK_HOST}"], use="serverAuth")
-    for name in ("ca", "tls"):
-        _openssl(folder, "genrsa", "-traditional", "-out", f"{name}.key", "2048")
+def rotated(folder: Path, name: str, host: str) -> None:
+    """Make an operator's webhook's own four files as the operator's rotator would.
+
+    It checks the names of the authority, its alternative name too.
+    """
+    authority = Subject(f"{name}-ca", group=name, alternatives=[f"DNS:{name}-ca"])
+    server = Subject(host, alternatives=[f"DNS:{host}"], use="serverAuth")
+    for one in ("ca", "tls"):
+        _openssl(folder, "genrsa", "-traditional", "-out", f"{one}.key", "2048")
     _authority(folder, "ca", authority, ("-key", "ca.key"), WEBHOOK_DAYS)
     _leaf(folder, "ca", "tls", server, ("-key", "tls.key"), WEBHOOK_DAYS)
 

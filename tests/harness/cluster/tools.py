@@ -125,6 +125,49 @@ NODE = Module(name="node", folder=TOOLS / "node")
 """What its real nodes need besides: the cluster's DNS, and the program that holds a pod."""
 HELM_4 = Module(name="helm", folder=TOOLS / "helm")
 """The other major version of Helm; Helm 3 is built with the cluster."""
+_JOBSET, _TRAINER = "sigs.k8s.io/jobset", "github.com/kubeflow/trainer/v2"
+_KUEUE, _KUEUE_PARTS = "sigs.k8s.io/kueue", "config/components"
+OPERATORS = Module(
+    name="operators",
+    folder=TOOLS / "operators",
+    files={
+        "jobset-crd.yaml": (_JOBSET, "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+        "jobset-role.yaml": (_JOBSET, "config/components/rbac/role.yaml"),
+        "jobset-webhook.yaml": (_JOBSET, "config/components/webhook/manifests.yaml"),
+        **{
+            f"trainer-crd-{plural}.yaml": (
+                _TRAINER,
+                f"manifests/base/crds/trainer.kubeflow.org_{plural}.yaml",
+            )
+            for plural in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
+        },
+        "trainer-role.yaml": (_TRAINER, "manifests/base/rbac/role.yaml"),
+        "trainer-webhook.yaml": (_TRAINER, "manifests/base/webhook/manifests.yaml"),
+        **{
+            f"kueue-crd-{plural}.yaml": (
+                _KUEUE,
+                f"{_KUEUE_PARTS}/crd/bases/kueue.x-k8s.io_{plural}.yaml",
+            )
+            for plural in (
+                "admissionchecks",
+                "clusterqueues",
+                "cohorts",
+                "localqueues",
+                "multikueueclusters",
+                "multikueueconfigs",
+                "provisioningrequestconfigs",
+                "resourceflavors",
+                "topologies",
+                "workloadpriorityclasses",
+                "workloads",
+            )
+        },
+        "kueue-role.yaml": (_KUEUE, f"{_KUEUE_PARTS}/rbac/role.yaml"),
+        "kueue-secrets.yaml": (_KUEUE, f"{_KUEUE_PARTS}/rbac/manager_secrets_role.yaml"),
+        "kueue-webhook.yaml": (_KUEUE, f"{_KUEUE_PARTS}/webhook/manifests.yaml"),
+    },
+)
+"""Kubeflow Trainer v2, JobSet and Kueue."""
 _DEFINITIONS = "example/prometheus-operator-crd/monitoring.coreos.com_"
 MONITORING = Module(
     name="monitoring",
@@ -259,7 +302,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main() -> int:
     """Build all programs now, where tests would build them when they first need them."""
     try:
-        for module in (CLUSTER, NODE, HELM_4, MONITORING):
+        for module in (CLUSTER, NODE, HELM_4, MONITORING, OPERATORS):
             built(module)
     except BuildFailed as wrong:
         print(f"error: {wrong}", file=sys.stderr)

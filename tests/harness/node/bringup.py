@@ -16,9 +16,16 @@ NODES = 2
 
 
 def start(
-    folder: Path, count: int = NODES, fake: int = 0, say: Callable[[str], None] = print
+    folder: Path,
+    count: int = NODES,
+    fake: int = 0,
+    say: Callable[[str], None] = print,
+    **options: bool,
 ) -> NodeCluster:
-    """Start a cluster of real nodes, and fake ones, in a new folder; it ends with this process."""
+    """Start a cluster of real nodes, and fake ones, in a new folder; it ends with this process.
+
+    ``options`` are more of :class:`~tests.harness.cluster.bringup.Options`.
+    """
     programs = tools.built(tools.NODE, say=say)
     kind = partial(NodeCluster, programs=programs, count=count)
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor() as pool:
@@ -27,7 +34,8 @@ def start(
             pool.submit(image.pause, Path(scratch), programs.program("pause")),
             pool.submit(image.python, Path(scratch)),
         ]
-        cluster = bringup.start(folder, bringup.Options(private=True, nodes=fake), say, kind)
+        wanted = bringup.Options(private=True, nodes=fake, **options)
+        cluster = bringup.start(folder, wanted, say, kind)
         assert isinstance(cluster, NodeCluster)
         try:
             cluster.write_dns_file()

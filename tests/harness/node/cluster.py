@@ -152,7 +152,8 @@ class NodeCluster(OwnCluster):
         self.node_programs = programs
         self.nodes = tuple(Node(_machine(layout, number), layout) for number in range(count))
         for name, flags in _FLAGS.items():
-            old = self.components[name]
+            if (old := self.components.get(name)) is None:
+                continue
             self.components[name] = dataclasses.replace(old, argv=(*old.argv, *flags))
         self.components |= {one.name: one for one in (_dns(layout, programs), *self._machines())}
 

@@ -116,6 +116,13 @@ def test_what_one_key_alone_cannot_show_is_reported_with_its_line(
     assert found == line
 
 
+def test_an_expression_that_is_none_hides_no_fault_of_the_next() -> None:
+    text = with_log("record: '(', summary: 'x'")
+    spec = strict_yaml.parse(text, BenchmarkSpec, file="f", rules=lambda _: ())
+    fields = [path[-1] for path, _ in problems(spec)]
+    assert fields == ["record", "summary"]
+
+
 def with_log(fields: str) -> str:
     return SOUND.replace("mmseg", f"{{name: x, unit: images/s, per: job, {fields}}}")
 

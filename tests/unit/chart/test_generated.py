@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import role
+from tests.docs.pages import HEADING
 from tests.tiers import ROOT
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
@@ -60,7 +62,8 @@ def test_the_collector_has_less_than_a_user_but_for_trainers_that_nothing_needs(
     trainers = {("", "configmaps", verb) for verb in ("list", "patch", "delete")}
     assert granted["collector"] - granted["user"] == trainers
     created = {resource for _, resource, verb in granted["collector"] if verb == "create"}
-    assert created == {"configmaps", *(kind.plural for kind in KINDS.values())}
+    runtimes = {kind.runtime.plural for kind in KINDS.values() if kind.runtime is not None}
+    assert created == {"configmaps", *runtimes, *(kind.plural for kind in KINDS.values())}
 
 
 def pool_schema() -> dict[str, Any]:
@@ -109,3 +112,17 @@ def test_the_chart_is_of_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart.get("home") == project.get("urls", {}).get("Homepage")
     assert chart["annotations"]["artifacthub.io/license"] == project["license"]
+
+
+def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
+    rules = (CHART / "templates" / "monitoring" / "prometheusrule.yaml").read_text()
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    assert len(alerts) >= 5
+    assert re.findall(r"\}\}#(\w+)\"", rules) == [name.lower() for name in alerts]
+    page = (ROOT / "docs" / "operations.md").read_text()
+    runbook = page.partition("\n## Runbook\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^### (K8s\w+)$", runbook, re.MULTILINE)) == set(alerts)
+    anchors = {
+        re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in HEADING.findall(page)
+    }
+    assert set(re.findall(r"\]\(#([\w-]+)\)", page)) <= anchors

@@ -14,7 +14,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.collectors import CollectorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import collectors, listing, results, stores
+from k8sbench.app import collectors, connections, listing, results, stores
 from k8sbench.lifecycle import records
 from k8sbench.lifecycle.reporting import Wanted
 from k8sbench.model.errors import Unreachable, UsageError
@@ -98,7 +98,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[CollectorProxy]:
-        assert access == HERE
+        assert access in {HERE, ClusterAccess()}
         yield cast("CollectorProxy", proxy)
 
     monkeypatch.setattr(collectors, "opened", opened)
@@ -151,6 +151,25 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
         collectors.copied(HERE, "a", tmp_path, "logs")
 
 
+@pytest.mark.parametrize("where", [None, stores.CLUSTER])
+def test_list_rejects_the_runs_that_results_rejects(
+    proxy: Proxy, store: str, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The log of "c" is that of "a", which is in another set and older than what is asked for.
+    monkeypatch.setattr(connections, "configured", lambda _: True)
+    a, c = (run(name, Phase.SUCCEEDED, measured=True, at=at) for name, at in (("a", 1), ("c", 60)))
+    same = measurement(log_digest="same")
+    proxy.runs = tuple(msgspec.structs.replace(one, measurement=same) for one in (a, c))
+    everywhere = ClusterAccess()
+    report = results.results(Wanted(every=True), where or store, print, access=everywhere)
+    verdicts = {m.run_id: m.verdict for row in report.results for m in row.group.members}
+    for wanted, ids in ((RunFilter(since=40.0), {"b", "c"}), (RunFilter(set_name="c"), {"c"})):
+        rows = listing.list_runs(wanted, where or store, everywhere, print)
+        shown = {row.run_id: row.verdict for row in rows}
+        assert shown == {name: verdicts[name] for name in ids & verdicts.keys()}
+        assert rows[-1].reasons == ("log-counted-twice",)
+
+
 def test_insisting_prints_only_the_collectors(proxy: Proxy) -> None:
     report = results.results(Wanted(every=True), stores.CLUSTER, lambda _: None, access=HERE)
     assert len(report.results) == 2
@@ -163,7 +182,7 @@ def test_nothing_is_asked_where_no_cluster_is_configured(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    asked = collectors.CollectorRunsRequest(ClusterAccess(), RunFilter())
+    asked = collectors.CollectorRunsRequest(ClusterAccess())
     assert asked.runs(lambda _: None) == []
     rows = listing.list_runs(RunFilter(), store, ClusterAccess(), lambda _: None)
     assert [row.run_id for row in rows] == ["b"]
@@ -190,7 +209,7 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[
     noted: list[str] = []
     for insist in (False, True):
         proxy.asked.clear()
-        asked = collectors.CollectorRunsRequest(HERE, RunFilter(), insist=insist)
+        asked = collectors.CollectorRunsRequest(HERE, insist=insist)
         assert [one.run_id for one in asked.runs(noted.append)] == many
         assert [query["limit"] for query in proxy.asked] == ["10", "10", "10"]
     assert not noted
@@ -202,7 +221,7 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     monkeypatch.setattr(collectors, "SECONDS", 0.2)
     proxy.breaks_at = 2
     noted: list[str] = []
-    asked = collectors.CollectorRunsRequest(HERE, RunFilter())
+    asked = collectors.CollectorRunsRequest(HERE)
     assert proxy.broken.wait(20)
     found = asked.runs(noted.append)
     assert [one.run_id for one in found] == many[-10:]
@@ -220,7 +239,7 @@ def test_who_insists_is_given_all_or_an_error(
     monkeypatch.setattr(collectors, "INSIST_SECONDS", 0.5)
     proxy.breaks_at = 3
     with pytest.raises(Unreachable, match="The collector cannot be read: It has not answered"):
-        collectors.CollectorRunsRequest(HERE, RunFilter(), insist=True).runs(lambda _: None)
+        collectors.CollectorRunsRequest(HERE, insist=True).runs(lambda _: None)
     proxy.answers.set()
 
 

@@ -18,6 +18,7 @@ from k8sbench.diagnose.preflight.facts import (
 )
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
+from k8sbench.model.operators import JOBSET, TRAINER, TRAINING_OPERATOR
 
 POOL = pools.load(environ={}).pool("v100-32gb")
 REQUEST = DoctorRequest(namespace="team-a", pool=POOL, frameworks=(), gpus=8)
@@ -122,7 +123,7 @@ READY = PreflightFacts(
     groups={"kubeflow.org": ("v1",), "apps": ("v1",)},
     kinds=("pytorchjobs", "paddlejobs"),
     own_jobs={"PyTorchJob": None, "PaddleJob": None},
-    operator=deployment(*QUICK),
+    deployments={TRAINING_OPERATOR.name: deployment(*QUICK)},
     access=access("create", "pytorchjobs.kubeflow.org") | access("list", "pods"),
     role_file="/k8sbench/role.yaml",
     namespace=namespace(**{ENFORCE: "restricted"}),
@@ -131,6 +132,31 @@ READY = PreflightFacts(
     prometheus=prometheus(),
     exporters=read(),
 )
+
+
+def deployed(found: Any) -> dict[str, Any]:
+    """The facts with this Deployment of the training operator."""
+    return {"deployments": {TRAINING_OPERATOR.name: found}}
+
+
+def v2(version: str = "2.3.0", *, available: int = 1) -> dict[str, Any]:
+    """The facts of a cluster with Kubeflow Trainer v2 alone."""
+    running = {
+        program.name: {
+            "metadata": dict(zip(("namespace", "name"), program.place, strict=True)),
+            "spec": {"template": {"spec": {"containers": [{"name": "manager", "image": image}]}}},
+            "status": {"availableReplicas": available},
+        }
+        for program, image in ((TRAINER, f"trainer:v{version}"), (JOBSET, "jobset:v0.12.0"))
+    }
+    return {
+        "groups": {TRAINER.group: ("v1alpha1",), JOBSET.group: ("v1alpha2",)},
+        "kinds": ("trainjobs", "trainingruntimes"),
+        "own_jobs": {"TrainJob": None},
+        "deployments": running,
+        "access": access("create", "trainjobs.trainer.kubeflow.org")
+        | access("create", "pytorchjobs.kubeflow.org", allowed=False),
+    }
 
 
 def request(**changes: Any) -> DoctorRequest:

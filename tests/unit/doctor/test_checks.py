@@ -20,6 +20,7 @@ from tests.unit.doctor.clusters import (
     POOL,
     QUICK,
     access,
+    deployed,
     deployment,
     facts,
     findings,
@@ -30,6 +31,7 @@ from tests.unit.doctor.clusters import (
     read,
     refused,
     request,
+    v2,
     without_template,
 )
 
@@ -80,7 +82,11 @@ def job(status: int, message: str) -> dict[str, Refusal]:
 
 PLAIN = without_template(deployment(*QUICK))
 NO_OPERATOR = {"groups": {"apps": ("v1",)}, "kinds": (), "own_jobs": {}}
-TRAINER_V2 = {"groups": {"trainer.kubeflow.org": ("v1alpha1",)}, "kinds": ()}
+BOTH = {**v2(), "groups": {"kubeflow.org": ("v1",), **v2()["groups"]}}
+BOTH |= {"kinds": ("pytorchjobs", "paddlejobs", "trainjobs")}
+BOTH["deployments"] = v2(available=0)["deployments"] | deployed(deployment())["deployments"]
+V1_DOWN = BOTH | {"deployments": deployed({**deployment(), "status": {}})["deployments"]}
+V1_DOWN["deployments"] |= v2()["deployments"]
 CASES = (
     Case("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
     Case("a certificate that is not checked", "warn api-server", {"is_verified": False}),
@@ -91,7 +97,22 @@ CASES = (
         {"namespace": {**namespace(), "status": {"phase": "Terminating"}}},
     ),
     Case("no operator", "fail job-kinds", NO_OPERATOR),
-    Case("Trainer v2 alone", "fail job-kinds", TRAINER_V2),
+    Case("Trainer v2 alone", "ok job-kinds", v2()),
+    Case("Trainer v2 alone runs", "ok operator", v2()),
+    Case("Trainer v2 alone, and v1 is asked for", "fail job-kinds", v2(), {"job_kind": "v1"}),
+    Case("v1 alone, and Trainer v2 is asked for", "fail job-kinds", {}, {"job_kind": "trainjob"}),
+    Case(
+        "Trainer v2 without JobSet",
+        "fail job-kinds",
+        {**v2(), "groups": {"trainer.kubeflow.org": ("v1alpha1",)}},
+    ),
+    Case("Trainer v2 does not run", "fail operator", v2(available=0)),
+    Case("an older Trainer v2", "warn operator", v2("2.1.0")),
+    Case("a gang on Trainer v2", "fail gang", v2(), {"gang": True}),
+    Case("both, and Trainer v2 does not run", "warn operator", BOTH),
+    Case("both, and v1 does not run", "ok operator", V1_DOWN),
+    Case("both, and v1 does not run: a warning", "warn operator", V1_DOWN),
+    Case("both, and v1 does not let us in", "fail permissions", BOTH),
     Case("one kind", "warn job-kinds", {"kinds": ("pytorchjobs",)}),
     Case(
         "another kind alone",
@@ -102,19 +123,19 @@ CASES = (
     Case("a dead operator", "fail job-admission", {"own_jobs": job(500, DEAD)}),
     Case("a policy", "fail job-admission", {"own_jobs": job(400, "denied: no team label")}),
     Case("a quota of jobs", "fail job-admission", {"own_jobs": job(403, FULL)}),
-    Case("an operator without pods", "fail operator", {"operator": {**deployment(), "status": {}}}),
-    Case("an old operator", "warn operator", {"operator": deployment(*QUICK, image="o:v1.7.0")}),
-    Case("an operator without a Deployment", "warn operator", {"operator": None}),
-    Case("upstream's init container", "fail operator-init-container", {"operator": PLAIN}),
+    Case("an operator without pods", "fail operator", deployed({**deployment(), "status": {}})),
+    Case("an old operator", "warn operator", deployed(deployment(*QUICK, image="o:v1.7.0"))),
+    Case("an operator without a Deployment", "warn operator", deployed(None)),
+    Case("upstream's init container", "fail operator-init-container", deployed(PLAIN)),
     Case(
         "restricted, and an operator that is not seen",
         "warn operator-init-container",
-        {"operator": FORBIDDEN},
+        deployed(FORBIDDEN),
     ),
     Case(
         "baseline, and upstream's init container",
         "ok operator-init-container",
-        {"operator": PLAIN, "namespace": namespace(**{ENFORCE: "baseline"})},
+        {**deployed(PLAIN), "namespace": namespace(**{ENFORCE: "baseline"})},
     ),
     Case("restricted, and a pool with RDMA", "fail pod-security", {}, {"pool": RDMA}),
     Case(
@@ -235,13 +256,13 @@ CASES = (
     Case(
         "a gang, and an operator that makes them",
         "ok gang",
-        {"operator": deployment("--gang-scheduler-name", "volcano")},
+        deployed(deployment("--gang-scheduler-name", "volcano")),
         {"gang": True},
     ),
     Case(
         "a gang, and an operator that is not seen",
         "warn gang",
-        {"operator": FORBIDDEN},
+        deployed(FORBIDDEN),
         {"gang": True},
     ),
 )
@@ -278,7 +299,7 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
         for field, kind in PreflightFacts.__annotations__.items()
         if "Unknown" in str(kind)
     }
-    unseen |= {"claims": {"c": FORBIDDEN}}
+    unseen |= {"claims": {"c": FORBIDDEN}, **deployed(FORBIDDEN)}
     found = findings(request(queue="q", gang=True), **unseen)
     assert not [one.id for one in found if one.severity == "warn" and one.action is None]
     failed = {one.id for one in found if one.severity == "fail"}
@@ -311,8 +332,14 @@ def test_what_is_missing_is_reported_once() -> None:
     assert [one.id for one in found if one.severity != "ok"] == ["nodes"]
 
 
+def test_a_cluster_with_trainer_v2_alone_is_ready_and_wants_no_permissions_of_v1() -> None:
+    found = findings(**v2())
+    assert {finding.severity for finding in found} == {"ok"}
+    assert "operator-init-container" not in {finding.id for finding in found}
+
+
 def test_paddle_alone_does_not_mind_the_init_container() -> None:
-    found = findings(request(frameworks=("paddle",)), operator=PLAIN)
+    found = findings(request(frameworks=("paddle",)), **deployed(PLAIN))
     assert "operator-init-container" not in {one.id for one in found}
 
 

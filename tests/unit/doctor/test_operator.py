@@ -9,6 +9,7 @@ import yaml
 
 from k8sbench.app import doctor
 from k8sbench.diagnose.preflight import operator_checks
+from k8sbench.model.operators import TRAINING_OPERATOR
 from tests.unit.doctor.clusters import deployment
 
 
@@ -30,14 +31,14 @@ def test_flags_may_stand_in_the_command() -> None:
     found = deployment()
     container = found["spec"]["template"]["spec"]["containers"][0]
     container["command"] = ["/manager", "--gang-scheduler-name=volcano"]
-    assert operator_checks.gang_scheduler(found) == "volcano"
+    assert operator_checks.flags(found)["gang-scheduler-name"] == "volcano"
 
 
 def test_of_several_containers_the_operator_s_is_read() -> None:
     found = deployment("--gang-scheduler-name=volcano")
     sidecar = {"name": "proxy", "args": ["--gang-scheduler-name=none"]}
     found["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
-    assert operator_checks.gang_scheduler(found) == "volcano"
+    assert operator_checks.flags(found)["gang-scheduler-name"] == "volcano"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_of_several_containers_the_operator_s_is_read() -> None:
     ],
 )
 def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int] | None) -> None:
-    assert operator_checks.version(deployment(image=image)) == version
+    assert operator_checks.version(deployment(image=image), TRAINING_OPERATOR) == version
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ WORDS = {
     "what": "No node for REPLICAS, no image or no volume",
     "where": " on node NODE",
     "end": "How the replica ended, with the line of its log that says why.",
+    "operator": "the operator",
+    "quicker": "settings of more requests a second",
     **dict.fromkeys(("code", "most"), ""),
 }
 """What parts of sentences stand for that are not names."""

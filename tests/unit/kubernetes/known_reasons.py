@@ -60,6 +60,7 @@ EVENTS = {
     *("FailedMountOnFilesystemMismatch", "FailedCreatePodSandBox", "FailedPodSandBoxStatus"),
     *("NetworkNotReady", "FailedCreatePodContainer", "FailedPrepareDynamicResources"),
     *("SuccessfulCreatePod", "FailedCreatePod", "TriggeredScaleUp", "Nominated"),
+    *("SuccessfulCreate", "FailedCreate", "JobCreationFailed", "TrainJobResourcesCreationFailed"),
 }
-"""Of pkg/kubelet/events/event.go, the training operator, Cluster Autoscaler and Karpenter, those
-that say what the objects do not."""
+"""Of pkg/kubelet/events/event.go, the operators (with JobSet and batch/v1 Jobs), Cluster Autoscaler
+and Karpenter, those that say what the objects do not."""

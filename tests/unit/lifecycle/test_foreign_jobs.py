@@ -32,7 +32,7 @@ def test_those_of_the_store_and_those_of_doctor_are_none_of_them() -> None:
         (RunFilter(framework="paddle"), []),
         (RunFilter(set_name="weekly"), ["c"]),
         (RunFilter(since=NOW + 1), ["b", "c"]),
-        (RunFilter(phase=Phase.SUCCEEDED), ["c"]),
+        (RunFilter(until=NOW + 1), ["a", "b"]),
     ],
 )
 def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: list[str]) -> None:

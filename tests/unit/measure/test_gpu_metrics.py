@@ -113,6 +113,11 @@ def test_each_metric_of_the_table_is_complete(metric: Any) -> None:
     assert all(name.startswith("DCGM_FI_") for name in (field.name for field in metric.dcgm))
 
 
+def test_what_shows_a_stall_is_drawn_over_time() -> None:
+    drawn = {metric.id for metric in gpu_metrics.METRICS if metric.is_plotted}
+    assert drawn == {"gpu_utilization", "tensor_active", "memory_used", "power", "sm_clock"}
+
+
 def test_the_table_of_the_page_is_generated_golden() -> None:
     rows = ["| id | unit | over time | over GPUs | what it means |", "|---|---|---|---|---|"]
     for metric in METRICS:
@@ -202,6 +207,26 @@ def test_a_counter_that_was_reset_counts_on_from_zero() -> None:
     reset = taken(series("energy", [5000, 5100, 5200, 5300, 100, 200, 300, 400, 500, 600], at=at))
     # 100 J in 20 s are 1,000 J in 200 s.
     assert whole.value == reset.value == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("scrapes", [5, 10, 15, 30])
+@pytest.mark.parametrize("phase", [0, 1, 7, 14, 16, 29])
+def test_a_counter_is_measured_from_change_to_change(scrapes: int, phase: int) -> None:
+    # 250 W; the exporter reads the counter each 30 s, which scrapes repeat.
+    def counter(t: float) -> float:
+        return 250.0 * ((t + phase) // 30 * 30)
+
+    first_steps, hole = range(900, 1300, scrapes), range(1090, 1130)
+    for at in (first_steps, [t for t in first_steps if t not in hole], range(1001, 1200, scrapes)):
+        found = taken(series("energy", counter, at=at, every=30.0))
+        assert found.value == pytest.approx(250 * (END - START), rel=1e-9)
+
+
+def test_rare_errors_count_from_the_first_sample_to_the_last() -> None:
+    at = range(1000, 1201, 10)
+    found = taken(series("ecc_errors", lambda t: (t >= 1030) + (t >= 1190), at=at, every=30.0))
+    assert found.value == 2
+    assert taken(series("ecc_errors", [3] * 21, at=at)).value == 0
 
 
 def test_only_xid_errors_that_appear_meanwhile_count() -> None:

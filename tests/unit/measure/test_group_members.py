@@ -16,6 +16,7 @@ from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Member
+from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -230,6 +231,18 @@ def test_the_same_log_is_found_in_another_set_too() -> None:
     two = run(100.0, measured={"log_digest": "same"}, set_name="set-b", at=one.created_at + 1)
     first, second = groups([two, one])
     assert (first.counted, second.counted) == (1, 0)
+
+
+def test_the_same_records_at_other_times_are_another_log() -> None:
+    # Runs of constant rates print the same records; a log without times may be any of theirs.
+    def timed(repeat: int, began: float | None) -> Run:
+        steady = None if began is None else SteadyPart(started_at=began, ended_at=began + 60)
+        return run(100.0, measured={"log_digest": "same", "steady": steady}, repeat=repeat)
+
+    assert only([timed(n, 1000.0 * n) for n in range(1, 61)]).counted == 60
+    assert only([timed(1, 1000.0), timed(2, 2000.0), timed(3, 1000.0)]).counted == 2
+    assert only([timed(1, 1000.0), timed(2, None)]).counted == 1
+    assert only([timed(1, None), timed(2, None)]).counted == 1
 
 
 def test_a_log_whose_first_owner_does_not_count_may_count_for_the_second() -> None:

@@ -18,6 +18,7 @@ from tests import tiers
 from tests.unit.render import plans
 
 OPERATOR = "github.com/kubeflow/training-operator@v1.9.3"
+TRAINER = "github.com/kubeflow/trainer/v2@v2.3.0"
 # Taken before a test has a home of its own: Go's caches are in the user's.
 GO_ENVIRONMENT = os.environ | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
 FETCHING_SECONDS = 600
@@ -40,11 +41,16 @@ def everything() -> list[tuple[RunPlan, plans.Objects]]:
 
 @pytest.fixture(scope="session")
 def crd_schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The operator's own schemas by kind, from its Go module; skipped where that is absent."""
-    folder = _operator_module(tmp_path_factory.mktemp("go"))
+    """The operators' own schemas by kind, from their Go modules; skipped where one is absent."""
     found = {}
-    for name in ("pytorch", "paddle"):
-        text = (folder / f"manifests/base/crds/kubeflow.org_{name}jobs.yaml").read_text()
+    for module, name in (
+        (OPERATOR, "kubeflow.org_pytorchjobs"),
+        (OPERATOR, "kubeflow.org_paddlejobs"),
+        (TRAINER, "trainer.kubeflow.org_trainjobs"),
+        (TRAINER, "trainer.kubeflow.org_trainingruntimes"),
+    ):
+        folder = _module(module, tmp_path_factory.mktemp("go"))
+        text = (folder / f"manifests/base/crds/{name}.yaml").read_text()
         crd = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         (version,) = crd["spec"]["versions"]
         found[crd["spec"]["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
@@ -58,8 +64,8 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     return functools.partial(_go, folder)
 
 
-def _operator_module(folder: Path) -> Path:
-    answer = json.loads(_go(folder, "mod", "download", "-json", OPERATOR))
+def _module(module: str, folder: Path) -> Path:
+    answer = json.loads(_go(folder, "mod", "download", "-json", module))
     return Path(answer["Dir"])
 
 

@@ -146,7 +146,12 @@ def plan(case: str = "4x8", **changes: Any) -> RunPlan:
 
 
 def upstream(
-    benchmark: str, framework: Framework, case: str, precision: Precision, **asked: Any
+    benchmark: str,
+    framework: Framework,
+    case: str,
+    precision: Precision,
+    job_kind: str | None = None,
+    **asked: Any,
 ) -> RunPlan:
     """Plan a built-in benchmark's published program, as ``--impl upstream --image X`` does."""
     found = catalog.find(benchmark)
@@ -163,7 +168,7 @@ def upstream(
             image="registry.example.com/upstream:1",
             **asked,
         ),
-        choices.Site(backend="kubernetes", pool=POOLS["plain"]),
+        choices.Site(backend="kubernetes", pool=POOLS["plain"], job_kind=job_kind),
         run_id=f"{benchmark}-261120-081500-x7k2qd",
         set_name="example",
         repeat=1,

@@ -38,6 +38,10 @@ GOLDENS: dict[str, RunPlan] = {
     "paddle-4x8-rdma-queue-gang": plan(
         "4x8", framework="paddle", pool=POOLS["rdma"], queue="team-queue", gang=True
     ),
+    "trainjob-pytorch-2x8-queue": plan(
+        "2x8", kind="TrainJob", pool=POOLS["full"], queue="team-queue", data="pvc:sets/imagenet"
+    ),
+    "trainjob-paddle-2x1-cpu": plan("2x1-cpu", framework="paddle", kind="TrainJob"),
     # The reports' own commands: the largest case of each, and one GPU where that starts otherwise.
     "upstream-deeplabv3p-pytorch-4x8-amp": upstream(
         "deeplabv3p", "pytorch", "4x8", "amp", data="pvc:data/cityscapes"
@@ -80,6 +84,6 @@ def elided(manifest: dict[str, Any]) -> Any:
     found = copy.deepcopy(manifest)
     if found["kind"] == "ConfigMap":
         found["data"] = dict.fromkeys(found["data"], "<source>")
-    else:
+    elif identity.PLAN_ANNOTATION in found["metadata"].get("annotations", {}):
         found["metadata"]["annotations"][identity.PLAN_ANNOTATION] = "<plan>"
     return json.loads(json.dumps(found).replace(SOURCES.digest, "<digest>"))

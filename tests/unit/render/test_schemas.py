@@ -10,12 +10,16 @@ import json
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 from k8sbench.model.plan import RunPlan
+from tests.unit.render import plans
 from tests.unit.render.conftest import FETCHING_SECONDS
 from tests.unit.render.plans import Objects
 
+PLENTY = 200
+"""Objects that have been checked: each plan differs from the one before in one choice."""
 Schemas = dict[str, dict[str, Any]]
 pytestmark = pytest.mark.timeout(FETCHING_SECONDS)
 
@@ -56,6 +60,21 @@ def test_every_job_fits_the_operator_s_own_schema(
     checks = {kind: strict(schema) for kind, schema in crd_schemas.items()}
     for _, objects in everything:
         checks[objects[-1]["kind"]].validate(objects[-1])
+
+
+@pytest.mark.tier("go")
+def test_every_train_job_and_its_runtime_fit_the_operator_s_own_schemas(
+    crd_schemas: Schemas,
+) -> None:
+    checks = {kind: strict(crd_schemas[kind]) for kind in ("TrainJob", "TrainingRuntime")}
+    checked = 0
+    for each in plans.all_plans():
+        if each.framework in {"pytorch", "paddle"} and not each.gang:
+            for found in plans.rendered(msgspec.structs.replace(each, kind="TrainJob"))[-2:]:
+                checks[found["kind"]].validate(found)
+                checked += 1
+        if checked >= PLENTY:
+            return
 
 
 KEPT = {

@@ -21,7 +21,7 @@ def test_rows_that_are_lost_are_restored_from_a_dump(
         tiers.absent("postgres", "there is no pg_dump (Debian: postgresql-client)")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     where = postgres_server.database_of_bytes()
-    dump, restore = operating.commands(*operating.BY_POSTGRESQL)
+    dump, restore = operating.commands("postgres")
     with open_store(where) as store:
         store.record(plan("seg-1"), at=1e9, owner=OWNER)
         pages.run(dump, tmp_path, {"K8SBENCH_STORE": where})

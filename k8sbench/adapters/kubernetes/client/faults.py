@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import urllib3.exceptions
 
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.kinds import KINDS
+from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR
 from k8sbench.model.run import Location
 
 E = TypeVar("E", bound=BaseException)
@@ -166,6 +166,7 @@ _RBAC = re.compile(
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
 _REFUSED = "The API server does not let {doing} in namespace {namespace}: {message}."
+_EITHER = " or ".join(operator.name for operator in OPERATORS.values())
 _SEE_MANIFEST = "Look at the manifest: `k8sbench render`."
 _ERRORS: Mapping[str, tuple[str, str]] = {
     "unauthorized": (
@@ -197,16 +198,16 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "Try again in a minute; nothing that was created before is lost.",
     ),
     "operator-down": (
-        "The training operator does not run: its webhook, which checks every job, does not answer.",
-        "Have it started (Deployment training-operator, by default in namespace kubeflow).",
+        "{operator} does not run: its webhook, which checks every job, does not answer.",
+        "Have it started (Deployment {deployment}, by default in namespace {installed_in}).",
     ),
     "webhook-down": (
         "One of the cluster's admission webhooks does not answer: {message}.",
         "Have an administrator start it, or remove its configuration.",
     ),
     "operator-missing": (
-        "The cluster does not know {kinds}: the training operator is not installed.",
-        "Have the training operator v1 (1.9) installed, also beside Kubeflow Trainer v2.",
+        "The cluster does not know this kind of job: its operator is not installed.",
+        f"Have {_EITHER} installed. Where one is, --job-kind auto takes it.",
     ),
 }
 """Cause id → what is wrong with the cluster or the way to it, what to do: exit code 6."""
@@ -224,7 +225,10 @@ _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
 }
 """The same of what was asked for: exit code 2."""
 _MESSAGES = (
-    ('failed calling webhook "[^"]*training-operator', "operator-down"),
+    *(
+        (f'failed calling webhook "[^"]*{re.escape(one.webhook)}', "operator-down")
+        for one in OPERATORS.values()
+    ),
     ("failed calling webhook", "webhook-down"),
     ('namespaces "[^"]+" not found', "namespace-missing"),
     ("could not find the requested resource|page not found", "operator-missing"),
@@ -257,15 +261,20 @@ def _explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
     cause_id = _cause_id(fault)
     is_usage = cause_id in _USAGE_ERRORS
     message, action = _USAGE_ERRORS[cause_id] if is_usage else _ERRORS[cause_id]
-    text = message.format(
-        server=place.server,
-        context=f" of context {place.context}" if place.context else "",
-        namespace=place.namespace,
-        message=fault.message.rstrip("."),
-        status=fault.status,
-        doing=doing,
-        kinds=" and no ".join(KINDS),
-    )
+    operators = (one for one in OPERATORS.values() if one.webhook in fault.message)
+    operator = next(operators, TRAINING_OPERATOR)
+    names = {
+        "server": place.server,
+        "context": f" of context {place.context}" if place.context else "",
+        "namespace": place.namespace,
+        "message": fault.message.rstrip("."),
+        "status": fault.status,
+        "doing": doing,
+        "operator": operator.title,
+        "deployment": operator.place[1],
+        "installed_in": operator.place[0],
+    }
+    text, action = message.format_map(names), action.format_map(names)
     error = UsageError(text, action) if is_usage else Unreachable(text, action)
     error.cause_id = cause_id
     return error

@@ -17,6 +17,7 @@ from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model import attempts
+from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
     KubeObject,
@@ -66,7 +67,8 @@ class Followed:
         is_of: Callable[[KubeObject], bool] = lambda _: True,
     ) -> None:
         self.plan = plan
-        self.kind = kind_of(plan).name
+        self._of = kind_of(plan)
+        self.kind = self._of.name
         self.marks = dict(marks or {})
         self.is_resumed = marks is not None
         """Whether it was created before."""
@@ -166,7 +168,8 @@ class Followed:
         self._is_deleted = True
 
     def _take_pod(self, pod: KubeObject) -> None:
-        name = pod["metadata"]["name"]
+        # Under the replica's name: that of a pod may end by chance.
+        name = f"{self.plan.job_name}-{self._of.replica_of(name_of(pod), self.plan.job_name)}"
         before = self._pod(name)
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
             if self._owns(before) and not self._owns(pod):
@@ -180,11 +183,11 @@ class Followed:
 
     def _take_deleted(self, change: Deleted) -> None:
         if change.kind == "Pod":
-            pod = self._pod(change.name)
-            if pod is not None and pod["metadata"]["uid"] == change.uid:
-                self._pods[change.name] = msgspec.json.encode(
-                    {**(change.object or pod), DELETED: True}
-                )
+            for name in self._pods:
+                pod = self._pod(name)
+                if pod is not None and pod["metadata"]["uid"] == change.uid:
+                    gone = {**(change.object or pod), DELETED: True}
+                    self._pods[name] = msgspec.json.encode(gone)
         elif self.uid is None and self._attempt > 1:
             return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
@@ -241,6 +244,9 @@ class Followed:
         return max(filter(None, moments), default=None)
 
     def _owns(self, pod: KubeObject) -> bool:
+        if self._of.runtime is not None:
+            nonce = annotations_of(pod).get(NONCE_ANNOTATION)
+            return nonce in {None, annotations_of(self._job or {}).get(NONCE_ANNOTATION, nonce)}
         owners = pod["metadata"].get("ownerReferences") or ()
         return self.uid is None or any(owner["uid"] == self.uid for owner in owners)
 

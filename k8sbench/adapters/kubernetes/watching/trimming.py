@@ -6,6 +6,7 @@ commands, most of the job's pod templates, the plan's annotation, addresses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -27,6 +28,7 @@ _POD_SPEC_LEFT_OUT = frozenset(
     }
 )
 _POD_STATUS_LEFT_OUT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "qosClass"})
+_AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
 _EVENT_METADATA = ("name", "uid", "resourceVersion", "creationTimestamp")
 _EVENT = (
     *("involvedObject", "reason", "message", "type", "count", "series", "source"),
@@ -40,8 +42,9 @@ def job(found: KubeObject) -> dict[str, Any]:
     """
     spec = dict(found.get("spec") or {})
     for kind in KINDS.values():
-        if (key := kind.replicas_key) in spec:
-            spec[key] = {role: _replicas(one) for role, one in spec[key].items()}
+        if roles := kind.replica_specs(spec):
+            spec[kind.replicas_key] = {role: _replicas(one) for role, one in roles.items()}
+    spec.pop("runtimePatches", None)
     return {"metadata": _metadata(found), "spec": spec, "status": found.get("status") or {}}
 
 
@@ -117,9 +120,9 @@ def run_named(kind: str, name: str) -> str:
     if kind == "Workload":
         # Kueue's name for it: kind, job, and a hash.
         return name.partition("-")[2].rpartition("-")[0]
-    if kind in {"Pod", "Service"}:
+    if kind in {"Pod", "Service", "Job"}:
         # NAME-worker-0
-        return name.rpartition("-")[0].rpartition("-")[0]
+        return _AFTER_JOB.sub("", name)
     return name
 
 

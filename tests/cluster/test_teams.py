@@ -1,0 +1,118 @@
+"""One collector in a namespace of its own, for teams that have no rights there but to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from tests import tiers
+from tests.chart import examples
+from tests.cluster.test_collector_reading import expose
+from tests.harness import helm as programs
+from tests.harness.cluster import collectors, users
+from tests.harness.cluster.cluster import KubectlFailed
+from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import RUN_FOR
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import POOLS, Shell, until
+from tests.harness.helm import CHART, RELEASE, Helm, merged
+
+COLLECTOR = f"{RELEASE}-collector"
+READ = {
+    ("get", f"services/{COLLECTOR}:http", "--subresource=proxy"),
+    ("get", f"secrets/{COLLECTOR}-token"),
+}
+"""What users may do where the collector is."""
+NOT = {
+    ("get", "secrets"),
+    ("get", "secrets/store"),
+    ("list", "pods"),
+    ("get", "configmaps"),
+    ("create", "configmaps"),
+    ("create", "pods"),
+    ("create", "pytorchjobs.kubeflow.org"),
+    ("get", "services/other:http", "--subresource=proxy"),
+    ("get", "leases.coordination.k8s.io"),
+}
+
+
+def may(where: Namespace, who: Namespace, *asked: str) -> bool:
+    """Whether the user of one namespace may do something in another."""
+    try:
+        where.kubectl("auth", "can-i", *asked, f"--as=system:serviceaccount:{who.name}:member")
+    except KubectlFailed:
+        return False
+    return True
+
+
+def sign_in(namespace: Namespace, account: str, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    token = namespace.kubectl("create", "token", account).strip()
+    return users.write_kubeconfig(namespace, folder / "kubeconfig", {"token": token})
+
+
+def is_empty(shell: Shell) -> bool:
+    return shell.on_cluster() == []
+
+
+def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights(
+    own_cluster: OwnCluster, new_namespace: Callable[..., Namespace], tmp_path: Path
+) -> None:
+    tiers.demand("helm")
+    home, *teams = (new_namespace() for _ in range(3))
+    for team in teams:
+        team.kubectl("create", "serviceaccount", "member")
+    members = [
+        {"kind": "ServiceAccount", "name": "member", "namespace": name, "namespaces": [name]}
+        for name in (team.name for team in teams)
+    ]
+    values = merged(
+        examples.COLLECTOR,
+        {
+            "namespaces": [team.name for team in teams],
+            "users": {"subjects": members},
+            "nodePools": yaml.safe_load(POOLS.format(run_for=RUN_FOR))["pools"],
+        },
+    )
+    helm = Helm(max(programs.MODULES), tmp_path, own_cluster.variables())
+    helm.run("install", RELEASE, CHART, f"--namespace={home.name}", *helm.given(values))
+    # It runs beside the cluster, with the rights and the settings of the pod.
+    settings = home.get("deployment", COLLECTOR)["spec"]["template"]["spec"]["containers"][0]["env"]
+    home.kubectl("delete", "deployment,service", COLLECTOR)
+    collector = Collector(home, sign_in(home, COLLECTOR, tmp_path / "c"), tmp_path / "collector")
+    collector.environment |= {
+        one["name"]: one["value"] for one in settings if one["name"].startswith("K8SBENCH_")
+    }
+    shells = [
+        Shell(team, sign_in(team, "member", tmp_path / team.name), tmp_path / team.name / "shell")
+        for team in teams
+    ]
+    with collector.collecting() as running:
+        expose(own_cluster, shells[0], running, home)
+        logs = [shell.printing(f"r{number}") for number, shell in enumerate(shells)]
+        for number, shell in enumerate(shells):
+            logs[number].end()
+            shell.finish(f"r{number}")
+            until(partial(is_empty, shell), "the deletion of the job")
+        for number, shell in enumerate(shells):
+            listed = {run["run_id"]: run for run in shell.json("list")}
+            assert listed.keys() == {"r0", "r1"}
+            ours = listed[f"r{number}"]
+            assert (ours["source"], ours["verdict"]) == ("collector", "valid")
+            here = shell.json("list", f"--namespace={shell.namespace.name}")
+            assert [run["run_id"] for run in here] == [f"r{number}"]
+            for replica, lines in logs[number].expected.items():
+                printed = shell.run("logs", f"r{number}", f"--replica={replica}").out
+                assert printed.splitlines() == lines
+            # What it has of a run whose job is gone comes here, too.
+            shell.run("collect", "--all")
+            assert shell.json("status", f"r{number}")["source"] == "here"
+        collectors.end(running)
+    for team, other in (teams, teams[::-1]):
+        assert {asked for asked in READ | NOT if may(home, team, *asked)} == READ
+        assert not any(may(other, team, *asked) for asked in READ | NOT)
+        assert may(team, team, "create", "pytorchjobs.kubeflow.org")

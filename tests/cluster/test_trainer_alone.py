@@ -1,0 +1,165 @@
+"""TrainJobs on a cluster that has Kubeflow Trainer v2 alone: their life, ends and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import tiers
+from tests.harness.cluster import bringup, fixture, tools
+from tests.harness.cluster.namespace import ENFORCED, Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import CASE, Shell, until
+
+MADE = ("trainjobs", "trainingruntimes", "jobsets", "jobs", "pods")
+"""All that there is of a run, beside the trainers."""
+
+
+@pytest.fixture(scope="module")
+def trainer_cluster(
+    programs: tools.Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OwnCluster]:
+    """Give a cluster with fake nodes, Trainer v2 and JobSet, and no operator of v1."""
+    if (reason := tools.missing(tools.TRAINER)) is not None:
+        tiers.absent("cluster", reason)
+    options = bringup.Options(has_v1=False, has_trainer=True)
+    own = bringup.start(fixture.new_folder(tmp_path_factory), options)
+    yield own
+    own.end()
+
+
+@pytest.fixture
+def trained(trainer_cluster: OwnCluster, tmp_path: Path) -> Iterator[Shell]:
+    """Give a user with the permissions of role.yaml, where restricted pods alone are let in."""
+    namespace = Namespace.make(trainer_cluster, "trained", {ENFORCED: "restricted"})
+    yield Shell(namespace, namespace.user(tmp_path), tmp_path / "shell")
+    namespace.delete()
+
+
+def left(shell: Shell) -> list[str]:
+    """Return what there is of any run."""
+    return shell.namespace.kubectl("get", ",".join(MADE), "--output=name").split()
+
+
+def test_a_run_lives_through_its_states_and_is_deleted_with_all_that_was_made_of_it(
+    trained: Shell,
+) -> None:
+    with trained.submitted("whole", "--keep") as submit:
+        submit.until("Running: ")
+        assert "jobs of Kubeflow Trainer v2" in submit.err
+        (runtime,) = trained.namespace.get("trainingruntimes")
+        (job,) = trained.namespace.get("trainjobs")
+        assert runtime["metadata"]["name"] == job["spec"]["runtimeRef"]["name"] == "whole"
+        until(
+            lambda: (
+                [
+                    owner["uid"]
+                    for found in trained.namespace.get("trainingruntimes")
+                    for owner in found["metadata"].get("ownerReferences", ())
+                ]
+                == [job["metadata"]["uid"]]
+            ),
+            "the job to own its runtime",
+        )
+        trained.finish("whole")
+        submit.until("Succeeded: All 2 replicas succeeded.")
+        submit.process.wait()
+    phases = [one["phase"] for one in trained.json("status", "whole")["history"]]
+    assert phases[0] == "Created"
+    assert phases[-2:] == ["Running", "Succeeded"]
+    trained.run("delete", "whole")
+    until(lambda: not left(trained), "everything to be gone")
+
+
+def test_training_that_begins_again_because_its_job_was_deleted_is_said(trained: Shell) -> None:
+    with trained.submitted("again") as submit:
+        submit.until("Running: ")
+        before = {pod["metadata"]["uid"] for pod in trained.namespace.get("pods")}
+        trained.namespace.kubectl("delete", "job", "again-node-0")
+        until(
+            lambda: (
+                len(new := {pod["metadata"]["uid"] for pod in trained.namespace.get("pods")}) == 2
+                and not new & before
+            ),
+            "new pods",
+        )
+        trained.finish("again")
+        submit.until("Succeeded: ")
+        submit.process.wait()
+    status = trained.json("status", "again")
+    assert "replica-replaced" in {one["cause_id"] for one in status["history"]}
+
+
+@pytest.mark.parametrize(
+    ("hard", "never"),
+    [
+        ({"count/jobsets.jobset.x-k8s.io": "0"}, True),
+        ({"count/jobs.batch": "0"}, True),
+        ({"pods": "1"}, True),
+        ({"pods": "2"}, False),
+    ],
+    ids=lambda value: "-".join(map(str, value)) if isinstance(value, dict) else str(value),
+)
+def test_what_cannot_be_made_is_said_from_the_warning_of_whoever_makes_it(
+    trained: Shell, hard: dict[str, str], never: bool
+) -> None:
+    if not never:  # another's pod is in the way
+        container = {"name": "c", "image": "example.invalid/c:1"}
+        security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        spec = {"securityContext": security, "containers": [{**container, "securityContext": own}]}
+        metadata = {"name": "other"}
+        trained.namespace.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        )
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
+    trained.namespace.create({**quota, "spec": {"hard": hard}})
+    used = "0" if never else "1"
+    trained.namespace.until(
+        lambda found: used in (found.get("status", {}).get("used") or {}).values(), "quota/small"
+    )
+    with trained.submitted("stuck") as submit:
+        submit.until("quota small allows")
+        if never:
+            submit.ends(3)
+        else:
+            trained.run("cancel", "stuck")
+            submit.ends(130, 3)
+    status = trained.json("status", "stuck")
+    assert "quota-exceeded" in {one["cause_id"] for one in status["history"]}
+    assert ("the job needs 2 times" in submit.err) == (hard == {"pods": "1"})
+
+
+def test_a_name_too_long_for_its_pods_is_refused_before_anything_is_created(
+    trained: Shell,
+) -> None:
+    done = trained.submit("a" * 48, code=2)
+    assert "pods' names would be too long" in done.err
+    assert left(trained) == []
+    trained.submit("a" * 47, "--dry-run=server")
+
+
+def test_a_kind_whose_operator_is_missing_is_exit_code_6(trained: Shell) -> None:
+    done = trained.submit("v1", "--job-kind=v1", code=6)
+    assert "its operator is not installed" in done.err
+
+
+def test_doctor_finds_the_cluster_ready(trained: Shell) -> None:
+    document: dict[str, Any] = trained.json("doctor", "--replicas=2", "--gpus=1")
+    levels = {check["id"]: check["level"] for check in document["checks"]}
+    assert document["ready"]
+    assert levels["job-kinds"] == levels["job-admission"] == levels["permissions"] == "ok"
+    messages = " ".join(check["message"] for check in document["checks"])
+    assert "A TrainJob of k8sbench is accepted." in messages
+    assert "operator-init-container" not in levels
+    document = trained.json("doctor", "--job-kind=v1", code=6)
+    failed = {check["id"] for check in document["checks"] if check["level"] == "failure"}
+    assert "job-kinds" in failed
+
+
+def test_a_dry_run_on_the_server_creates_nothing(trained: Shell) -> None:
+    trained.run("submit", *CASE, "--dry-run=server", "--run-id=dry")
+    assert left(trained) == []

@@ -1,0 +1,100 @@
+"""TrainJobs of Kubeflow Trainer v2, beside the training operator of v1 on one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import tiers
+from tests.harness.cluster import bringup, fixture, tools
+from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.manifests import limit
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
+from tests.harness.cluster.shell import ENDLESS, Shell, until
+
+TRAINJOB = "--job-kind=trainjob"
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    programs: tools.Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Give a cluster with both operators."""
+    del programs
+    if (reason := tools.missing(tools.TRAINER)) is not None:
+        tiers.absent("cluster", reason)
+    own = bringup.start(fixture.new_folder(tmp_path_factory), bringup.Options(has_trainer=True))
+    yield own
+    own.end()
+
+
+def failing(shell: Shell, **annotations: str) -> str:
+    """Write a pools file whose pods do as they are told; returns the option that names it."""
+    told = "".join(f", {key}: {value!r}" for key, value in annotations.items())
+    text = shell.pools.read_text().replace(f"{RUN_FOR}: 0s", f"unused: ''{told}")
+    path = shell.folder / "failing.yaml"
+    path.write_text(text)
+    return f"--pools={path}"
+
+
+def names(shell: Shell, *kinds: str) -> set[str]:
+    return {name for kind in kinds for name in shell.on_cluster(kind)}
+
+
+def test_where_both_are_served_v1_comes_first_and_the_other_way_is_named(own_shell: Shell) -> None:
+    said = own_shell.submit("first", ENDLESS, "--detach").err
+    assert "jobs of the training operator v1, Kubeflow Trainer v2 with --job-kind trainjob" in said
+    assert own_shell.on_cluster("pytorchjobs") == ["first"]
+    own_shell.submit("second", ENDLESS, "--detach", TRAINJOB)
+    assert own_shell.on_cluster("trainjobs") == ["second"]
+    rows = {row["run_id"]: row for row in own_shell.json("list", "-n", own_shell.namespace.name)}
+    assert rows.keys() == {"first", "second"}
+    own_shell.run("delete", "first", "second")
+
+
+def test_it_runs_and_is_cancelled_with_all_that_was_made_of_it(own_shell: Shell) -> None:
+    with own_shell.submitted("run", TRAINJOB) as submit:
+        submit.until("Running: All 2 replicas run.")
+        status = own_shell.json("status", "run")
+        assert [one["replica"] for one in status["on_cluster"]["replicas"]] == ["node-0", "node-1"]
+        own_shell.run("cancel", "run")
+        submit.ends(3)
+    assert own_shell.phase("run") == "Cancelled"
+    made = ("trainjobs", "trainingruntimes", "jobsets", "pods")
+    until(lambda: not names(own_shell, *made), "the job and all it made to go")
+
+
+def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shell: Shell) -> None:
+    pools = failing(own_shell, **{f"{RUN_FOR}.node-1": "1s", f"{EXIT_CODE}.node-1": "3"})
+    own_shell.submit("bad", TRAINJOB, pools, code=3)
+    status = own_shell.json("status", "bad")
+    assert status["phase"] == "Failed"
+    end = status["history"][-1]
+    assert end["cause_id"] == "replica-failed"
+    assert "node-1" in end["cause"]
+    assert "code 3" in end["cause"]
+
+
+def test_a_jobset_that_somebody_deletes_starts_the_training_again_which_is_named(
+    own_shell: Shell,
+) -> None:
+    with own_shell.submitted("again", TRAINJOB) as submit:
+        submit.until("Running: All 2 replicas run.")
+        own_shell.namespace.kubectl("delete", "jobset", "again", "--wait=false")
+        submit.until("node-0 has had 1 restart")
+
+
+def test_a_name_that_is_too_long_is_refused_before_anything_is_created(own_shell: Shell) -> None:
+    name = "a" * 48
+    err = own_shell.submit(name, TRAINJOB, code=2).err
+    assert "at most 47 characters" in err
+    assert not names(own_shell, "trainjobs", "trainingruntimes")
+
+
+def test_pods_that_may_not_be_created_are_diagnosed_from_the_job_below(own_shell: Shell) -> None:
+    limit(own_shell.namespace, {"pods": "1"})
+    with own_shell.submitted("full", TRAINJOB) as submit:
+        submit.until("quota few")
+        own_shell.run("cancel", "full")
+        submit.ends(3)
