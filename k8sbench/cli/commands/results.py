@@ -64,7 +64,7 @@ def command(
     """Print tables of the measured results.
 
     One row per case: the median of its valid runs in the latest set; with RUN (ids, or unique
-    beginnings of them) the rows of these runs. A missing figure is –, and a footnote says why. The
+    beginnings of them) the rows of these runs. A missing figure is –, and a line says why. The
     runs of a collector in the namespace are among them where it answers within two seconds; --store
     cluster prints only those, and fails without a collector.
     """
