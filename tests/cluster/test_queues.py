@@ -47,7 +47,7 @@ def test_a_job_in_a_queue_has_no_pods_until_it_is_admitted(
     namespace.wait("condition=Suspended", f"pytorchjob/{JOB}")
     follower = Follower(namespace, plan)
     reading = follower.read()
-    assert (reading.phase, reading.cause_id) == (Phase.QUEUED, "queued")
+    assert (reading.phase, reading.cause_id) == (Phase.QUEUED, "queue-silent")
     assert "team-queue" in reading.cause
     assert held(namespace) == []
     labels = namespace.get("pytorchjob", JOB)["metadata"]["labels"]

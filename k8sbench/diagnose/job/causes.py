@@ -44,6 +44,22 @@ CAUSES: Mapping[str, Cause] = {
         "Queue {queue} does not take the job: {why}.",
         "Name an active queue with --queue: 'kubectl -n {namespace} get localqueues' lists them.",
     ),
+    "queue-silent": Cause(
+        "The job waits in queue {queue}: Kueue has said nothing yet.",
+        "Wait: Kueue answers within seconds where it runs.",
+    ),
+    "queue-too-small": Cause(
+        "Queue {queue} can never take the job: {why}.",
+        "Ask for less with --replicas or --gpus, or name a larger queue with --queue.",
+    ),
+    "queue-other-nodes": Cause(
+        "Queue {queue} has no quota for nodes of pool {pool}: {why}.",
+        "Give a --queue and a --node-pool that fit: a ResourceFlavor of the queue names its nodes.",
+    ),
+    "queue-evicted": Cause(
+        "Kueue has stopped the job, which waits again in queue {queue}: {why}.",
+        "Wait: Kueue starts it again by itself, and its training then begins anew.",
+    ),
     "operator-down": Cause(
         "In {seconds} s {operator} has done nothing for the job: it does not run.",
         "Ask the cluster's administrator to start it; 'k8sbench doctor' checks the operator.",

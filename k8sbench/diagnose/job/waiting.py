@@ -7,7 +7,7 @@ something about them: pods that are refused, images, volumes, and last the wait 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from k8sbench.diagnose.job import admission, endings, reasons, scheduling
 from k8sbench.diagnose.job.causes import finding_of
@@ -15,7 +15,14 @@ from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quote
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.kube import QUEUE_LABEL, KubeObject, labels_of, moment
+from k8sbench.model.kube import (
+    QUEUE_LABEL,
+    KubeObject,
+    conditions,
+    is_true,
+    labels_of,
+    moment,
+)
 from k8sbench.model.phase import Phase
 
 OPERATOR_SECONDS = 30.0
@@ -45,6 +52,10 @@ _MISSING = re.compile(
     re.IGNORECASE,
 )
 _UNUSABLE = re.compile("doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain")
+_NEVER = {"maximum capacity": "queue-too-small", "match node affinity": "queue-other-nodes"}
+"""The cause by what Kueue says of a flavor that never has room for the job …"""
+_LATER = "insufficient unused quota"
+"""… and what it says of one that others use now."""
 
 
 def cause(facts: Facts) -> tuple[Finding | None, float | None]:
@@ -80,7 +91,7 @@ def _in_a_gang(meta: KubeObject, spec: KubeObject) -> bool:
 
 def _queue(facts: Facts) -> tuple[Finding, float | None]:
     queue = labels_of(facts.job).get(QUEUE_LABEL)
-    where = facts.names() | {"queue": str(queue)}
+    where = facts.names() | {"queue": str(queue), "pool": facts.plan.pool.name}
     if queue is None:
         return finding_of("suspended", where), None
     why = _queue_message(facts)
@@ -88,21 +99,33 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
         silence = f"in {facts.age:.0f} s Kueue has said nothing"
         return finding_of("queue-unusable", where, why=silence), None
     if not why:
-        return finding_of(
-            "queued", where, why="Kueue has said nothing yet"
-        ), QUEUE_SECONDS - facts.age
-    cause_id = "queue-unusable" if _UNUSABLE.search(why) else "queued"
+        # A cause of its own: what Kueue says then is reported as a change.
+        return finding_of("queue-silent", where), QUEUE_SECONDS - facts.age
+    evicted = _workload_conditions(facts).get("Evicted", {})
+    if _UNUSABLE.search(why):
+        cause_id = "queue-unusable"
+    elif (never := [_NEVER[words] for words in _NEVER if words in why]) and _LATER not in why:
+        cause_id = never[0]
+    elif is_true(evicted) or why.startswith("Preempted"):
+        cause_id, why = "queue-evicted", str(evicted.get("message") or why)
+    else:
+        cause_id = "queued"
     return finding_of(cause_id, where, why=quoted(why)), None
+
+
+def _workload_conditions(facts: Facts) -> Mapping[str, KubeObject]:
+    return conditions(facts.seen.workload or {})
 
 
 def _queue_message(facts: Facts) -> str:
     """Return Kueue's newest message on the job: from its Workload's conditions, else its events."""
-    status = (facts.seen.workload or {}).get("status") or {}
+    known = _workload_conditions(facts)
     for wanted in ("QuotaReserved", "Admitted"):
-        for condition in status.get("conditions") or []:
-            if condition["type"] == wanted and condition.get("status") == "False":
-                return str(condition.get("message", ""))
+        if known.get(wanted, {}).get("status") == "False":
+            return str(known[wanted].get("message", ""))
     for event in reversed(facts.seen.events):
+        if event.get("reason") == "CreatedWorkload":
+            continue  # says nothing of its turn
         about = event.get("involvedObject") or {}
         by = (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
         if about.get("kind") == "Workload" or "kueue" in by.lower():

@@ -138,11 +138,19 @@ NO_CLAIM = both_unplaced(
 )
 UNBOUND = "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."
 NO_CONFIG = 'MountVolume.SetUp failed for volume "trainers" : configmap "job" not found'
+PREEMPTED = {
+    "status": {
+        "conditions": [
+            condition("QuotaReserved", "insufficient unused quota", status="False"),
+            condition("Evicted", "Preempted to accommodate a workload"),
+        ]
+    }
+}
 LOOPS = {"of": job(condition("Running"), restart_policy="OnFailure")}
 
 STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = [
     ("suspended", alone(of=job(suspend=True))),
-    ("queued", alone(of=QUEUED)),
+    ("queue-silent", alone(of=QUEUED)),
     (
         "queued",
         at(500, alone(of=QUEUED, workload=workload("couldn't assign flavors to pod set master"))),
@@ -166,6 +174,26 @@ STATES: list[tuple[str, state.JobSnapshot | tuple[state.JobSnapshot, float]]] = 
     ("queue-unusable", at(31, alone(of=QUEUED, events=[event("Any", "of another's")]))),
     ("queue-unusable", at(31, alone(of=QUEUED))),
     ("queue-unusable", alone(of=QUEUED, workload=workload("LocalQueue gpus doesn't exist"))),
+    (
+        "queue-too-small",
+        alone(of=QUEUED, workload=workload("current podset request (24) > maximum capacity (16)")),
+    ),
+    (
+        "queued",
+        alone(
+            of=QUEUED,
+            workload=workload("insufficient unused quota in a, maximum capacity (16) in b"),
+        ),
+    ),
+    (
+        "queue-other-nodes",
+        alone(of=QUEUED, workload=workload("flavor a doesn't match node affinity")),
+    ),
+    (
+        "queue-silent",
+        alone(of=QUEUED, events=[event("CreatedWorkload", "x", reportingComponent="kueue")]),
+    ),
+    ("queue-evicted", alone(of=QUEUED, workload=PREEMPTED)),
     ("operator-down", at(31, alone(of=job()))),
     ("operator-slow", at(31, alone(pod("master-0")))),
     ("operator-slow", at(31, alone(of=job(), operator_seen_at=1_700_000_025.0))),
