@@ -29,6 +29,8 @@ OPERATOR_SECONDS = 30.0
 """Without a sign of the operator for so long, it is not running; it takes 0.1 s when it is."""
 QUEUE_SECONDS = 30.0
 """Kueue makes its Workload within a second."""
+LOOK_SECONDS = 8.0
+"""Between looks at a queue that is silent: some refusals are in the Workload, and in no event."""
 _GANG_MARKS = (
     ("annotations", "scheduling.k8s.io/group-name"),
     ("labels", "scheduling.x-k8s.io/pod-group"),
@@ -100,7 +102,7 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
         return finding_of("queue-unusable", where, why=silence), None
     if not why:
         # A cause of its own: what Kueue says then is reported as a change.
-        return finding_of("queue-silent", where), QUEUE_SECONDS - facts.age
+        return finding_of("queue-silent", where), min(LOOK_SECONDS, QUEUE_SECONDS - facts.age)
     evicted = _workload_conditions(facts).get("Evicted", {})
     if _UNUSABLE.search(why):
         cause_id = "queue-unusable"
