@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -97,6 +98,16 @@ def sweeps(count: int, noise: float, *, times: int, slow: float = 0.0) -> tuple[
 def test_a_hundred_equal_nodes_give_a_false_alarm_in_one_of_twenty_sweeps_at_most() -> None:
     wrong, _ = sweeps(100, 0.01, times=1000)
     assert wrong <= 0.07  # 5 % and three standard errors of the simulation
+
+
+def test_the_page_says_how_often_equal_nodes_of_heavy_tails_give_a_false_alarm() -> None:
+    """Student's t with 3 degrees of freedom: one sweep cannot tell its extremes from slow nodes."""
+    draw, wrong = random.Random(20261123), 0
+    for _ in range(1000):
+        tails = (draw.gauss(0, 1) / math.sqrt(draw.gammavariate(1.5, 2) / 3) for _ in range(100))
+        rates = [1000 * (1 + 0.01 * tail / math.sqrt(3)) for tail in tails]
+        wrong += bool(check(nodes(rates)).to_cordon)
+    assert wrong / 1000 == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_node_that_is_five_percent_slow_is_found_among_a_hundred() -> None:
