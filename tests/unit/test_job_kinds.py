@@ -151,6 +151,22 @@ def test_names_leave_room_for_the_longest_replica_of_every_kind(kind: JobKind) -
         assert len(f"-{replica.lower()}-9999") <= len(identity.LONGEST_SUFFIX)
 
 
+@pytest.mark.parametrize(
+    ("made", "phase"),
+    [
+        ([], Phase.CREATED),
+        ([{"active": 1, "ready": 0}], Phase.PENDING),
+        ([{"active": 1, "ready": 1}], Phase.RUNNING),
+        ([{"active": 1, "ready": 1}, {"active": 1, "ready": 0}], Phase.PENDING),
+    ],
+)
+def test_a_job_without_conditions_is_as_far_as_the_jobs_made_of_it(
+    made: list[dict[str, int]], phase: Phase
+) -> None:
+    kind = default_kind("pytorch", "TrainJob")
+    assert state.phase_alone({"status": {"jobsStatus": made}}, kind) is phase
+
+
 def test_every_framework_has_one_default_kind() -> None:
     claimed = [framework for kind in KINDS.values() for framework in kind.default_for]
     assert sorted(claimed) == ["paddle", "pytorch"]

@@ -13,7 +13,7 @@ import pytest
 from k8sbench.diagnose.preflight import capacity_checks, checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Refusal, Unknown
 from k8sbench.model.finding import Finding
-from k8sbench.model.pool import CPU_POOL, Rdma
+from k8sbench.model.pool import CPU_POOL, Rdma, Toleration
 from tests.tiers import ROOT
 from tests.unit.doctor.clusters import (
     DEFAULT,
@@ -55,6 +55,10 @@ def claim(*modes: str, deleted: bool = False) -> dict[str, Any]:
 
 def tainted(effect: str) -> dict[str, Any]:
     return node("a", taints=[{"key": "team", "value": "x", "effect": effect}])
+
+
+ANY = Toleration(key="team", operator="Exists")
+WISH = Toleration(key="team", operator="Exists", effect="NoSchedule")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -164,6 +168,22 @@ CASES = (
     ),
     Case("a cordoned node alone", "fail nodes", {"nodes": (node("a", unschedulable=True),)}),
     Case("a taint that is not tolerated", "fail nodes", {"nodes": (tainted("NoExecute"),)}),
+    Case(
+        "a taint that the pool tolerates whatever its effect",
+        "ok nodes",
+        {"nodes": (tainted("NoExecute"),)},
+        {
+            "pool": msgspec.structs.replace(
+                POOL, tolerations=(Toleration(key="team", operator="Exists"),)
+            )
+        },
+    ),
+    Case(
+        "a taint of another effect than the pool tolerates",
+        "fail nodes",
+        {"nodes": (tainted("NoExecute"),)},
+        {"pool": msgspec.structs.replace(POOL, tolerations=(WISH,))},
+    ),
     Case("a taint that is a wish", "ok nodes", {"nodes": (tainted("PreferNoSchedule"),)}),
     Case("no device plugin", "fail device-plugin", {"nodes": (node("a", gpus="0"),)}),
     Case(

@@ -149,6 +149,24 @@ def test_the_names_that_drivers_give_are_known(name: str) -> None:
     assert peak_of(name) is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "fp32", "fp16", "tf32"),
+    [
+        ("Tesla V100-SXM2-32GB", 15.7, 125.0, None),
+        ("Tesla P100-PCIE-16GB", 9.3, 18.7, None),
+        ("Tesla T4", 8.1, 65.0, None),
+        ("NVIDIA A100-SXM4-80GB", 19.5, 312.0, 156.0),
+        ("NVIDIA H100 80GB HBM3", 66.9, 989.4, 494.7),
+    ],
+)
+def test_the_figures_are_those_of_the_data_sheets(
+    name: str, fp32: float, fp16: float, tf32: float | None
+) -> None:
+    found = peak_of(name)
+    assert found is not None
+    assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
+
+
 def test_no_name_matches_two_peaks_and_every_peak_has_its_source() -> None:
     assert all(peak.source and peak.fp32 < peak.fp16 for peak in PEAKS)
     assert peak_of("NVIDIA L4") != peak_of("NVIDIA L40S")
