@@ -37,6 +37,11 @@ def job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
             f"A {kind.name} cannot be named {plan.job_name!r}: its pods' names would be too long.",
             f"Use at most {kind.longest_name} characters for --run-id.",
         )
+    if plan.gang and kind.operator.gang_flag is None:
+        raise UsageError(
+            f"{kind.operator.title} makes no gangs.",
+            "Name a queue with --queue in place of --gang: Kueue admits all replicas or none.",
+        )
     own_labels = identity.labels(plan)
     keeps = plan.checkpoints is not None and plan.backend != "local"
     secured = security(plan.pool, writes=keeps)
