@@ -164,6 +164,10 @@ class Namespace:
             replica = dice.choice(list(lines))
             some = lines[replica][: dice.randrange(1, len(lines[replica]))]
             job.lost.update(f"{replica} {line.text}" for line in some[-2:])
+        others = list(lines)[1:]
+        if others and end.phase is Phase.FAILED and world.happens("cascade"):
+            last = [line for other in others for line in lines[other] if line.at > ends - 3.0]
+            job.lost.update(f"{line.replica} {line.text}" for line in last)
         if world.happens("expires"):
             job.gone_at = ends + dice.random() * 30.0
         self.jobs[plan.run_id] = job

@@ -45,6 +45,7 @@ FAULTS = Faults(
     reordered=0.05,
     unreadable=0.006,
     lost_lines=0.1,
+    cascade=0.4,
     retried=0.25,
     preempted=0.15,
     expires=0.1,

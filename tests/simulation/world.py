@@ -59,6 +59,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """Logs cannot be read for a while."""
     lost_lines: float = 0.0
     """Lines are gone with their node."""
+    cascade: float = 0.0
+    """The pods of the others are deleted with their logs as soon as one has failed (TrainJob)."""
     retried: float = 0.0
     """The attempt fails in a way that may be better next time."""
     preempted: float = 0.0
