@@ -91,7 +91,7 @@ def test_a_run_that_is_preempted_says_so_and_goes_on_later(own_shell: Shell, kin
         (QUEUE, "is inactive"),
     ],
 )
-@KINDS
+@pytest.mark.parametrize("kind", [pytest.param("v1", marks=pytest.mark.soak), "trainjob"])
 def test_a_queue_that_takes_nothing_is_named(
     own_shell: Shell, kind: str, queue: str, why: str
 ) -> None:

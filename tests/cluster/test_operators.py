@@ -17,6 +17,8 @@ from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.queues import QUEUE, QUEUE_LABEL, queue_of, reason, waits
 
+pytestmark = pytest.mark.soak
+"""What k8sbench needs of them is seen by the tests of its own jobs."""
 IN_QUEUE = {QUEUE_LABEL: QUEUE}
 RELEASE = (f"{RUN_FOR}=0s", "--overwrite")
 

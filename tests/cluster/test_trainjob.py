@@ -9,7 +9,6 @@ import pytest
 from tests import tiers
 from tests.harness.cluster import bringup, fixture, tools
 from tests.harness.cluster.cluster import Cluster
-from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.shell import ENDLESS, Shell, until
 
@@ -90,11 +89,3 @@ def test_a_name_that_is_too_long_is_refused_before_anything_is_created(own_shell
     err = own_shell.submit(name, TRAINJOB, code=2).err
     assert "at most 47 characters" in err
     assert not names(own_shell, "trainjobs", "trainingruntimes")
-
-
-def test_pods_that_may_not_be_created_are_diagnosed_from_the_job_below(own_shell: Shell) -> None:
-    limit(own_shell.namespace, {"pods": "1"})
-    with own_shell.submitted("full", TRAINJOB) as submit:
-        submit.until("quota few")
-        own_shell.run("cancel", "full")
-        submit.ends(3)
