@@ -130,7 +130,12 @@ def _facts(api: Api, request: DoctorRequest, options: SubmitRequest) -> Prefligh
     from k8sbench.adapters.kubernetes.client.faults import ApiFault
 
     jobs: dict[str, Sequence[Manifest]] = {}
-    words = WORDS if request.job_kind == "auto" else [request.job_kind]
+    words = [
+        word
+        for word in WORDS
+        if request.job_kind in {"auto", word}
+        and (OPERATORS[word].gang_flag or not request.gang)  # or there can be no job to try
+    ]
     for word, framework in product(words, request.frameworks or get_args(Framework)):
         replicas = max(2, request.replicas)
         _, (_, *job) = _job(options, request, framework, replicas, "k8sbench-doctor", word)

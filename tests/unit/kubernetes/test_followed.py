@@ -76,6 +76,16 @@ def test_nothing_is_said_to_have_ended_that_was_never_seen() -> None:
     assert not list(one.ending(reading, START + LATER))
 
 
+def test_a_pod_that_still_ends_while_another_replaces_it_is_one_restart() -> None:
+    one = Followed(PLAN, reported=Transition(phase=Phase.RUNNING, at=START, cause=""), since=0.0)
+    one.take(Changed("PyTorchJob", job(condition("Running"))))
+    old, new = (pod(metadata={**OURS, "uid": uid}) for uid in ("old", "new"))
+    for seen in (old, new, old, new, old):
+        one.take(Changed("Pod", seen))
+    (replica,) = (one for one in one.read(START + LATER)[1] if one.restarts)
+    assert (replica.restarts, replica.meta["uid"]) == (1, "new")
+
+
 # -- logs that cannot be read ---------------------------------------------------------------------
 
 

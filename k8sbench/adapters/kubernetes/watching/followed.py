@@ -110,7 +110,8 @@ class Followed:
         # Objects are kept as JSON, which takes a quarter of the memory that they take as dicts. To
         # decode a pod whenever it is read takes 10 µs.
         self._pods: dict[str, bytes] = {}
-        self._earlier: list[bytes] = []
+        self._earlier: dict[str, bytes] = {}
+        """Pods that were replaced, by their uids."""
         self._events: dict[str, bytes] = {}
         self._lines: dict[str, deque[str]] = {}
         self._reports: dict[str, exits.TorchrunReport] = {}
@@ -174,7 +175,11 @@ class Followed:
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
             if self._owns(before) and not self._owns(pod):
                 return  # it belongs to a newer job of the name; ours is still read
-            self._earlier.append(self._pods[name])
+            uid = pod["metadata"]["uid"]
+            if uid in self._earlier:  # it still changes while the one that replaced it starts
+                self._earlier[uid] = msgspec.json.encode(pod)
+                return
+            self._earlier[before["metadata"]["uid"]] = self._pods[name]
         self._pods[name] = msgspec.json.encode(pod)
 
     def _pod(self, name: str) -> KubeObject | None:
@@ -207,7 +212,9 @@ class Followed:
         return JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in pods.items() if self._owns(pod)},
-            earlier=[pod for pod in map(msgspec.json.decode, self._earlier) if self._owns(pod)],
+            earlier=[
+                pod for pod in map(msgspec.json.decode, self._earlier.values()) if self._owns(pod)
+            ],
             events=sorted(map(msgspec.json.decode, self._events.values()), key=_stamp),
             deleted=self._is_deleted,
         )
