@@ -14,6 +14,8 @@ NumberedLine = tuple[int, str]
 
 _END = re.compile(r"[\r\n]")
 _ENDED = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
+_DIGITS = str.maketrans("123456789", "0" * 9)
+_HEX_DIGITS = str.maketrans("123456789abcdef", "0" * 15)
 
 
 def find(text: str, needle: str, at: int = 0) -> int:
@@ -89,15 +91,38 @@ class UniqueLines:
         """
         while self.more():
             wanted = texts()
-            present = self.present(wanted)
-            is_plain = plain(self.block) and "\r" not in self.block
-            if not present and is_plain:
-                self.skip()
-                continue
-            for line in self.rest() if "" in present or not is_plain else self._with(present):
+            for line in self.rest() if "" in wanted else self._alike(wanted):
                 yield line
                 if texts() is not wanted:
                     break
+
+    def _alike(self, texts: Collection[str]) -> Iterator[NumberedLine]:
+        """The lines in the rest of this block that hold one of the texts but for its digits.
+
+        Most lines of a long prologue are those of a loop: without their digits few are left.
+        """
+        block = self.block[self._at :]
+        # The last letter of an escape sequence must stay a letter.
+        digits = _DIGITS if "\x1b" in block else _HEX_DIGITS
+        shapes = block.translate(digits).split("\n")
+        unique = list(set(shapes))
+        cleaned = _without_codes("\n".join(unique))
+        present = [text for each in texts if find(cleaned, text := each.translate(digits)) >= 0]
+        holding = {
+            shape
+            for shape, line in zip(unique, cleaned.split("\n") if present else (), strict=False)
+            if any(text in line for text in present)
+        }
+        at, number = self._at, self._number
+        for line, shape in zip(block.split("\n"), shapes, strict=True) if holding else ():
+            end = at + len(line) + 1
+            for piece in line.split("\r") if shape in holding else ():
+                at += len(piece) + 1
+                self._at, self._number = at, number + (at == end <= len(self.block))
+                if piece:
+                    yield number, piece
+            at, number = end, number + 1
+        self.skip()
 
     def _with(self, texts: Collection[str]) -> Iterator[NumberedLine]:
         """The lines in the rest of this block that hold one of the texts."""
@@ -172,15 +197,17 @@ def pieces(line: str) -> Sequence[Piece]:
     """Split a line into its pieces: the rank that printed each, and its text."""
     if plain(line) and "\r" not in line:
         return (without_prefixes(line),)
-    if "\r" in line or "\x00" in line:
-        parts = line.replace("\x00", "").split("\r")
-        return [piece for part in parts if part for piece in _pieces(part)]
-    return _pieces(line)
+    parts = _without_codes(line).split("\r")
+    return [piece for part in parts if part for piece in _pieces(part)]
+
+
+def _without_codes(text: str) -> str:
+    """One or more lines without what terminals read."""
+    text = text.replace("\x00", "")
+    return _COLOUR.sub("", text) if "\x1b" in text or "[0m" in text else text
 
 
 def _pieces(line: str) -> Sequence[Piece]:
-    if "\x1b" in line or "[0m" in line:
-        line = _COLOUR.sub("", line)
     source, line = without_prefixes(line)
     if "]<std" not in line:
         return ((source, line),)

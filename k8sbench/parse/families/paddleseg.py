@@ -46,10 +46,14 @@ _SIZELESS = frozenset({"_data_dataset_root", "_data_mode", "_data_type", "_data_
 
 _READ = frozenset({"model:", "train_dataset:"})
 """Sections that are read to their ends."""
+LONGEST_SECTION = 1_000
+"""Lines of a section; what another program prints under such a name may have no end."""
 
 
 class _Reader(LineReader):
     _section = ""
+    _lines = 0
+    """Of the section so far."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
@@ -61,9 +65,10 @@ class _Reader(LineReader):
 
     def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
         yield from super().facts(line, rules)
+        self._lines += 1
         if match := _SECTION.match(line.text):
-            self._section = match["name"]
-        elif line.text.startswith("-----"):
+            self._section, self._lines = match["name"], 0
+        elif line.text.startswith("-----") or self._lines > LONGEST_SECTION:
             self._section = ""  # the end of the configuration
         elif self._section == "model" and (match := _MODEL.match(line.text)):
             yield line.fact("model", match["model"])

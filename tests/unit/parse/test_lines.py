@@ -7,9 +7,10 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from k8sbench.parse import lines as cleaning
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.family import EvaluationRule, MarkRule
 from k8sbench.parse.lines import UniqueLines, ended
@@ -67,6 +68,43 @@ def test_lines_that_hold_a_text_come_in_turn_up_to_where_one_stops(
     whole = [*found, *lines.in_turn(lambda: TEXTS)]
     held = [line for line in every if any(text in line[1] for text in TEXTS)]
     assert at is not None or [line for line in whole if line in held] == held
+
+
+CODES = [
+    "Epoch: [3]",
+    "Epo\x1b[1mch\x1b[0m: [4]",
+    "Epoch",
+    ": [",
+    "[1,0]<stdout>:",
+    "\x00",
+    "\x1b[5d",
+    "7 ab",
+]
+coded = st.lists(st.one_of(st.sampled_from(CODES), st.sampled_from(["\n", "\r", "\n", " "])))
+
+
+@given(coded, st.lists(st.integers(1, 9), max_size=3))
+@example(["\x1b[5d", "Epoch: [3]"], [])
+def test_what_holds_a_text_once_it_is_cleaned_comes_in_turn(
+    parts: list[str], cuts: list[int]
+) -> None:
+    lines = UniqueLines(blocks(parts, cuts)).in_turn(lambda: {"Epoch: [", "ab"})
+    cleaned = [(number, text) for number, line in lines for _, text in cleaning.pieces(line)]
+    wanted = [
+        (number, text)
+        for number, line in one_by_one(parts)
+        for _, text in cleaning.pieces(line)
+        if "Epoch: [" in text or "ab" in text
+    ]
+    assert [line for line in cleaned if "Epoch: [" in line[1] or "ab" in line[1]] == wanted
+
+
+@pytest.mark.parametrize("prefix", ["", "\x1b[33m", "[1,0]<stdout>:", "10%\r"])
+def test_lines_of_a_prologue_that_hold_none_of_the_texts_are_passed_over(prefix: str) -> None:
+    block = "".join(f"{prefix}loaded 0x{number:x} of 7000\x1b[0m\n" for number in range(7000))
+    lines = UniqueLines([block, f"{prefix}Epoch: [1]\n"])
+    numbers = [number for number, line in lines.in_turn(lambda: {"Epoch: ["}) if line]
+    assert set(numbers) == {7001}
 
 
 @given(pieces)

@@ -45,6 +45,13 @@ def test_facts_are_found_in_blocks_that_hold_little_else() -> None:
     assert facts["batch_size"] == ("4", 1756)
 
 
+@pytest.mark.parametrize(("between", "models"), [(0, ["FCN"]), (2_000, [])])
+def test_a_section_has_an_end_even_if_none_is_printed(between: int, models: list[str]) -> None:
+    section = ["model:", *["- of another program"] * between, "  type: FCN"]
+    _, found = read([*section, ALL["paddleseg"]], "paddleseg")
+    assert [item.value for item in found if isinstance(item, Fact)] == models
+
+
 def test_facts_of_the_head_come_before_the_first_record_and_carry_their_line() -> None:
     _, found = read(["", "    samples_per_gpu=4,", "PyTorch: 1.7.1", MMSEG], "mmseg")
     facts = [item for item in found if isinstance(item, Fact)]
