@@ -161,14 +161,14 @@ def test_a_training_that_is_out_of_restarts_is_continued_by_the_same_command(
 
 def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
     """A k8sbench was killed, and its replicas have their grace."""
-    environment = {**os.environ, launch.MARK: "restarted/worker-0"}
+    environment = {**os.environ, launch.MARK: "left-behind/worker-0"}
     cluster = LocalCluster()
     with subprocess.Popen(["sleep", "600"], env=environment) as left:
         with pytest.raises(EarlierAttempt, match=f"process {left.pid} "):
-            cluster.clear("restarted", 2)
+            cluster.clear("left-behind", 2)
         cluster.clear("another", 2)
         left.kill()
-    cluster.clear("restarted", 2)
+    cluster.clear("left-behind", 2)
 
 
 def test_a_training_that_came_to_its_end_is_continued_if_it_is_to_be_longer(
