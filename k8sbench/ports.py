@@ -124,10 +124,10 @@ class Cluster(Protocol):
         :class:`~k8sbench.model.errors.NoRoom` says that another try may succeed.
         """
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
-        """Delete the job of an attempt before this one, and return when nothing of it is there.
+    def clear(self, run: Run) -> None:
+        """Delete the job of an attempt before the present one; return when nothing of it is there.
 
-        With ``uid`` only the job that has it: another one of the name is someone else's, and
+        A job of the name whose uid is not that on record is someone else's, and
         :class:`~k8sbench.model.errors.BenchError` names it. Idempotent; raises
         :class:`~k8sbench.model.errors.EarlierAttempt` where something still is, which names it. It
         may go later.

@@ -19,6 +19,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import RESTARTING
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 
@@ -56,7 +57,9 @@ def measure_run(
     if changed is not None:
         more.append(rules.JOB_CHANGED.finding(changed.cause))
     ends = zip(run.history, run.history[1:], strict=False)
-    paused = sum(again.at - end.at for end, again in ends if end.phase.final)
+    paused = sum(
+        again.at - end.at for end, again in ends if end.phase.final and again.cause_id == RESTARTING
+    )
     if paused:
         text = f"The training was continued after {times.duration(paused)} in which it was over."
         more.append(rules.CONTINUED.finding(text))

@@ -48,8 +48,7 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
         from k8sbench.render.manifest import numbered
 
         manifests = numbered(context.manifests(run), run.attempt)
-        earlier = run.job_uid_of(run.attempt - 1)
-        context.cluster.clear(run.run_id, run.attempt, uid=earlier)
+        context.cluster.clear(run)
     if context.cluster.jobs_outlive_us:
         manifests = _identified(run, manifests, context.deadline_s)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))

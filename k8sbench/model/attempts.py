@@ -32,6 +32,13 @@ def continued(plan: RunPlan, attempt: int, at: float) -> Transition:
     return restarting(plan, attempt, "It is continued from its checkpoints.", at)
 
 
+def is_continued(run: Run) -> bool:
+    """Whether the run's present attempt was begun because a user asked for it."""
+    steps = zip(run.history, run.history[1:], strict=False)
+    begun = [end for end, again in steps if again.cause_id == RESTARTING]
+    return bool(begun) and begun[-1].phase.final
+
+
 def keeps_checkpoints(run: Run) -> bool:
     """Whether a run that is over has left what another attempt may go on from."""
     is_over = run.phase.final and not creation.may_be_submitted_again(run)

@@ -163,12 +163,17 @@ def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
     """A k8sbench was killed, and its replicas have their grace."""
     environment = {**os.environ, launch.MARK: "left-behind/worker-0"}
     cluster = LocalCluster()
+
+    def run(run_id: str) -> Run:
+        plan = examples.plan(run_id=run_id)
+        return Run(plan=plan, created_at=0.0, owner=None, history=(), artifacts=None)
+
     with subprocess.Popen(["sleep", "600"], env=environment) as left:
         with pytest.raises(EarlierAttempt, match=f"process {left.pid} "):
-            cluster.clear("left-behind", 2)
-        cluster.clear("another", 2)
+            cluster.clear(run("left-behind"))
+        cluster.clear(run("another"))
         left.kill()
-    cluster.clear("left-behind", 2)
+    cluster.clear(run("left-behind"))
 
 
 def test_a_training_that_came_to_its_end_is_continued_if_it_is_to_be_longer(

@@ -335,7 +335,9 @@ class SimulatedCluster:
             raise creation.unknown_error(run_id, "the API server gave no answer.") from error
         job = namespace.job(run_id)
         if job is not None and job.attempt < attempt:
-            self._check_ours(job)
+            # Whether it is a copy is seen when it is to be cleared away, which is tried again.
+            if not self._whose(job).is_ours:
+                raise OwnedElsewhere(run_id, job.owner.host)
             raise EarlierAttempt("the job of the attempt before is not gone.")
         if job is None:
             if world.happens("refused"):
@@ -373,15 +375,15 @@ class SimulatedCluster:
             if not run.phase.final and run.attempt == attempt:
                 self._new(plan, attempt)
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
+    def clear(self, run: Run) -> None:
         self._ask("clear")
-        job = self._namespace.job(run_id)
-        if job is None or job.attempt >= attempt:
+        job = self._namespace.job(run.run_id)
+        if job is None or job.attempt >= run.attempt:
             return
-        if uid not in {None, str(job.uid)}:
+        if run.job_uid_of(job.attempt) not in {None, str(job.uid)}:
             raise BenchError("somebody has created the job anew.")
         self._check_ours(job)
-        if job.cancel is not None:
+        if job.cancel is not None and not attempts.is_continued(run):
             raise BenchError("someone has cancelled its job meanwhile.")
         self._namespace.check_removal(self._disk, job)
         self._delete(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from k8sbench.lifecycle.states import state_of
 from k8sbench.lifecycle.views import Record, View
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run, Wish
 from tests.simulation.cluster import COLLECTOR, Job, Namespace, SimulatedCluster
@@ -32,6 +34,15 @@ ROUNDS = 6
 SET = "night"
 _CASE = planned_case("kubernetes", timeout_s=600.0)
 CASE = msgspec.structs.replace(_CASE, draft=msgspec.structs.replace(_CASE.draft, max_restarts=2))
+_TRAINING = PlannedTraining(
+    length=10, unit="epochs", evaluate_every=1, metric="top-1", target=None, stop_at_target=False
+)
+TRAINING_CASE = msgspec.structs.replace(
+    CASE,
+    draft=msgspec.structs.replace(CASE.draft, training=_TRAINING, checkpoints="pvc:kept"),
+)
+TRAINS = 0.25
+"""Share of the schedules whose runs are trainings, which a resumption continues."""
 MEASURED = measurement()
 FAULTS = Faults(
     kill=0.004,
@@ -81,7 +92,8 @@ class Schedule:
         self.central = self._disk(COLLECTOR)
         self._numbers = 0
         self._stop = Stop()
-        self.case = CASE
+        trains = random.Random(seed).random() < TRAINS
+        self.case = TRAINING_CASE if trains else CASE
         self.reached: Counter[tuple[str, str, str]] = Counter()
         """How often :func:`decide` was asked: by state, view of the job, and what is wanted."""
 

@@ -203,7 +203,13 @@ class SimulatedStore:
         history = (*run.history, again)
         return self._put(
             msgspec.structs.replace(
-                *(run,), plan=plan, owner=owner, location=location, history=history
+                run,
+                plan=plan,
+                owner=owner,
+                location=location,
+                history=history,
+                wishes=(),
+                measurement=None,
             )
         )
 

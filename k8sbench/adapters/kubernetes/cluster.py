@@ -184,13 +184,10 @@ class KubernetesCluster:
         self._queue.put(partial(self._take_created, plan.run_id, trimming.job(made)))
         return str(made["metadata"]["uid"])
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
+    def clear(self, run: Run) -> None:
         """Delete the job of an earlier attempt, and return when nothing of it is there."""
-        waits = job_changes.clear(
-            *(self.api, run_id, attempt), self._user, lambda: self._is_closed, uid=uid
-        )
-        if waits:
-            self._waiting.add(run_id)
+        if job_changes.clear(self.api, run, self._user, lambda: self._is_closed):
+            self._waiting.add(run.run_id)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow a job that was created before; of one that is gone the end is reported."""

@@ -23,7 +23,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.diagnose.job import admission
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
-from k8sbench.model import creation, times
+from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
@@ -43,6 +43,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.ownership import RECEIPT_SECONDS, Collected, Receipt
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
 CREATE_SECONDS = 60.0
@@ -328,23 +329,14 @@ def _collected(
     return job, None
 
 
-def clear(
-    api: Api,
-    run_id: str,
-    attempt: int,
-    user: User | None,
-    is_over: Callable[[], bool],
-    *,
-    uid: str | None = None,
-) -> bool:
-    """Delete the job of an attempt before this one; return when nothing of it is there any more.
+def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> bool:
+    """Delete the job of an attempt before the present one; return when nothing of it is there.
 
-    Also where the job of this one exists already. ``uid`` is that of the job before, where it is
-    known. Returns whether the earlier job was to wait even where its cause cannot recover. Raises
-    :class:`EarlierAttempt` where something is still there, and another :class:`BenchError` where
-    the run is not to go on.
+    Also where the job of this one exists already. Returns whether the earlier job was to wait even
+    where its cause cannot recover. Raises :class:`EarlierAttempt` where something is still there,
+    and another :class:`BenchError` where the run is not to go on.
     """
-    until, waits = time.monotonic() + CLEAR_SECONDS, False
+    run_id, until, waits = run.run_id, time.monotonic() + CLEAR_SECONDS, False
     try:
         while True:
             found, unlabelled = ownership.look_for(api, run_id)
@@ -352,11 +344,13 @@ def clear(
                 raise BenchError(f"{unlabelled[0].upper()}{unlabelled[1:]}")
             if found is not None:
                 kind, job = found
-                if attempt_of(job) >= attempt:
+                if (attempt := attempt_of(job)) >= run.attempt:
                     return waits
-                if uid not in {None, job["metadata"]["uid"]}:
+                if run.job_uid_of(attempt) not in {None, job["metadata"]["uid"]}:
                     raise _other_job(kind, job)
                 waits = waits or ownership.waits(job)
+                if CANCEL_ANNOTATION in annotations_of(job) and not attempts.is_continued(run):
+                    raise BenchError("someone has cancelled its job meanwhile.")
                 _delete_earlier(api, kind, job, user)
             pods, _ = api.list(
                 kinds.path("Pod", api.place.namespace), labels=f"{RUN_LABEL}={run_id}"
@@ -382,8 +376,6 @@ def _other_job(kind: str, job: KubeObject) -> BenchError:
 def _delete_earlier(api: Api, kind: str, job: KubeObject, user: User | None) -> None:
     if "deletionTimestamp" in job["metadata"]:
         return
-    if CANCEL_ANNOTATION in annotations_of(job):
-        raise BenchError("someone has cancelled its job meanwhile.")
     with contextlib.suppress(ownership.VanishedError):
         ownership.delete(api, kind, job, user, foreground=True)
 

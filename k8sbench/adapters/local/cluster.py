@@ -94,19 +94,19 @@ class LocalCluster:
                 job = self._checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:  # noqa: ARG002
+    def clear(self, run: Run) -> None:
         """Raise :class:`EarlierAttempt` while a process of an earlier attempt is there.
 
         Those of a k8sbench that was killed have a grace in which they save a checkpoint.
         """
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(launching.MARK, "").startswith(f"{run_id}/"):
+                if process.environ().get(launching.MARK, "").startswith(f"{run.run_id}/"):
                     raise EarlierAttempt(
                         f"process {process.pid} of the attempt before is not gone.",
                         f"If it does not end by itself: kill {process.pid}",
                     )
-        self._cleared.add(run_id)
+        self._cleared.add(run.run_id)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
         """Refuse: a local job ends with the process that started it."""

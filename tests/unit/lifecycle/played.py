@@ -77,8 +77,8 @@ class FakeCluster:
         self.going_on[plan.run_id] = deque(self.script)
         self.most_at_once = max(self.most_at_once, len(self.going_on))
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
-        self.cleared.append((run_id, attempt))
+    def clear(self, run: Run) -> None:
+        self.cleared.append((run.run_id, run.attempt))
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         self.marks[run.run_id] = marks

@@ -85,9 +85,9 @@ class Restarted(FakeCluster):
         self.script = tuple(self.scripts[attempt - 1])
         super().create(plan, manifests, folder)
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
+    def clear(self, run: Run) -> None:
         self._meet("clear")
-        if self.there is not None and self.there < attempt:
+        if self.there is not None and self.there < run.attempt:
             self.there = None
         self._meet("cleared")
 
