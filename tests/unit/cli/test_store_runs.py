@@ -16,6 +16,7 @@ from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION
+from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, measurement, plan, step
 
 
@@ -106,10 +107,9 @@ def test_a_reader_that_goes_away_is_no_fault(root: pathlib.Path) -> None:
         command("export", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as export:
         assert export.stdout is not None
-        assert export.stderr is not None
         part = export.stdout.read(1000)
         export.stdout.close()
-        said = export.stderr.read()
+        said = present(export.stderr).read()
     assert export.returncode == 141
     assert b"error" not in said
     words = command("import", "-", "--store", "other")
@@ -192,8 +192,7 @@ sys.stdin.read()
 def test_a_run_that_another_process_follows_is_not_removed(root: pathlib.Path, cli: Cli) -> None:
     words = [sys.executable, "-c", CLAIMS]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
+        present(other.stdout).readline()
         err = cli("store", "remove", "one", "--yes", code=2).err
         assert "Another k8sbench process follows run one" in err
         other.communicate()

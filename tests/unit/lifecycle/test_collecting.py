@@ -34,6 +34,7 @@ from tests.unit.lifecycle.played import (
     served,
 )
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 
 
 def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
@@ -134,8 +135,7 @@ def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Sto
 
     (run,) = detached(store)
     cluster, reporter = Unread(at(Phase.RUNNING), outlives=True), Silent()
-    closed = cancel(store, run, cluster, reporter)
-    assert closed is not None
+    closed = present(cancel(store, run, cluster, reporter))
     assert closed.phase is Phase.CANCELLED
     assert any("kubelet does not answer" in text for text in reporter.reported)
 
@@ -206,8 +206,7 @@ def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -
     cluster = FakeCluster(line("x"), again, at(Phase.SUCCEEDED), outlives=True)
     (closed,) = collect(store, cluster, [run]).closed
     assert kept_gaps(store, run.run_id) == [gap, gap]
-    assert closed.measurement is not None
-    assert closed.measurement.records == 2  # the fake measures nothing but gaps
+    assert present(closed.measurement).records == 2  # the fake measures nothing but gaps
 
 
 def test_a_run_whose_files_are_elsewhere_is_collected_into_a_folder_here(store: Store) -> None:

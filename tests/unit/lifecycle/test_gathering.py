@@ -23,6 +23,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 from tests.unit.store.examples import measurement
 
 START, END = 1000.0, 1200.0
@@ -162,9 +163,7 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     )
     kept = store.run("seg-1")
     assert kept == bench.gathering.completed["seg-1"]
-    assert kept.measurement is not None
-    assert kept.measurement.gpu_metrics is not None
-    assert kept.measurement.gpu_metrics.figures["power"].value == 250
+    assert present(present(kept.measurement).gpu_metrics).figures["power"].value == 250
     lines = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Series).values for line in lines] == [(250.0,) * 10]
     said = msgspec.json.decode((store.folder("seg-1") / gathering.FETCHED).read_bytes())
@@ -190,8 +189,7 @@ def test_a_row_does_not_wait_for_a_source_to_say_when(store: Store) -> None:
 
     def announce(seconds: float | None) -> None:
         bench.announced.append(seconds)
-        assert source.slow is not None
-        source.slow.set()
+        present(source.slow).set()
         source.slow = None
 
     bench.gathering.to_the_end(bench.stop, announce)
@@ -285,8 +283,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
     assert [run.run_id for run in result.closed] == ["seg-1"]
     # What only the process that followed it knew is on record.
     assert source.asked[0].nodes == {"seg-1-master-0": "node-1"}
-    completed = store.run("seg-1").measurement
-    assert completed is not None
+    completed = present(store.run("seg-1").measurement)
     assert completed.gpu_metrics is not None
     again = Bench(store, source := Source(270.0))
     collecting.collect(
@@ -347,8 +344,7 @@ def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
     bench = Bench(store, Broken())
     bench.submit()
     bench.finish()
-    kept = store.run("seg-1").measurement
-    assert kept is not None
+    kept = present(store.run("seg-1").measurement)
     assert kept.missing["gpu_metrics"] == "The source failed: ValueError: no"
     assert kept.throughput == measured().throughput
 
@@ -357,8 +353,7 @@ def test_what_a_source_says_is_missing_is_in_the_measurement(store: Store) -> No
     bench = Bench(store, Source(why="It answers 503."))
     bench.submit()
     bench.finish()
-    kept = store.run("seg-1").measurement
-    assert kept is not None
+    kept = present(store.run("seg-1").measurement)
     assert (kept.gpu_metrics, kept.missing["gpu_metrics"]) == (None, "It answers 503.")
 
 
@@ -377,8 +372,7 @@ def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
         bench.gathering.wait = bench.wait
         (run,) = bench.submit(run_id=verdict)
         bench.finish()
-        kept = store.run(run.run_id).measurement
-        assert kept is not None
+        kept = present(store.run(run.run_id).measurement)
         assert kept.verdict == verdict
         assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
 
@@ -415,10 +409,8 @@ def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_p
     bench.submit()
     bench.finish()
     assert bench.announced == []
-    measurement = store.run("seg-1").measurement
-    assert measurement is not None
-    assert measurement.gpu_metrics is not None
-    figure = measurement.gpu_metrics.figures["power"]
+    measurement = present(store.run("seg-1").measurement)
+    figure = present(measurement.gpu_metrics).figures["power"]
     assert (round(figure.value, 6), figure.source, figure.samples) == (250.0, "trainer", 198)
     kept = (store.folder("seg-1") / "gpu" / "trainer.jsonl").read_bytes()
     (one,) = [msgspec.json.decode(line, type=Series) for line in kept.splitlines()]

@@ -37,6 +37,7 @@ from tests.unit.lifecycle.played import (
     planned_case,
 )
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 
 KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
 FAILED = at(Phase.FAILED, KILLED, "replica-failed")
@@ -92,8 +93,7 @@ class Restarted(FakeCluster):
         self._meet("cleared")
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        assert self.there is not None
-        self.script = tuple(self.scripts[self.there - 1])
+        self.script = tuple(self.scripts[present(self.there) - 1])
         super().resume(run, marks)
 
     def jobs(self, run_ids: object = None) -> Sequence[FoundJob]:
@@ -210,8 +210,7 @@ def test_the_time_counts_from_the_start_of_the_first_attempt(store: Store) -> No
     """A job that has failed long after the run's time was up, with nobody who followed it."""
     plan = case(timeout_s=30.0).plan("mine", "night", 1)
     store.record(plan, at=10.0, owner=None, location=LOCATION)
-    began = at(Phase.RUNNING).transition
-    assert began is not None
+    began = present(at(Phase.RUNNING).transition)
     store.move("mine", began)
     cluster = Restarted([FAILED])
     cluster.there, cluster.now = 1, 1000.0

@@ -17,6 +17,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import Block, ids, measured, mmseg, plsc, run
+from tests.unit.presence import present
 
 EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
 STEADY = [0.5] * 8
@@ -254,8 +255,7 @@ def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
         found = measure([Block(*blocks)], expected)
         assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
         assert [place.line for place in found.reasons[0].evidence] == [line + 1]
-        assert found.throughput is not None
-        assert found.throughput.timestamps == pytest.approx(8.0)
+        assert present(found.throughput).timestamps == pytest.approx(8.0)
 
 
 def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
@@ -263,8 +263,7 @@ def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
     lines.insert(20, EVALUATION)
     found = measured(set_clock(lines, 20, 4 - HOUR), format="paddleseg")
     assert ids(found) == ["clock-jump"]
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(40 * 39 / 199)
+    assert present(found.throughput).timestamps == pytest.approx(40 * 39 / 199)
 
 
 @pytest.mark.parametrize(
@@ -345,8 +344,7 @@ def test_stamps_without_a_year_go_past_new_year() -> None:
     lines = paddlevideo(stamps_from(begin, 5, "%m/%d %H:%M:%S"))
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(64.0)
+    assert present(found.throughput).timestamps == pytest.approx(64.0)
     assert found.train_wall_s == 55
 
 
@@ -366,8 +364,7 @@ def test_stamps_of_a_declared_format_begin_anew(
     found = declared(stamps, stamp_format, batch_size=4)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if jump else [])
     assert jump in " ".join(each.sentence for each in found.reasons)
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(8.0)
+    assert present(found.throughput).timestamps == pytest.approx(8.0)
 
 
 def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
@@ -484,10 +481,8 @@ def test_an_evaluation_is_no_wait_for_data() -> None:
     found = measured(lines)
     assert found.data_fraction == pytest.approx(0.02)
     assert "loader-stall" not in ids(found)
-    assert found.throughput is not None
-    assert found.throughput.time_weighted_steady == pytest.approx(8.0)
-    assert found.window is not None
-    assert [place.line for place in found.window.left_out] == [10]
+    assert present(found.throughput).time_weighted_steady == pytest.approx(8.0)
+    assert [place.line for place in present(found.window).left_out] == [10]
     # A loader that really is slow is still seen.
     slow = [line.replace("data_time: 0.010", "data_time: 0.100") for line in lines]
     assert "loader-stall" in ids(measured(slow))
@@ -513,8 +508,7 @@ def test_an_evaluation_between_two_epochs_lies_in_no_line_of_mmcv() -> None:
     lines = epochs()
     lines.insert(8, "2026-03-02 10:02:00,000 - mmseg - INFO - Epoch(val) [1][500]\tmIoU: 0.5000")
     found = measured(lines)
-    assert found.window is not None
-    assert (found.records, found.window.left_out_count) == (16, 0)
+    assert (found.records, present(found.window).left_out_count) == (16, 0)
     assert ids(found) == ["clocks-apart"]
 
 
@@ -528,8 +522,7 @@ def test_evaluations_of_programs_that_time_them_apart_are_in_no_figure() -> None
     assert ids(found) == ids(plain) == []
     assert found.rate == plain.rate
     assert found.data_fraction == plain.data_fraction
-    assert found.window is not None
-    assert found.window.left_out_count == 0
+    assert present(found.window).left_out_count == 0
 
 
 # The table.

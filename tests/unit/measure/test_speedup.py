@@ -16,6 +16,7 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import by_case, catalog
 from tests.unit.measure.test_group_spread import RESNET50
+from tests.unit.presence import present
 from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke, throughput
 
 
@@ -73,8 +74,7 @@ def test_a_1x1_case_that_differs_in_anything_is_no_baseline_and_the_cell_names_i
     assert found.speedup.value is None
     assert found.efficiency.value is None
     assert found.baseline is None
-    assert found.speedup.reason is not None
-    assert found.speedup.reason.endswith(f"differs in {field}")
+    assert present(found.speedup.reason).endswith(f"differs in {field}")
 
 
 @pytest.mark.parametrize("other", [{"benchmark": "tsm"}, {"framework": "paddle"}])
@@ -135,8 +135,7 @@ def test_the_command_of_upstream_may_differ_by_its_number_of_gpus() -> None:
     ]
     assert by_case(runs)["1x8"].speedup.value == 7.0
     runs[1] = run(700.0, command=("train", "-n", "8"), spec_digest="0" * 64, **own)
-    reason = by_case(runs)["1x8"].speedup.reason
-    assert reason is not None
+    reason = present(by_case(runs)["1x8"].speedup.reason)
     assert reason.endswith("differs in program")
 
 
@@ -152,8 +151,7 @@ def test_a_comment_in_a_file_of_ones_own_makes_no_other_program() -> None:
 def test_the_ratio_is_by_one_estimator_on_both_sides() -> None:
     figures = throughput(100.0, time_weighted=None)
     alone = run(100.0, case="1x1", measured={"throughput": figures, "estimator": "median"})
-    reason = by_case([alone, run(700.0)])["1x8"].speedup.reason
-    assert reason is not None
+    reason = present(by_case([alone, run(700.0)])["1x8"].speedup.reason)
     assert reason.endswith("has no figure by time_weighted")
 
 
