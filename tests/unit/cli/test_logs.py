@@ -54,17 +54,6 @@ def test_several_replicas_are_merged_by_time_and_named(store: SqlStore, cli: Cli
     assert err == ""
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    archive(store, *(f"line {number} {'x' * 50}" for number in range(20_000)))
-    store.move("seg-1", step(Phase.SUCCEEDED))
-    with logs(store) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline().startswith("line 0")
-        reader.stdout.close()  # as head does
-        assert (present(reader.stderr).read(), reader.wait(PATIENCE)) == ("", 141)
-
-
 def test_one_replica_is_printed_as_it_was(store: SqlStore, cli: Cli) -> None:
     fill(store)
     assert cli("logs", "seg-1", "--replica", "worker-0").out == "two\n  four\t\x1b[32m\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 
@@ -119,14 +117,6 @@ def test_a_pace_is_of_the_present_attempt(tell: Progress, clock: Clock, said: Sa
     assert said()[-1].endswith("ETA –")
 
 
-def test_lines_of_upstreams_programs_are_steps_too(tell: Progress, said: Said) -> None:
-    run = live_runs.run(log="mmseg", replicas=2)
-    text = "2021-05-31 09:18:25,001 - mmseg - INFO - Iter [50/80000] lr: 1.0e-02, "
-    text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
-    tell.on_event(run, line(f"\x1b[32m{text}\x1b[0m"))
-    assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA –"]
-
-
 def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
     tell: Progress, said: Said
 ) -> None:
@@ -140,14 +130,6 @@ def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
     tell.on_event(run, moved(Phase.RUNNING, "All replicas run."))
     assert said()[-1] == "  Running: All replicas run."
     assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
-
-
-def test_a_declared_format_gives_steps_too(tell: Progress, said: Said) -> None:
-    mine = LogFormat(
-        name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
-    )
-    tell.on_event(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
-    assert said() == ["  step 7  3002 samples/s  ETA –"]
 
 
 def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
@@ -340,19 +322,6 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progres
         tracemalloc.stop()
     assert kept < 2e6  # 40 MB were printed
     assert after < 1e5
-
-
-def test_without_a_terminal_the_library_for_it_is_not_loaded() -> None:
-    code = """
-import sys
-from k8sbench.cli.terminal import reporter
-with reporter.reporting() as tell:
-    tell.note("hello")
-tell.close()
-print("rich" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("False\n", "hello\n")
 
 
 def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(

@@ -57,7 +57,6 @@ def tainted(effect: str) -> dict[str, Any]:
     return node("a", taints=[{"key": "team", "value": "x", "effect": effect}])
 
 
-ANY = Toleration(key="team", operator="Exists")
 WISH = Toleration(key="team", operator="Exists", effect="NoSchedule")
 
 
@@ -324,21 +323,6 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
     assert not [one.id for one in found if one.severity == "warn" and one.action is None]
     failed = {one.id for one in found if one.severity == "fail"}
     assert failed == {"api-server", "permissions", "job-kinds", "queue"}
-
-
-def test_each_resource_that_is_not_allowed_is_a_finding_with_its_verbs() -> None:
-    found = findings(
-        access=access("create", "pytorchjobs.kubeflow.org", allowed=False)
-        | access("delete", "pytorchjobs.kubeflow.org", allowed=False)
-        | access("get", "pods/log", allowed=False)
-        | access("get", "pods")
-        | access("list", "nodes", allowed=False, namespaced=False)
-    )
-    assert [(one.severity, one.sentence) for one in found if one.id == "permissions"] == [
-        ("fail", "You may not create, delete pytorchjobs.kubeflow.org in the namespace team-a."),
-        ("fail", "You may not get pods/log in the namespace team-a."),
-        ("warn", "You may not list nodes of the cluster."),
-    ]
 
 
 def test_what_is_missing_is_reported_once() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -207,16 +206,6 @@ def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -
     (closed,) = collect(store, cluster, [run]).closed
     assert kept_gaps(store, run.run_id) == [gap, gap]
     assert present(closed.measurement).records == 2  # the fake measures nothing but gaps
-
-
-def test_a_run_whose_files_are_elsewhere_is_collected_into_a_folder_here(store: Store) -> None:
-    (run,) = detached(store)
-    shutil.rmtree(store.folder(run.run_id))
-    cluster = FakeCluster(line("x"), at(Phase.SUCCEEDED), outlives=True)
-    (closed,) = collect(store, cluster, [store.run(run.run_id)]).closed
-    assert closed.measurement is not None
-    assert cluster.marks == {run.run_id: {}}, "the log is fetched from its start"
-    assert store.folder(run.run_id).joinpath("logs/master-0.log").read_text().endswith("x\n")
 
 
 def test_two_sets_of_one_name_become_further_repeats_for_who_collects_for_all(

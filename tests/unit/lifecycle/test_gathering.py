@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.lifecycle import collecting, gathering, serving, submitting
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
@@ -182,29 +181,6 @@ def test_a_row_comes_before_figures_that_are_still_to_come(store: Store) -> None
     assert set(bench.gathering.completed) == {"seg-1"}
 
 
-def test_a_row_does_not_wait_for_a_source_to_say_when(store: Store) -> None:
-    bench = Bench(store, source := Source(250.0, settles_in=60.0))
-    source.slow = threading.Event()
-    bench.submit()
-
-    def announce(seconds: float | None) -> None:
-        bench.announced.append(seconds)
-        present(source.slow).set()
-        source.slow = None
-
-    bench.gathering.to_the_end(bench.stop, announce)
-    assert bench.announced == [None]
-    assert set(bench.gathering.completed) == {"seg-1"}
-
-
-def test_figures_that_are_there_at_once_are_not_announced(store: Store) -> None:
-    bench = Bench(store, Source(250.0))
-    bench.submit()
-    bench.finish()
-    assert bench.announced == []
-    assert set(bench.gathering.completed) == {"seg-1"}
-
-
 @pytest.mark.parametrize("without", ["sources", "gpus", "times"])
 def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, without: str) -> None:
     source = Source(250.0, settles_in=60.0)
@@ -217,16 +193,6 @@ def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, witho
     assert bool(source.followed) == (without == "times")
     assert bench.announced == []
     assert not (store.folder("seg-1") / "gpu").exists()
-
-
-def test_several_runs_do_not_wait_one_after_the_other(store: Store) -> None:
-    source = Source(250.0, settles_in=60.0)
-    bench = Bench(store, source)
-    bench.submit(cases=6, parallel=6)
-    bench.finish()
-    assert len(bench.gathering.completed) == 6
-    assert bench.clock.now < END + 90
-    assert bench.announced == [60.0]
 
 
 def test_runs_are_fetched_while_others_go_on(store: Store) -> None:
@@ -349,14 +315,6 @@ def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
     assert kept.throughput == measured().throughput
 
 
-def test_what_a_source_says_is_missing_is_in_the_measurement(store: Store) -> None:
-    bench = Bench(store, Source(why="It answers 503."))
-    bench.submit()
-    bench.finish()
-    kept = present(store.run("seg-1").measurement)
-    assert (kept.gpu_metrics, kept.missing["gpu_metrics"]) == (None, "It answers 503.")
-
-
 def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
     class Idle(Source):
         def fetch(self, wanted: SeriesQuery) -> Fetched:
@@ -375,27 +333,6 @@ def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
         kept = present(store.run(run.run_id).measurement)
         assert kept.verdict == verdict
         assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
-
-
-def test_rebuilding_the_store_restores_figures_and_series(store: Any) -> None:
-    bench = Bench(store, Source(250.0))
-    bench.submit()
-    bench.finish()
-    before, root = store.run("seg-1"), store.root
-    series = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes()
-    store.close()
-    (root / "k8sbench.db").unlink()
-    with open_store(str(root)) as rebuilt:
-        assert rebuilt.run("seg-1").measurement == before.measurement
-        assert (rebuilt.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes() == series
-
-
-def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -> None:
-    bench = Bench(store, Source(250.0, settles_in=60.0))
-    bench.clock.now = END - 3600
-    bench.submit()
-    bench.finish()
-    assert bench.announced == [60.0]
 
 
 def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_path: Path) -> None:

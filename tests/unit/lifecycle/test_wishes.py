@@ -12,10 +12,10 @@ import pytest
 from k8sbench.lifecycle import collecting, requests, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Stop
-from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
+from k8sbench.ports import FoundJob, JobEvent, Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
@@ -160,19 +160,6 @@ def test_what_cannot_start_is_recorded_before_the_cluster_is_asked(store: Store)
     assert closed.history[-1].action == "Name one."
 
 
-def test_a_job_is_ended_also_where_that_cannot_be_recorded(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> Run:
-        raise StoreError("The disk is full.")
-
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    monkeypatch.setattr(store, "wish", full)
-    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, backend="kubernetes")
-    assert run.history[-1].cause_id == "timeout"
-    assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
-
-
 def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectResult:
     args = (context(store, cluster), Silent(), Stop())
     return collecting.collect([store.run(run_id)], *args, follow=False)
@@ -216,14 +203,3 @@ def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run
     result = served(lambda: collecting.open_runs(here), *args)
     assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
     assert 2 <= len(cluster.removed) <= 5, "the pauses grow"
-
-
-def test_runs_with_a_wish_are_found(store: Store, run: Run) -> None:
-    assert store.runs(RunFilter(wished=True)) == []
-    end = at(Phase.FAILED).transition
-    assert end is not None
-    store.move(run.run_id, end)
-    assert store.runs(RunFilter(unfinished=True)) == []
-    wished = store.wish(run.run_id, requests.left_over(20.0))
-    assert store.runs(RunFilter(wished=True)) == [wished]
-    assert store.runs(RunFilter(unfinished=True)) == [wished]

@@ -15,7 +15,7 @@ from k8sbench.model.spec import Fingerprint
 from tests.unit.measure.rows import by_case
 from tests.unit.measure.test_group_spread import RESNET50
 from tests.unit.presence import present
-from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke
+from tests.unit.report.factory import repeats, run, smoke
 
 A100 = "NVIDIA A100-SXM4-40GB"
 MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")
@@ -123,28 +123,6 @@ def test_without_a_model_on_a_gpu_there_are_no_tflops(one: Run, reason: str) -> 
     (found,) = results(groups([one]))
     assert (found.tflops_per_gpu.value, found.tflops_per_gpu.reason) == (None, reason)
     assert found.peak_share.value is None
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        V100_16,
-        V100_32,
-        A100,
-        "A100-PCIE-40GB",
-        "NVIDIA A100 80GB PCIe",
-        "NVIDIA A100-SXM4-80GB",
-        "NVIDIA H100 80GB HBM3",
-        "NVIDIA H100-80GB-HBM3",
-        "NVIDIA H800-SXM5-80GB",
-        "NVIDIA H100 PCIe",
-        "NVIDIA H200",
-        "Tesla T4",
-        "NVIDIA L40S",
-    ],
-)
-def test_the_names_that_drivers_give_are_known(name: str) -> None:
-    assert peak_of(name) is not None
 
 
 @pytest.mark.parametrize(

@@ -44,22 +44,6 @@ def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None) -> Comp
     return case
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "limit", "regression"),
-    [
-        (A, B, 0.03, True),
-        (A, B, 0.10, False),  # not beyond the limit
-        (A, (90.0, 91.0, 100.5, 92.0, 106.0), 0.03, False),  # not shown
-        (A[:3], B[:3], 0.03, False),  # too few to be shown
-        (B, A, 0.03, False),  # faster
-    ],
-)
-def test_a_regression_needs_a_ratio_beyond_the_limit_and_evidence(
-    a: tuple[float, ...], b: tuple[float, ...], limit: float, regression: bool
-) -> None:
-    assert only(old(a), new(b), limit).regression is regression
-
-
 def test_what_one_case_shows_alone_many_cases_may_not_show_together() -> None:
     near = (98.0, 98.7, 99.3, 99.8, 101.2)
     assert only(old(), new(near)).finding == "slower"

@@ -57,17 +57,6 @@ def test_of_several_ranks_the_one_with_the_most_records_speaks_for_the_job() -> 
     assert (found.records, found.verdict) == (10, "valid")
 
 
-def test_of_equal_ranks_the_lowest_speaks() -> None:
-    slow = [line.replace("time: 0.500", "time: 0.502") for line in STEADY]
-    lines = [
-        text
-        for line, other in zip(STEADY, slow, strict=True)
-        for text in (f"[1,10]<stdout>:{other}", f"[1,2]<stdout>:{line}")
-    ]
-    found = measured(lines, gpus=16, warmup=20)
-    assert present(found.throughput).time_weighted == pytest.approx(64 / 0.5)
-
-
 def test_workers_whose_outputs_follow_one_another_count_once() -> None:
     """``cat workerlog.*``: each begins again, at times that have been."""
     workers = [line for _ in range(4) for line in STEADY]

@@ -373,22 +373,6 @@ def test_epochs_of_cityscapes_are_of_the_jobs_batch(
             assert "2,975 samples in " in reason.sentence
 
 
-@pytest.mark.parametrize(
-    ("gpus", "steps", "last", "message"),
-    [
-        (4, 93, 80_000, "93 steps are 31.989"),
-        (4, 93, 500, "84 to 99 steps are 30.051 to 35.417"),
-        (4, 200, 400, "200 to 399 steps are 7.4561 to 14.875"),
-        (32, 120, 110, "at least 110 steps are at most 27.045"),
-    ],
-)
-def test_what_the_data_set_says_of_a_step_is_written_out(
-    gpus: int, steps: int, last: int, message: str
-) -> None:
-    (reason,) = measured(paddleseg(gpus, steps, last, SEG_DATA), **SEG).reasons
-    assert reason.sentence == f"2,975 samples in {message} per step of the job, not {gpus} × 4."
-
-
 def test_the_first_step_of_a_data_set_says_nothing_of_its_epoch() -> None:
     found = measured(paddleseg(8, 93, 10, SEG_DATA)[: 2 + len(SEG_DATA) + 1], **SEG)
     assert ids(found, "reject") == ["too-few-records"]
@@ -588,19 +572,6 @@ def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
 # The log's own summary.
 
 
-def dle(total: str) -> list[str]:
-    lines = [
-        f"DLL 2026-03-02 10:00:{i:02d}.000000 - Epoch: 0 Iteration: {i}  train.loss : 7.00000  "
-        "train.total_ips : 128.00 img/s"
-        for i in range(1, 11)
-    ]
-    lines.append(
-        "DLL 2026-03-02 10:00:11.000000 - Epoch: 0  train.loss : 7.0  "
-        f"train.total_ips : {total} img/s"
-    )
-    return lines
-
-
 def paddleclas(mean: float, total: float) -> list[str]:
     lines = [
         f"[2026/03/02 10:00:{s // 10:02d}] ppcls INFO: epoch:0   train step:{s:<4} lr: 0.1, "
@@ -634,12 +605,6 @@ def test_an_epochs_sum_must_go_on_from_its_running_means(
     """Its ips is that of another batch in public logs, and is not looked at."""
     found = measured(paddleclas(mean, total), format="paddleclas", batch_size=None)
     assert {*ids(found, "reject")} - {"below-median"} == {*expected}
-
-
-def test_an_epochs_sum_says_nothing_of_an_epoch_with_missing_records() -> None:
-    lines = paddleclas(0.2, 19.0)
-    found = measured([*lines[:3], *lines[5:]], format="paddleclas", batch_size=None)
-    assert ids(found, "reject") == ["iterations-missing"]
 
 
 def test_single_steps_far_from_the_mean_over_all_steps_are_remarked() -> None:
@@ -807,24 +772,3 @@ def test_steps_of_which_there_are_few_may_be_as_fast_as_all_of_them_by_chance() 
 
 
 # Overruling.
-
-
-def test_a_rejection_that_is_accepted_is_kept_and_marked() -> None:
-    lines = run(STEADY)
-    del lines[4]
-    found = measured(lines, accept=("iterations-missing",))
-    assert found.verdict == "valid"
-    assert found.throughput is not None
-    assert found.unverified is None
-    (reason,) = found.reasons
-    assert (reason.id, reason.severity, reason.accepted) == ("iterations-missing", "reject", True)
-
-
-def test_a_rejected_log_keeps_its_figures_apart() -> None:
-    lines = run(STEADY)
-    del lines[4]
-    found = measured(lines)
-    assert found.throughput is None
-    assert found.rate is None
-    assert present(found.unverified).time_weighted == pytest.approx(8.0)
-    assert "unverified" in found.missing["throughput"]

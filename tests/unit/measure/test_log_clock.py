@@ -228,22 +228,6 @@ def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
 JUMPS = [-HOUR, HOUR]
 
 
-@pytest.mark.parametrize("seconds", JUMPS)
-@pytest.mark.parametrize("times", [[0.5] * 30, [0.03] * 30])
-def test_one_jump_of_a_clock_is_told_by_its_size_and_the_figures_are_corrected(
-    seconds: int, times: list[float]
-) -> None:
-    lines = [line.replace("data_time: 0.010", "data_time: 0.001") for line in run(times)]
-    honest = measured(lines)
-    found = measured(set_clock(lines, 20, seconds))
-    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert f"jumps by {seconds:+d} s" in found.reasons[0].sentence
-    assert [place.line for place in found.reasons[0].evidence] == [21]
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(honest.throughput.timestamps)  # type: ignore[union-attr]
-    assert found.train_wall_s == pytest.approx(honest.train_wall_s)
-
-
 @pytest.mark.parametrize("line", [1, 2, 3, 11, 28, 29])
 @pytest.mark.parametrize("seconds", JUMPS)
 def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(

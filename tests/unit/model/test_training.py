@@ -172,14 +172,6 @@ def test_repeats_of_a_training_have_seeds_of_their_own_and_are_one_case() -> Non
     assert identity.case_key(first) == identity.case_key(second)
 
 
-def test_a_training_of_another_seed_is_the_same_case_also_as_earlier_versions_planned_it() -> None:
-    plan = trained(seed=9)
-    earlier = tuple("0" if word == "$(K8SBENCH_SEED)" else word for word in plan.command)
-    assert identity.case_key(trained()) == identity.case_key(plan)
-    before = msgspec.structs.replace(plan, command=earlier, seed=None)
-    assert identity.case_key(before) == identity.case_key(plan)
-
-
 def test_a_target_in_fractions_is_planned_in_percent() -> None:
     fraction = Accuracy(metric="mIoU", value=0.75, unit="fraction")
     plan = trained(of=msgspec.structs.replace(spec(), target_accuracy=fraction))
@@ -339,20 +331,3 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
 def test_options_of_our_trainers_are_refused_for_upstream_s(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="is for k8sbench's own trainers"):
         trained(of=of_upstream(), **UPSTREAM, **asked)
-
-
-def test_repeats_are_one_case_whatever_their_run_ids_are() -> None:
-    plan = trained(checkpoints="pvc:kept")
-    again = msgspec.structs.replace(plan, run_id="seg-y", repeat=2)
-    elsewhere = trained(checkpoints="pvc:other")
-    assert identity.case_key(plan) == identity.case_key(again) == identity.case_key(elsewhere)
-
-
-def test_a_training_shares_no_group_with_a_throughput_run() -> None:
-    def group(plan: RunPlan) -> identity.GroupKey:
-        return identity.group_key(plan, precision_effective=None, gpu_model=None, image=None)
-
-    train, speed = group(trained()), group(planned(data=DATA))
-    assert train != speed
-    assert train.training == "80000 iterations, evaluated each 8000, ends at mIoU 78.5"
-    assert speed.training == "-"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
-from k8sbench.report import comparing, formats
+from k8sbench.report import comparing
 from tests.unit.measure.test_compare import A, B, compared, new, old
 from tests.unit.report.factory import run, smoke
 
@@ -99,30 +97,3 @@ def test_a_cause_that_many_cases_have_is_one_line() -> None:
     assert text.count("can show no change") == 1
     assert "\n3+3 runs can show no change, however large; 4+4 can, 5+5 are better.\n" in text
     assert text.endswith("\n15 of 15 cases have too few runs to show any.\n")
-
-
-def test_long_names_take_more_lines_and_no_more_columns() -> None:
-    long: dict[str, Any] = {
-        "benchmark": "segmentation-of-very-large-satellite-pictures",
-        "case": "128x8",
-    }
-    lines = comparing.text(compared(old(**long), new(**long))).splitlines()
-    assert max(map(len, lines[:-1])) <= comparing.WIDTH
-
-
-def test_the_estimator_of_the_figures_is_named() -> None:
-    by = "A, B: median ± coefficient of variation of the runs, by time_weighted.\n"
-    assert by in comparing.text(compared(old(), new()))
-
-
-def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
-    document = json.loads(formats.json_text(comparing.document(mixed)))
-    header, rows = comparing.flat(mixed)
-    assert document["regressions"] == 1
-    for case, row in zip(document["cases"], rows, strict=True):
-        fields = dict(zip(header, row, strict=True))
-        assert fields["name"] == case["name"]
-        assert fields["ratio"] == case["ratio"]
-        assert fields["b_n"] == (None if case["b"] is None else len(case["b"]["values"]))
-        for name in ("ratio", "p"):
-            assert (case[name] is None) == (name in case["missing"])
