@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.adapters.files import strict_yaml
@@ -303,7 +303,6 @@ YAML_LETTERS = st.text(
 )
 
 
-@settings(max_examples=300)
 @given(st.one_of(YAML_LETTERS, st.text(max_size=60), YAML_LETTERS.map(lambda t: f"name: {t}")))
 def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
     error = None
@@ -319,7 +318,6 @@ def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
         assert error.line is None or 1 <= error.line <= sum(map(text.count, "\n\r\x85\u2028")) + 2
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_text_or_one_clear_error(content: bytes) -> None:
     with contextlib.suppress(InputError):

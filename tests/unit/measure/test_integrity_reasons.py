@@ -572,6 +572,19 @@ def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
 # The log's own summary.
 
 
+def dle(total: str) -> list[str]:
+    lines = [
+        f"DLL 2026-03-02 10:00:{i:02d}.000000 - Epoch: 0 Iteration: {i}  train.loss : 7.00000  "
+        "train.total_ips : 128.00 img/s"
+        for i in range(1, 11)
+    ]
+    lines.append(
+        "DLL 2026-03-02 10:00:11.000000 - Epoch: 0  train.loss : 7.0  "
+        f"train.total_ips : {total} img/s"
+    )
+    return lines
+
+
 def paddleclas(mean: float, total: float) -> list[str]:
     lines = [
         f"[2026/03/02 10:00:{s // 10:02d}] ppcls INFO: epoch:0   train step:{s:<4} lr: 0.1, "
