@@ -78,6 +78,17 @@ def test_what_the_steady_figure_leaves_out_is_listed(place: Path, cli: Cli) -> N
     assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
 
 
+def test_iterations_that_no_line_covers_are_said_not_to_be_measured(place: Path, cli: Cli) -> None:
+    """The line of iteration 60 is missing in the log."""
+    log = str(FIXTURES / "mmseg_evaluation.log")
+    words = ["--gpus", "2", "--batch-size", "4", "--precision", "fp32", "--warmup", "10"]
+    assert (
+        "Window: iterations 11 to 120: 100 measured, 62 s\n"
+        "  not measured: 10 of these, which no line that counts covers\n"
+        "  left out: the first 10 iterations, warm-up: 10\n"
+    ) in text(cli, imported(cli, log, "--format", "auto", *words))
+
+
 def test_a_training_names_the_lines_of_its_time_and_its_accuracy(place: Path, cli: Cli) -> None:
     lines = train_logs.texts(train_logs.attempt())
     (place / "train.log").write_text("\n".join(lines) + "\n")
