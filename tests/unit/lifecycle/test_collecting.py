@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import adopting, collecting, submitting
-from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle import adopting, collecting
 from k8sbench.lifecycle.context import Stop
 from k8sbench.lifecycle.job_events import GAPS, kept_gaps
 from k8sbench.model.errors import StoreError, Unreachable
@@ -25,30 +23,14 @@ from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
+    collect,
     context,
+    detached,
     line,
-    planned_case,
     ran,
-    runs_of,
     served,
 )
-from tests.unit.model.specs import a_request
 from tests.unit.presence import present
-
-
-def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
-    cluster = FakeCluster(outlives=True)
-    options = a_request(set_name="night", detach=True)
-    args = (context(store, cluster), Silent(), Stop(), options)
-    runs = runs_of(submitting.submit([planned_case("kubernetes", **asked)] * cases, *args))
-    assert cluster.released == [run.run_id for run in runs]
-    return runs
-
-
-def collect(
-    store: Store, cluster: FakeCluster, runs: list[Run], *, follow: bool = False
-) -> CollectResult:
-    return collecting.collect(runs, context(store, cluster), Silent(), Stop(), follow=follow)
 
 
 def on_cluster(plan: RunPlan, phase: Phase) -> FoundJob:

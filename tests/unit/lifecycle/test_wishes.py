@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import collecting, requests, submitting
-from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
@@ -20,13 +19,12 @@ from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
+    collect,
     context,
-    planned_case,
-    runs_of,
+    detached,
     served,
     submit,
 )
-from tests.unit.model.specs import a_request
 
 AWAY = Unreachable("The API server cannot be reached.")
 AWAY.cause_id = "api-unreachable"
@@ -40,24 +38,8 @@ class Killed(BaseException):
 
 @pytest.fixture
 def run(store: Store) -> Run:
-    """A run whose job goes on, and that no process follows."""
-    args = (context(store, FakeCluster(outlives=True)), Silent(), Stop())
-    cases = [planned_case("kubernetes")]
-    (created,) = runs_of(submitting.submit(cases, *args, a_request(set_name="night", detach=True)))
+    (created,) = detached(store)
     return created
-
-
-def collect(
-    store: Store,
-    cluster: FakeCluster,
-    *,
-    reporter: Silent | None = None,
-    keep: bool = False,
-) -> CollectResult:
-    """Collect, as ``collect --all`` does, all that needs it."""
-    here = context(store, cluster)
-    args = (here, reporter or Silent(), Stop())
-    return collecting.collect(collecting.open_runs(here), *args, follow=False, keep=keep)
 
 
 def end(run: Run) -> tuple[Phase, str, str | None]:
@@ -144,7 +126,7 @@ def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> N
     cluster = KilledWhenAsked(at(Phase.RUNNING), outlives=True)
     with pytest.raises(Killed):
         submit(store, cluster, timeout_s=30.0, now=51.0, backend="kubernetes")
-    (closed,) = collect_named(store, "seg-1", FakeCluster(GONE, outlives=True)).closed
+    (closed,) = collect(store, FakeCluster(GONE, outlives=True), [store.run("seg-1")]).closed
     cause = "The run took longer than its --timeout of 30s."
     assert end(closed) == (Phase.CANCELLED, cause, "timeout")
 
@@ -155,14 +137,9 @@ def test_what_cannot_start_is_recorded_before_the_cluster_is_asked(store: Store)
     )
     with pytest.raises(Killed):
         submit(store, KilledWhenAsked(waiting, outlives=True), backend="kubernetes")
-    (closed,) = collect_named(store, "seg-1", FakeCluster(GONE, outlives=True)).closed
+    (closed,) = collect(store, FakeCluster(GONE, outlives=True), [store.run("seg-1")]).closed
     assert end(closed) == (Phase.FAILED, "No node has it.", "no-matching-node")
     assert closed.history[-1].action == "Name one."
-
-
-def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectResult:
-    args = (context(store, cluster), Silent(), Stop())
-    return collecting.collect([store.run(run_id)], *args, follow=False)
 
 
 # -- to delete ------------------------------------------------------------------------------------
