@@ -325,6 +325,21 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
     assert failed == {"api-server", "permissions", "job-kinds", "queue"}
 
 
+def test_each_resource_that_is_not_allowed_is_a_finding_with_its_verbs() -> None:
+    found = findings(
+        access=access("create", "pytorchjobs.kubeflow.org", allowed=False)
+        | access("delete", "pytorchjobs.kubeflow.org", allowed=False)
+        | access("get", "pods/log", allowed=False)
+        | access("get", "pods")
+        | access("list", "nodes", allowed=False, namespaced=False)
+    )
+    assert [(one.severity, one.sentence) for one in found if one.id == "permissions"] == [
+        ("fail", "You may not create, delete pytorchjobs.kubeflow.org in the namespace team-a."),
+        ("fail", "You may not get pods/log in the namespace team-a."),
+        ("warn", "You may not list nodes of the cluster."),
+    ]
+
+
 def test_what_is_missing_is_reported_once() -> None:
     message = 'pytorchjobs is forbidden: User "me" cannot create resource "pytorchjobs"'
     found = findings(

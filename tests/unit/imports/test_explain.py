@@ -13,7 +13,7 @@ from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure import train_logs
-from tests.unit.measure.support import FIXTURES
+from tests.unit.measure.support import FIXTURES, run
 from tests.unit.store.examples import NOW, REJECTION, measurement, plan, step
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -76,6 +76,24 @@ def test_what_the_steady_figure_leaves_out_is_listed(place: Path, cli: Cli) -> N
     shown = text(cli, name)
     assert "left out of time_weighted_steady alone:" in shown
     assert f"mmseg_evaluation.log:{window['left_out'][0]['line']}:" in shown.replace("\n", " ")
+
+
+FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32")
+
+
+def test_of_many_lines_that_the_steady_figure_leaves_out_three_are_shown(
+    place: Path, cli: Cli
+) -> None:
+    lines = run([0.5] * 12)
+    for at in (10, 8, 6, 4):
+        lines.insert(
+            at, "2026-03-02 10:00:30,000 - mmseg - INFO - Saving checkpoint at 1 iterations"
+        )
+    (place / "many.log").write_text("\n".join(lines) + "\n")
+    shown = text(cli, imported(cli, "many.log", "--format", "mmseg", *FORMAT))
+    (what, _, _) = shown.partition("\ntime_weighted = ")
+    assert "4 records with an evaluation, a checkpoint or a restart" in what
+    assert what.count("many.log:") == 2 + 3
 
 
 def test_iterations_that_no_line_covers_are_said_not_to_be_measured(place: Path, cli: Cli) -> None:

@@ -16,6 +16,7 @@ import pytest
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model import imported
 from k8sbench.ports import RunFilter
+from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure.support import FIXTURES, run
@@ -92,6 +93,18 @@ def test_a_cause_that_several_logs_share_is_one_error(logs: Path, cli: Cli) -> N
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
     err = cli("import", "one.txt", *foreign.OF, "--set", "one", "--warmup", "210", code=2).err
     assert f"was imported as run {run_id}, with another window." in err
+
+
+def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, cli: Cli) -> None:
+    path = str(ROOT / "docs" / "examples" / "resnet50-tensorflow.yaml")
+    line = "DLL 2026-03-02 04:02:49.192609 - () train_throughput : 1219.65 images/s\n"
+    for name in ("a.txt", "b.txt"):
+        (place / name).write_text(line)
+    words = ["--benchmark", path, "--gpus", "1", "--precision", "amp", "--set", "s"]
+    err = cli("import", "a.txt", "b.txt", *words, code=2).err
+    assert "b.txt: is the same log as a.txt." in err
+    cli("import", "a.txt", *words)
+    assert "b.txt: is the log of run" in cli("import", "b.txt", *words[:-1], "other", code=2).err
 
 
 def test_one_log_that_cannot_be_read_keeps_all_out_unless_it_is_skipped(

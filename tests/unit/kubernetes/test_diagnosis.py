@@ -585,3 +585,28 @@ def test_memory_goes_before_peers_even_when_they_fell_a_second_earlier() -> None
     killed = pod(state=ended(137, "OOMKilled", at=61))
     reading = read(seen(pod("master-0", ended(1, at=60)), killed, of=job(FAILED)))
     assert reading.cause_id == "oom"
+
+
+def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
+    lines = {
+        "master-0": ["RuntimeError: [gloo] Connection closed by peer [10.0.0.2]:1234"],
+        "worker-0": ["ValueError: loss is nan"],
+    }
+    found_now = exits(master_0=(1, 60), worker_0=(1, 60))
+    assert read(found_now).cause == "master-0 exited with code 1."
+    reading = read(found_now, lines=lines)
+    assert reading.cause == "worker-0 exited with code 1: ValueError: loss is nan"
+    assert reading.action == "Read its log: 'k8sbench logs job --replica worker-0'."
+
+
+@pytest.mark.parametrize(
+    ("trainer", "cause_id"), [("resnet50", "usage-error"), (None, "replica-failed")]
+)
+def test_what_one_of_our_trainers_has_refused_is_known_by_its_line(
+    trainer: str | None, cause_id: str
+) -> None:
+    of_whom = msgspec.structs.replace(PLAN, trainer=trainer)
+    lines = {"worker-0": ["k8sbench: error: no such data"], "master-0": ["step 1"]}
+    reading = read(exits(master_0=(1, 61), worker_0=(1, 60)), of_whom, lines=lines)
+    assert reading.cause_id == cause_id
+    assert reading.cause == "worker-0 exited with code 1: k8sbench: error: no such data"

@@ -49,6 +49,17 @@ def test_an_image_that_is_being_pulled_is_seen_by_its_events() -> None:
     assert read(seen(creating, events=[pulling, pulled])).phase is Phase.STARTING
 
 
+def test_a_calm_job_has_a_sentence_and_no_cause() -> None:
+    for found, sentence in (
+        (nothing(job()), "The job is created."),
+        (seen(), "1 of 2 replicas have a node."),
+        (seen(pod(state=waits("ContainerCreating"))), "1 of 2 replicas have started."),
+        (seen(pod()), "All 2 replicas run."),
+    ):
+        reading = read(found)
+        assert (reading.cause, reading.cause_id, reading.action) == (sentence, None, None)
+
+
 def test_an_image_without_a_registry_has_no_digest() -> None:
     found = seen(pod())
     status = found.pods[f"{JOB}-worker-0"]["status"]["containerStatuses"][0]

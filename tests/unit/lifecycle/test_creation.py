@@ -169,6 +169,18 @@ def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, para
     assert store.claims.claim(refused.run.run_id)
 
 
+@pytest.mark.parametrize("detach", [True, False])
+def test_what_every_job_would_meet_ends_the_creating_and_not_the_following(
+    store: Store, detach: bool
+) -> None:
+    reporter = Silent()
+    cluster = Refusing(ENDED, refusals=[None, Unreachable("The training operator does not run.")])
+    outcomes = submitted(store, cluster, cases=5, parallel=1, detach=detach, reporter=reporter)
+    made = "created" if detach else "closed"
+    assert [one.state for one in outcomes] == [made, "refused"]
+    assert "3 more are not started: The training operator does not run." in reporter.reported
+
+
 # -- quotas -----------------------------------------------------------------------------------
 
 FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")

@@ -373,6 +373,22 @@ def test_epochs_of_cityscapes_are_of_the_jobs_batch(
             assert "2,975 samples in " in reason.sentence
 
 
+@pytest.mark.parametrize(
+    ("gpus", "steps", "last", "message"),
+    [
+        (4, 93, 80_000, "93 steps are 31.989"),
+        (4, 93, 500, "84 to 99 steps are 30.051 to 35.417"),
+        (4, 200, 400, "200 to 399 steps are 7.4561 to 14.875"),
+        (32, 120, 110, "at least 110 steps are at most 27.045"),
+    ],
+)
+def test_what_the_data_set_says_of_a_step_is_written_out(
+    gpus: int, steps: int, last: int, message: str
+) -> None:
+    (reason,) = measured(paddleseg(gpus, steps, last, SEG_DATA), **SEG).reasons
+    assert reason.sentence == f"2,975 samples in {message} per step of the job, not {gpus} × 4."
+
+
 def test_the_first_step_of_a_data_set_says_nothing_of_its_epoch() -> None:
     found = measured(paddleseg(8, 93, 10, SEG_DATA)[: 2 + len(SEG_DATA) + 1], **SEG)
     assert ids(found, "reject") == ["too-few-records"]

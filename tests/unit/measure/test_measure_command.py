@@ -118,6 +118,17 @@ def test_another_half_type_than_was_asked_for_is_rejected(
     assert ("precision" in {each["id"] for each in found["reasons"]}) is rejected
 
 
+def test_cpu_and_smoke_stand_in_every_form(logs: Path, cli: Cli) -> None:
+    (logs / "own.log").write_bytes((FIXTURES / "k8sbench_master.log").read_bytes())
+    shown = {}
+    for form in ("table", "json"):
+        shown[form] = cli("measure", "own.log", "--format", "k8sbench", "-o", form).out
+    assert "2 CPU processes · smoke run · batch 4 per CPU process" in shown["table"]
+    (found,) = json.loads(shown["json"])
+    assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
+    assert "reject preset" in cli("measure", "own.log", "--benchmark", "deeplabv3p", code=5).out
+
+
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
     out, err = cli("measure", "good.log", "short.log", *BASE, code=5)
     assert err == ""

@@ -156,6 +156,19 @@ def test_in_fp32_all_is_fp32_whether_it_is_stated_or_not() -> None:
     assert found.not_comparable == ("arithmetic",)
 
 
+def test_repeats_of_unlike_arithmetic_have_none() -> None:
+    fp16 = amp(stated())
+    runs = [run(900.0, repeat=1, **fp16), run(901.0, repeat=2, **fp16)]
+    (alike,) = groups(runs)
+    assert alike.arithmetic == stated()
+    runs[1] = run(901.0, repeat=2, **amp(stated(resize="float32")))
+    (unlike,) = groups(runs)
+    assert unlike.arithmetic is None
+    assert unlike.missing["arithmetic"] == "the runs state different ones"
+    (unstated,) = groups([run(900.0, **amp(None))])
+    assert unstated.missing["arithmetic"] == "the runs do not state it"
+
+
 def test_amp_types_are_precisions() -> None:
     fp16 = amp(stated())
     assert pair(fp16, fp16).ratio is not None

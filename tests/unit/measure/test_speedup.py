@@ -97,6 +97,18 @@ def test_a_baseline_without_a_figure_is_no_baseline() -> None:
     assert found.speedup.value is None
 
 
+def test_the_command_of_upstream_may_differ_by_its_number_of_gpus() -> None:
+    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+    runs = [
+        run(100.0, case="1x1", command=("train", "-n", "1"), **own),
+        run(700.0, command=("train", "-n", "8"), **own),
+    ]
+    assert by_case(runs)["1x8"].speedup.value == 7.0
+    runs[1] = run(700.0, command=("train", "-n", "8"), spec_digest="0" * 64, **own)
+    reason = present(by_case(runs)["1x8"].speedup.reason)
+    assert reason.endswith("differs in program")
+
+
 def test_a_comment_in_a_file_of_ones_own_makes_no_other_program() -> None:
     own: dict[str, Any] = {"impl": "user", "trainer": None, "trainers_digest": None}
     one = run(100.0, case="1x1", command=("-n", "1"), program_digest="p", **own)

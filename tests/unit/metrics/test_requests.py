@@ -139,6 +139,23 @@ def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
     assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)
 
 
+def test_series_without_a_sample_are_none() -> None:
+    class Empty(Server):
+        def read(self, path: str, seconds: float, *, query: str, **_: Any) -> bytes:
+            answer = super().read(path, seconds, query=query)
+            if "count_over_time" in query or "group by" in query:
+                return answer
+            row: dict[str, Any] = {"metric": LABELS, "values": []}
+            return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
+
+    source = PrometheusSource(Finder(way(Empty())))
+    found = source.fetch(wanted())
+    assert not found.series
+    assert (
+        found.missing["*"] == "Prometheus mon/p:web has no sample of the run's GPUs in its window."
+    )
+
+
 def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
     user = "system:serviceaccount:a-namespace-of-some-length:the-account-of-a-continuous-job"
     refusal = (

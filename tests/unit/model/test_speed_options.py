@@ -10,6 +10,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import Framework
+from k8sbench.model.speed_options import Option
 from k8sbench.trainers.parts.settings import Defaults
 from tests.tiers import ROOT
 
@@ -49,6 +50,19 @@ def test_what_is_none_is_refused_with_what_to_write(texts: list[str], says: str)
     with pytest.raises(UsageError, match=says) as error:
         speed_options.parse(texts)
     assert error.value.exit_code == 2
+
+
+def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
+    options: dict[str, Option] = {
+        "compile": False,
+        "channels-last": False,
+        "tf32": True,
+        "workers": 0,
+        "crop": "8x8",
+    }
+    assert list(speed_options.arguments(options)) == [
+        *("--no-channels-last", "--tf32", "--workers", "0", "--crop", "8x8")
+    ]
 
 
 @pytest.mark.parametrize(

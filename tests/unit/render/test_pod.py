@@ -107,6 +107,18 @@ def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(pr
     assert variables(wanted)["PYTHONPATH"].split(":") == [*ours, "/opt/python-packages"]
 
 
+def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
+    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.npz", checkpoints="pvc:all/kept")
+    names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
+    assert set(names.values()) == {"data"}
+    assert volume(wanted, "data")["persistentVolumeClaim"] == {
+        "claimName": "all",
+        "readOnly": False,
+    }
+    read_only = {path: mounts(wanted)[path]["readOnly"] for path in names}
+    assert read_only == {"/data": True, "/weights": True, "/checkpoints": False}
+
+
 def test_a_local_process_has_the_machine_s_own_packages() -> None:
     wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
     assert "/opt/python-packages" not in mounts(wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -9,7 +10,7 @@ import pytest
 
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
-from k8sbench.report import comparing
+from k8sbench.report import comparing, formats
 from tests.unit.measure.test_compare import A, B, compared, new, old
 from tests.unit.report.factory import run, smoke
 
@@ -97,3 +98,16 @@ def test_a_cause_that_many_cases_have_is_one_line() -> None:
     assert text.count("can show no change") == 1
     assert "\n3+3 runs can show no change, however large; 4+4 can, 5+5 are better.\n" in text
     assert text.endswith("\n15 of 15 cases have too few runs to show any.\n")
+
+
+def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
+    document = json.loads(formats.json_text(comparing.document(mixed)))
+    header, rows = comparing.flat(mixed)
+    assert document["regressions"] == 1
+    for case, row in zip(document["cases"], rows, strict=True):
+        fields = dict(zip(header, row, strict=True))
+        assert fields["name"] == case["name"]
+        assert fields["ratio"] == case["ratio"]
+        assert fields["b_n"] == (None if case["b"] is None else len(case["b"]["values"]))
+        for name in ("ratio", "p"):
+            assert (case[name] is None) == (name in case["missing"])

@@ -126,6 +126,21 @@ def test_a_reason_in_full_names_its_first_evidence() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, "fp32"),
+        ({"precision": "amp", "amp_dtype": "fp16"}, "amp (fp16)"),
+        (
+            {"precision": "amp", "amp_dtype": "bf16", "measured": {"precision_effective": "fp32"}},
+            "amp (bf16), in effect fp32",
+        ),
+    ],
+)
+def test_precision_is_as_asked_and_as_it_was(fields: dict[str, Any], shown: str) -> None:
+    assert only(run(800.0, **fields))["precision"].text == shown
+
+
+@pytest.mark.parametrize(
     ("fields", "title"),
     [
         ({"set_name": "set-b"}, "set"),
@@ -205,6 +220,18 @@ def goal(**changes: Any) -> dict[str, Any]:
         "ended_by": "target",
         "data_set": DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000),
     } | changes
+
+
+def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
+    runs = [run(800.0, repeat=n, measured=goal(restarts=n), **TRAIN) for n in (1, 2)]
+    found = only(runs)
+    assert found["time to train (s)"].text == "44338.456"
+    assert found["time to train (s)"].notes == (
+        "2 of 2 runs reached the target of 75.9 %",
+        "stopped at the target",
+    )
+    assert found["accuracy (%)"] == Cell("76.6 (top-1)", ("from scratch",))
+    assert found["restarts"].text == "3"
 
 
 @pytest.mark.parametrize(
