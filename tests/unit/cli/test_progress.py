@@ -132,6 +132,14 @@ def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
     assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
 
 
+def test_a_declared_format_gives_steps_too(tell: Progress, said: Said) -> None:
+    mine = LogFormat(
+        name="mine", record=r"it (?P<iteration>\d+) ips (?P<rate>[\d.]+)", unit="img", per="card"
+    )
+    tell.on_event(live_runs.run(log=mine, replicas=3), line("it 7 ips 1000.5"))
+    assert said() == ["  step 7  3002 samples/s  ETA –"]
+
+
 def test_a_step_in_a_family_line_of_our_own_trainers_is_not_counted_twice(
     tell: Progress, said: Said
 ) -> None:

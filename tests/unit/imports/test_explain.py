@@ -190,6 +190,14 @@ def test_a_group_shows_its_runs_its_formulas_and_its_interval(logs: Path, cli: C
     assert all(each["run_id"] in shown for each in found["members"])
 
 
+def test_a_group_without_a_figure_says_why(place: Path, cli: Cli) -> None:
+    (place / "a.txt").write_text(foreign.log(batch=64))
+    (row,) = cli.json("import", "a.txt", *foreign.OF, "--set", "s", "-o", "json", code=None)["rows"]
+    found = explained(cli, row["group"])
+    assert found["formulas"] == [{"estimator": "median", "value": None, "text": "no run counts"}]
+    assert "batch-size" in text(cli, row["group"])
+
+
 # Published figures
 
 

@@ -112,6 +112,14 @@ def test_a_confirmed_creation_is_on_record_also_of_a_run_that_nobody_follows(sto
     assert reported(followed.run)[-1] == ("Succeeded", None)
 
 
+def test_an_error_of_ours_while_the_job_is_created_does_not_say_that_there_is_none(
+    store: Store,
+) -> None:
+    with pytest.raises(ZeroDivisionError):
+        submitted(store, Refusing(refusals=[ZeroDivisionError()]))
+    assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
+
+
 def test_the_page_says_what_each_state_of_a_creation_means() -> None:
     page = (ROOT / "docs" / "diagnosis.md").read_text()
     section = page.partition("## Creation\n")[2].partition("\n## ")[0]

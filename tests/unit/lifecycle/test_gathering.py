@@ -335,6 +335,14 @@ def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
         assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
 
 
+def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -> None:
+    bench = Bench(store, Source(250.0, settles_in=60.0))
+    bench.clock.now = END - 3600
+    bench.submit()
+    bench.finish()
+    assert bench.announced == [60.0]
+
+
 def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_path: Path) -> None:
     """The logs alone, without any other source: nothing is waited for."""
     about = {"event": "environment", "rank": 0, "gpu_model": "V100", "gpu_uuid": "1"}

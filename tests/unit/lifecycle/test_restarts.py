@@ -145,6 +145,16 @@ def causes(run: Run) -> list[str | None]:
     return [step.cause_id for step in run.history]
 
 
+def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_last(
+    store: Store,
+) -> None:
+    cluster = Restarted([FAILED], [FAILED], [FAILED], [ENDED])
+    run = submit(store, cluster, max_restarts=2)
+    assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 2, [1, 2, 3])
+    assert run.history[-1].cause == f"Attempt 3 of 3 ended: {KILLED}"
+    assert run.history[-1].cause_id == "replica-failed"
+
+
 # -- which ends are restarted -------------------------------------------------------------------
 
 

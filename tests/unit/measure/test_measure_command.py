@@ -186,3 +186,9 @@ def test_a_wrong_command_is_an_error_that_names_what_is_wrong(
     assert out in ("", "[]\n")
     assert err.startswith("error: ")
     assert what in err
+
+
+def test_a_rejection_can_be_overruled_by_name(logs: Path, cli: Cli) -> None:
+    out = cli("measure", "short.log", *BASE, "--accept", "too-few-records").out
+    assert "valid, some reasons accepted" in out
+    assert "reject, accepted too-few-records" in out

@@ -172,6 +172,14 @@ def test_repeats_of_a_training_have_seeds_of_their_own_and_are_one_case() -> Non
     assert identity.case_key(first) == identity.case_key(second)
 
 
+def test_a_training_of_another_seed_is_the_same_case_also_as_earlier_versions_planned_it() -> None:
+    plan = trained(seed=9)
+    earlier = tuple("0" if word == "$(K8SBENCH_SEED)" else word for word in plan.command)
+    assert identity.case_key(trained()) == identity.case_key(plan)
+    before = msgspec.structs.replace(plan, command=earlier, seed=None)
+    assert identity.case_key(before) == identity.case_key(plan)
+
+
 def test_a_target_in_fractions_is_planned_in_percent() -> None:
     fraction = Accuracy(metric="mIoU", value=0.75, unit="fraction")
     plan = trained(of=msgspec.structs.replace(spec(), target_accuracy=fraction))

@@ -101,6 +101,12 @@ def test_a_rejected_group_has_its_ids_where_its_figure_would_be() -> None:
     assert short["samples/s"].notes[0].endswith("4 GPUs, 8 were planned.")
 
 
+def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
+    found = only([run(800.0), run(None, repeat=2, phase=Phase.RUNNING)])
+    assert found["samples/s"].text == "800.00"
+    assert "1 still running" in found["verdict"].text
+
+
 def test_an_accepted_reason_is_marked() -> None:
     shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
     (found,) = rows(shown)
@@ -196,6 +202,12 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
     ]
 
 
+def test_rows_of_one_unit_have_it_in_the_heading_and_others_in_the_cells() -> None:
+    assert only(run(800.0))["samples/s"].text == "800.00"
+    mixed = rows([run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")])
+    assert [row["throughput"].text for row in mixed] == ["8.000 clips/s", "800.00 samples/s"]
+
+
 TRAIN: dict[str, Any] = {
     "mode": "train",
     "data": "pvc:imagenet",
@@ -232,6 +244,13 @@ def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
     )
     assert found["accuracy (%)"] == Cell("76.6 (top-1)", ("from scratch",))
     assert found["restarts"].text == "3"
+
+
+def test_a_single_row_of_training_fits_80_columns() -> None:
+    shown = printed([run(100.0, case="1x1", measured=goal(), **TRAIN)])
+    (titles,) = (line.split() for line in shown if line.startswith("CASE "))
+    assert (titles[1], titles[-1]) == ("TIME", "VERDICT")
+    assert max(map(len, shown)) <= 80
 
 
 @pytest.mark.parametrize(
