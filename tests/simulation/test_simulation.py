@@ -1,4 +1,4 @@
-"""The life of runs under faults: thousands of schedules, each of them drawn from its seed.
+"""The life of runs under faults: hundreds of schedules, each of them drawn from its seed.
 
 ``python -m tests.simulation SEED`` plays one and prints what happened in it.
 """
