@@ -25,11 +25,17 @@ iterations = 5
 """
 """The reader's own k8sbench.toml: runs of the fewest steps that are measured."""
 PAGES = [page for page in pages.pages() if pages.commands(page) and page.name not in ON_A_CLUSTER]
+SOAK = {"compare.md", "results.md"}
+"""Pages that train as README does, and whose further commands tests/unit/cli types."""
+RUN = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.soak] if page.name in SOAK else [])
+    for page in PAGES
+]
 
 
 @pytest.mark.tier("frameworks")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUN)
 def test_the_commands_of_a_page_run_in_its_order(
     page: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The life of runs under faults: thousands of schedules, each of them drawn from its seed.
+"""The life of runs under faults: hundreds of schedules, each of them drawn from its seed.
 
 ``python -m tests.simulation SEED`` plays one and prints what happened in it.
 """
@@ -30,10 +30,11 @@ from tests.simulation.schedules import play
 from tests.simulation.store import SimulatedClaims, SimulatedStore
 from tests.simulation.world import Faults, Violation
 
-SCHEDULES = 2_000
+SCHEDULES = 600
+"""``make soak`` plays many more."""
 STEPS = 150
 """The median of the schedules has at least so many."""
-TIMES = 50
+TIMES = 10
 """Every fault happens at least so often."""
 NOTHING = Collected(digest=None, throughput=None, unit=None, verdict=None)
 MOST = 10_000

@@ -15,8 +15,10 @@ from tests.tiers import ROOT
 
 HEAVY = (
     *("kubernetes", "torch", "paddle", "sqlalchemy", "psycopg", "numpy", "rich", "matplotlib"),
-    "psutil",
+    *("psutil", "requests", "oauthlib"),
 )
+EXAMPLE = str(ROOT / "docs" / "examples" / "mmseg.log")
+MEASURE = ("measure", EXAMPLE, "--format", "mmseg", "--gpus", "8", "--warmup", "2")
 
 PROBE = """
 import io, json, sys
@@ -45,6 +47,7 @@ def modules(*words: str) -> set[str]:
         (("submit", "--help"), set()),
         (("render", "resnet50"), set()),
         (("benchmarks",), set()),
+        (MEASURE, set()),
         (("benchmarks", "deeplabv3p", "-o", "json"), set()),
         (("compare", "--help"), set()),
         (("logs", "--help"), set()),
@@ -55,7 +58,7 @@ def modules(*words: str) -> set[str]:
         (("results", "-o", "json"), {"sqlalchemy"}),
         (("list", "-o", "name"), {"sqlalchemy"}),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, tuple) else "",
 )
 def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: set[str]) -> None:
     assert modules(*words) & set(HEAVY) <= allowed
@@ -91,8 +94,9 @@ def test_a_detached_submit_imports_the_store_and_a_client_and_nothing_else_that_
     assert set(names) & set(HEAVY) <= {"sqlalchemy"}
 
 
-def test_the_help_imports_no_template_engine_and_no_yaml() -> None:
-    assert not modules("--help") & {"jinja2", "yaml"}
+@pytest.mark.parametrize("words", [("--help",), MEASURE], ids=["help", "measure"])
+def test_help_and_measure_import_no_template_engine_and_no_yaml(words: tuple[str, ...]) -> None:
+    assert not modules(*words) & {"jinja2", "yaml"}
 
 
 def test_the_database_is_a_matter_of_the_stores_adapter() -> None:

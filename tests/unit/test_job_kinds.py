@@ -13,7 +13,6 @@ import yaml
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.adapters.local import launch
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.preflight import facts as preflight_facts
 from k8sbench.model import identity
@@ -26,7 +25,6 @@ from tests.tiers import ROOT
 from tests.unit import demo_kind
 from tests.unit.doctor import clusters
 from tests.unit.kubernetes import objects
-from tests.unit.local import examples
 from tests.unit.render import plans
 
 
@@ -39,32 +37,9 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> JobKind:
 PLAN = plans.plan("2x8", kind="DemoJob", run_id=objects.JOB)
 
 
-def test_a_made_up_kind_renders(demo: JobKind) -> None:
-    job = plans.job(PLAN)
-    assert (job["apiVersion"], job["kind"]) == ("demo.example.org/v1alpha1", "DemoJob")
-    assert job["spec"]["perReplica"] == "8"
-    replicas = job["spec"]["demoReplicaSpecs"]
-    assert {name: one["replicas"] for name, one in replicas.items()} == {"Ruler": 1, "Helper": 1}
-    (container,) = replicas["Helper"]["template"]["spec"]["containers"]
-    assert container["name"] == "demo"
-    assert container["ports"] == [{"name": "demo", "containerPort": 4321}]
-
-
 def test_what_its_operator_sets_cannot_be_set_by_a_benchmark(demo: JobKind) -> None:
     with pytest.raises(UsageError, match="sets DEMO_RANK, which the training operator v1 sets"):
         plans.rendered(msgspec.structs.replace(PLAN, env={"DEMO_RANK": "1"}))
-
-
-def test_its_variables_are_computed_for_the_local_backend(demo: JobKind) -> None:
-    first, second = examples.launches(
-        examples.plan(kind="DemoJob", processes_per_replica=3), examples.machine(port=45001)
-    )
-    assert (first.replica, second.replica) == ("ruler-0", "helper-0")
-    assert first.injected == {"DEMO_RANK": "0", "DEMO_WORLD": "6", "DEMO_CHIEF": "me"}
-    assert second.injected["DEMO_CHIEF"] == "127.0.0.1:45001"
-    assert first.local["DEMO_HERE"] == "127.0.0.1"
-    job = examples.job(examples.plan(kind="DemoJob", processes_per_replica=3))
-    assert launch.processes_per_replica(job, job.replicas[0]) == 3
 
 
 @pytest.mark.parametrize(

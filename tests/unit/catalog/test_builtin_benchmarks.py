@@ -16,6 +16,7 @@ from k8sbench import benchmarks, trainers
 from k8sbench.adapters.files import catalog
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.trainers.parts import settings
+from tests.unit.presence import present
 
 
 def spec(name: str) -> BenchmarkSpec:
@@ -72,8 +73,7 @@ def test_a_published_figure_is_that_of_its_runs_or_its_note_says_how_it_is_odd()
 def test_the_first_layers_share_follows_from_its_shape(
     benchmark: str, name: str, multiply_adds: int, share: float
 ) -> None:
-    model = variant(benchmark, name).fingerprint
-    assert model is not None
+    model = present(variant(benchmark, name).fingerprint)
     assert model.first_layer_gmac is not None
     assert model.first_layer_gmac == pytest.approx(multiply_adds / 1e9, rel=0.003)
     assert round(100 * model.first_layer_gmac / (3 * model.gmac), 2) == share
@@ -102,8 +102,7 @@ def test_every_built_in_variant_runs_our_own_trainer_locally_with_a_small_form()
 
 
 def words(benchmark: str, found: Variant, *, smoke: bool) -> list[str]:
-    assert found.smoke is not None
-    options = {**found.args, **(found.smoke.args if smoke else {})}
+    options = {**found.args, **(present(found.smoke).args if smoke else {})}
     given = ["--benchmark", benchmark, "--variant", found.name]
     for key, value in options.items():
         given += [f"--{key}"] if value is True else [f"--{key}", str(value)]

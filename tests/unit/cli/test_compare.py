@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.tiers import ROOT
@@ -54,22 +53,6 @@ def test_a_case_that_only_the_old_side_has_is_noted(fill: Fill, typed: Typed) ->
     code, out, _ = typed("compare", "old", "new", "--fail-on-regression", "3%")
     assert code == 0
     assert out.endswith("\n1 of 2 cases shows no change; 1 has no counterpart.\n")
-
-
-def test_a_regression_is_red_on_a_terminal(
-    fill: Fill, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill([*old(), *new(B)])
-    words = ("compare", "old", "new", "--fail-on-regression", "3%")
-    assert "\x1b" not in typed(*words)[1]
-    monkeypatch.setattr(output, "wanted", lambda: True)
-    assert "\x1b[31mREGRESSION" in typed(*words)[1]
-
-
-def test_runs_that_have_not_ended_are_named(fill: Fill, typed: Typed) -> None:
-    fill([*old(), *new(), run(None, set_name="new", repeat=6, phase=Phase.RUNNING)])
-    code, _, err = typed("compare", "old", "new")
-    assert (code, err) == (0, "note: new: 1 run is open, without a figure as yet.\n")
 
 
 def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: Typed) -> None:

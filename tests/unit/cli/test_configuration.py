@@ -14,6 +14,7 @@ import pytest
 from k8sbench.app import config
 from k8sbench.cli import configuration, main
 from tests.unit.command_line import Cli
+from tests.unit.presence import present
 
 Write = Callable[[str], pathlib.Path]
 
@@ -44,8 +45,7 @@ def _written(path: pathlib.Path, text: str) -> pathlib.Path:
 
 def given(name: str) -> dict[str, Any]:
     """Option → its value by the files, of one command."""
-    command = main.find(name)
-    assert command is not None
+    command = present(main.find(name))
     values = configuration.values(name, command, config.files())
     names = {str(param.name): key for key, param in configuration.options(command).items()}
     return {names[param]: value for param, value in values.items()}
@@ -116,8 +116,7 @@ def test_a_command_is_given_what_its_table_or_else_the_file_says(
 
 @pytest.mark.parametrize("name", [*main.names()])
 def test_every_option_of_a_command_can_be_in_a_file(project: Write, name: str) -> None:
-    command = main.find(name)
-    assert command is not None
+    command = present(main.find(name))
     for key, param in configuration.options(command).items():
         project(f'["{name}"]\n{key} = {_sample(param)}\n')
         assert key in given(name)

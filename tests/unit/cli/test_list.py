@@ -18,10 +18,8 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location
-from tests.unit.cli.conftest import Fill
 from tests.unit.command_line import Cli
-from tests.unit.report.factory import repeats
-from tests.unit.store.examples import NOW, OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
 from tests.unit.store.index_checks import damage
 
 RUNS = ["seg-1", "seg-2", "arc-1", "old-1"]
@@ -152,12 +150,6 @@ def test_no_store_is_an_empty_list_and_a_friendly_line(
     assert not root.exists()
 
 
-def test_a_store_without_runs_says_so(store: SqlStore, cli: Cli) -> None:
-    out, err = cli("list")
-    assert out == ""
-    assert err.startswith(f"There are no runs in the store {store.root} yet")
-
-
 def test_a_run_that_cannot_be_read_is_listed_with_what_is_wrong(filled: SqlStore, cli: Cli) -> None:
     damage(filled, "seg-2", "{}")
     (filled.root / "runs" / "seg-2" / "run.json").write_text("{")
@@ -218,13 +210,6 @@ def test_wrong_options_are_usage_errors(cli: Cli, options: list[str]) -> None:
     assert "Traceback" not in err
 
 
-def test_a_damaged_index_is_made_anew(root: pathlib.Path, cli: Cli) -> None:
-    with open_store() as store:
-        store.record(plan(), at=NOW, owner=None)
-    (root / "k8sbench.db").write_text("garbage " * 1000)
-    assert cli("list", "-o", "name").out == "seg-1\n"
-
-
 def test_a_name_with_control_characters_cannot_draw_on_the_terminal(
     store: SqlStore, cli: Cli
 ) -> None:
@@ -242,16 +227,3 @@ def test_restarts_have_a_column_where_a_run_has_any(filled: SqlStore, cli: Cli) 
     assert head[-1] == "RESTARTS"
     assert [row[-1] for row in rows] == ["–", "–", "1", "–"]
     assert [run["restarts"] for run in cli.json("list", "-o", "json")] == [0, 0, 1, 0]
-
-
-@pytest.mark.parametrize("words", [(), ("--set=set-a",)])
-def test_a_run_has_the_verdict_that_it_has_among_its_repeats(
-    fill: Fill, cli: Cli, words: tuple[str, ...]
-) -> None:
-    fill(repeats([100.0, 101.0, 40.0]))
-    outlier = cli.json("list", *words, "-o", "json")[-1]
-    assert (outlier["verdict"], outlier["reasons"]) == ("rejected", ["outlier"])
-    assert outlier["throughput"] is None
-    (row,) = cli.json("results", "-o", "json")["rows"]
-    verdicts = {run["run_id"]: run["verdict"] for run in row["members"]}
-    assert verdicts[outlier["run_id"]] == "rejected"

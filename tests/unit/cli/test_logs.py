@@ -19,6 +19,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import LogLine
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
+from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
 
 PATIENCE = 100.0
@@ -51,18 +52,6 @@ def test_several_replicas_are_merged_by_time_and_named(store: SqlStore, cli: Cli
     out, err = cli("logs", "seg-1")
     assert out == "[master-0] one\n[worker-0] two\n[master-0] three\n[worker-0]   four\t\x1b[32m\n"
     assert err == ""
-
-
-def test_a_reader_that_has_seen_enough_ends_it_quietly(store: SqlStore) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    archive(store, *(f"line {number} {'x' * 50}" for number in range(20_000)))
-    store.move("seg-1", step(Phase.SUCCEEDED))
-    with logs(store) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline().startswith("line 0")
-        reader.stdout.close()  # as head does
-        assert reader.stderr is not None
-        assert (reader.stderr.read(), reader.wait(PATIENCE)) == ("", 141)
 
 
 def test_one_replica_is_printed_as_it_was(store: SqlStore, cli: Cli) -> None:
@@ -174,8 +163,7 @@ def test_following_ends_when_the_runs_process_is_killed(store: SqlStore) -> None
     store.move("seg-1", step(Phase.RUNNING, time.time()))
     archive(store, "hello", at=time.time())
     reader = logs(store, "-f")
-    assert reader.stdout is not None
-    assert reader.stdout.readline() == "hello\n"
+    assert present(reader.stdout).readline() == "hello\n"
     owner.kill()
     owner.communicate()
     _, err = reader.communicate(timeout=PATIENCE)

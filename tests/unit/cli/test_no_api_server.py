@@ -172,7 +172,7 @@ def test_a_command_that_never_reaches_the_server_ends_soon_and_the_run_stays(
     words: tuple[str, ...], tmp_path: pathlib.Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``watch`` went on for ever, others for half a minute."""
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 1.0)
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     with reached(tmp_path, saying(answer(500, b""))) as kubeconfig:
         server = json.loads((tmp_path / "config").read_text())["clusters"][0]["cluster"]["server"]

@@ -20,18 +20,6 @@ def render(cli: Cli, *options: str) -> tuple[list[str], str]:
     return master["containers"][0]["command"], printed.err
 
 
-def test_data_and_speed_options_reach_the_trainer(cli: Cli) -> None:
-    command, reported = render(
-        cli,
-        *("--data", "synthetic-host", "--speed-option", "workers=3"),
-        *("--speed-option", "channels-last", "--speed-option", "cudnn-benchmark=false"),
-    )
-    assert command[command.index("--data") + 1] == "synthetic-host"
-    assert command[command.index("--workers") + 1] == "3"
-    assert {"--channels-last", "--no-cudnn-benchmark"} <= {*command}
-    assert " · data synthetic-host · channels-last · no cudnn-benchmark · workers 3 · " in reported
-
-
 def test_without_them_data_lie_on_the_device_and_speed_is_upstream_s(cli: Cli) -> None:
     command, reported = render(cli)
     assert command[command.index("--data") + 1] == "synthetic"

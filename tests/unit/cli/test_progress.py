@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 
@@ -117,14 +115,6 @@ def test_a_pace_is_of_the_present_attempt(tell: Progress, clock: Clock, said: Sa
     clock.now = NOW + 10
     tell.on_event(run, step(10, at=clock.now))  # the replica was started again
     assert said()[-1].endswith("ETA –")
-
-
-def test_lines_of_upstreams_programs_are_steps_too(tell: Progress, said: Said) -> None:
-    run = live_runs.run(log="mmseg", replicas=2)
-    text = "2021-05-31 09:18:25,001 - mmseg - INFO - Iter [50/80000] lr: 1.0e-02, "
-    text += "eta: 1:00:00, time: 0.500, data_time: 0.010, memory: 18000, loss: 2.5000"
-    tell.on_event(run, line(f"\x1b[32m{text}\x1b[0m"))
-    assert said() == ["  step 50/80000  8 samples/s  loss 2.5  ETA –"]
 
 
 def test_an_expression_that_never_ends_is_ended_and_the_run_is_followed_on(
@@ -340,19 +330,6 @@ def test_little_is_kept_of_a_run_and_nothing_of_one_that_has_ended(tell: Progres
         tracemalloc.stop()
     assert kept < 2e6  # 40 MB were printed
     assert after < 1e5
-
-
-def test_without_a_terminal_the_library_for_it_is_not_loaded() -> None:
-    code = """
-import sys
-from k8sbench.cli.terminal import reporter
-with reporter.reporting() as tell:
-    tell.note("hello")
-tell.close()
-print("rich" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("False\n", "hello\n")
 
 
 def test_a_sweep_says_after_each_run_how_far_it_is_and_what_the_run_reached(

@@ -13,8 +13,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import results
-from k8sbench.cli import exit_codes, rows
 from k8sbench.lifecycle import gathering
 from k8sbench.model.gpu_metrics import Gpu, Series, SourceName
 from k8sbench.model.measurement import SteadyPart
@@ -70,16 +68,6 @@ def test_every_format_comes_from_the_same_rows(fill: Fill, typed: Typed) -> None
     assert "TFLOP/s PER GPU" in typed("results", "-o", "wide")[1]
 
 
-def test_a_store_that_is_not_there_is_empty_and_is_not_made(
-    root: pathlib.Path, typed: Typed
-) -> None:
-    code, out, err = typed("results")
-    assert (code, out) == (0, "")
-    assert "k8sbench submit" in err
-    assert not root.exists()
-    assert json.loads(typed("results", "-o", "json")[1]) == {"schema": 2, "rows": [], "parity": []}
-
-
 def test_a_filter_that_nothing_fits_says_what_there_is(fill: Fill, typed: Typed) -> None:
     fill([run(100.0)])
     for words, said in (
@@ -124,24 +112,6 @@ def test_accept_overrules_by_id_and_refuses_a_typo(fill: Fill, typed: Typed) -> 
     code, out, err = typed("results", "--accept", "outlyer")
     assert (code, out) == (2, "")
     assert "Did you mean outlier?" in err
-
-
-def test_published_figures_come_from_the_catalog(fill: Fill, typed: Typed) -> None:
-    from k8sbench.adapters.files import catalog
-
-    variant = catalog.find("resnet50").spec.variants[0]
-    fill(repeats([2810.0, 2811.0], variant=variant.name, framework=variant.framework))
-    _, out, _ = typed("results", "--published")
-    (row,) = json.loads(typed("results", "--published", "-o", "json")[1])["rows"]
-    ours = row["by_estimator"]["timestamps"]
-    matching = [d for d in row["published"] if d["ratio"] is not None]
-    assert [d["ratio"] for d in matching] == [
-        pytest.approx(ours / d["published"] - 1) for d in matching
-    ]
-    assert matching
-    titles, cells = out.splitlines()[0].split(), out.splitlines()[1].split()
-    assert cells[titles.index("PUBLISHED")] == "2802.14"
-    assert "DEVIATION: impl k8sbench" in out
 
 
 def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typed: Typed) -> None:
@@ -202,23 +172,6 @@ def test_a_plot_that_cannot_be_written_is_bad_input(fill: Fill, typed: Typed) ->
     assert code == 2
     assert "nowhere/rows.svg" in err
     assert typed("results", "--benchmark", "tsm", "--plot", "rows.svg")[0] == 2
-
-
-def test_submit_learns_which_of_its_runs_only_their_group_rejects(
-    fill: Fill, root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = repeats([100.0, 101.0, 10.0])
-    fill(runs)
-    outlier = runs[2].run_id
-    with open_store(str(root)) as store:
-        one, other = store.run(runs[0].run_id), store.run(outlier)
-        assert results.rows(store, [one], print).rejected == set()
-        rejected = results.rows(store, [other], print)
-        assert rejected.rejected == {outlier}
-        assert exit_codes.of_rows(rejected) == 5
-        assert results.rows(store, [other], print, accept=["outlier"]).rejected == set()
-    rows.write(rejected, "name")
-    assert capsys.readouterr().out == f"{outlier}\n"
 
 
 def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, root: pathlib.Path) -> None:

@@ -119,18 +119,6 @@ def test_json_and_yaml_say_the_same(store: SqlStore, cli: Cli) -> None:
     assert said["owner_alive"] is None
 
 
-@pytest.mark.parametrize(
-    "name", ["seg-3", "", "../../etc", "seg-1; rm -rf /", "\x1b[31m", "x" * 500]
-)
-def test_an_unknown_run_exits_2_with_the_nearest(store: SqlStore, cli: Cli, name: str) -> None:
-    store.record(plan("seg-1"), at=NOW, owner=None)
-    out, err = cli("status", name, code=2)
-    assert out == ""
-    is_near = name == "seg-3"
-    assert ("Nearest: seg-1." if is_near else "k8sbench list shows the runs.") in err
-    assert "\x1b" not in err
-
-
 def test_a_run_of_no_store_exits_2(root: pathlib.Path, cli: Cli) -> None:
     assert "There are no runs" in cli("status", "seg-1", code=2).err
     assert not root.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION
+from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, measurement, plan, step
 
 
@@ -84,40 +84,6 @@ def test_what_cannot_be_exported_makes_no_file(
 ) -> None:
     assert says in cli("store", "export", *words, code=2).err
     assert [path.name for path in pathlib.Path().iterdir()] == ["store"]
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "k8sbench", "store", *words]
-
-
-def test_a_pipe_takes_runs_from_store_to_store(root: pathlib.Path) -> None:
-    with subprocess.Popen(command("export", "-"), stdout=subprocess.PIPE) as export:
-        words = command("import", "-", "--store", "other")
-        done = subprocess.run(words, stdin=export.stdout, check=False)
-    assert (export.returncode, done.returncode) == (0, 0)
-    with open_store("other") as store:
-        assert len(store.ids()) == 4
-
-
-def test_a_reader_that_goes_away_is_no_fault(root: pathlib.Path) -> None:
-    with open_store() as store, (store.folder("one") / "logs" / "x.log").open("wb") as log:
-        log.write(os.urandom(1 << 20))
-    with subprocess.Popen(
-        command("export", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as export:
-        assert export.stdout is not None
-        assert export.stderr is not None
-        part = export.stdout.read(1000)
-        export.stdout.close()
-        said = export.stderr.read()
-    assert export.returncode == 141
-    assert b"error" not in said
-    words = command("import", "-", "--store", "other")
-    done = subprocess.run(words, input=part, capture_output=True, check=False)
-    assert done.returncode == 2
-    assert b"stdin: It is cut off or damaged" in done.stderr
-    with open_store("other") as store:
-        assert store.ids() == []
 
 
 def test_a_run_or_a_whole_set_is_removed(root: pathlib.Path, cli: Cli) -> None:
@@ -192,8 +158,7 @@ sys.stdin.read()
 def test_a_run_that_another_process_follows_is_not_removed(root: pathlib.Path, cli: Cli) -> None:
     words = [sys.executable, "-c", CLAIMS]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
+        present(other.stdout).readline()
         err = cli("store", "remove", "one", "--yes", code=2).err
         assert "Another k8sbench process follows run one" in err
         other.communicate()

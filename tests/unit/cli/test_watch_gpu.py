@@ -30,6 +30,7 @@ from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved
 from tests.unit.cli.live_runs import step as printed
 from tests.unit.cli.test_drawing import alive, lines
+from tests.unit.presence import present
 from tests.unit.store.examples import plan, step
 
 NODE = "ip-10-0-12-34.eu-central-1.compute.internal"
@@ -117,8 +118,7 @@ def local(*, phase: Phase = Phase.RUNNING, since: float = 0.0, **changes: Any) -
         archive = store.archive("seg-1")
         for iteration, at in ((10, now - 12), (30, now - 2)):
             event = printed(iteration, at=at)
-            assert event.line is not None
-            archive.write(event.line)
+            archive.write(present(event.line))
         archive.close()
 
 
@@ -170,8 +170,7 @@ def test_without_a_prometheus_the_log_of_a_run_here_is_its_source(
     gpu = {"gpu_model": "Tesla T4", "gpu_uuid": "GPU-7"}
     with open_store() as store, contextlib.closing(store.archive("seg-1")) as archive:
         for event in ({"event": "environment", "rank": 0, **gpu}, sample):
-            line = live_runs.line(f"K8SBENCH {json.dumps(event)}", at=time.time()).line
-            assert line is not None
+            line = present(live_runs.line(f"K8SBENCH {json.dumps(event)}", at=time.time()).line)
             archive.write(line)
         with metric_sources.opened("none", None, store) as sources:
             metrics = LiveMetrics(store.run("seg-1"), sources, time.time)

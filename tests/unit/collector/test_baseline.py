@@ -66,13 +66,6 @@ def test_the_newest_set_is_held_against_the_baseline(where: Path, made: Metrics)
     assert found[SEPARATED] == {CASE: 0.0}
 
 
-def test_too_few_runs_are_not_separated_however_slow(where: Path, made: Metrics) -> None:
-    put(where, new((50.0,), case="1x8"))
-    found = samples(made)
-    assert found[RATIO] == {CASE: pytest.approx(50 / 101)}
-    assert found[SEPARATED] == {CASE: 0.0}
-
-
 def test_a_set_with_runs_that_go_on_waits(where: Path, made: Metrics) -> None:
     put(where, new(case="1x8"))
     going_on = run(None, phase=Phase.RUNNING, set_name="newest", case="1x8", at=START + 2e6)

@@ -170,24 +170,6 @@ def test_list_rejects_the_runs_that_results_rejects(
         assert rows[-1].reasons == ("log-counted-twice",)
 
 
-def test_insisting_prints_only_the_collectors(proxy: Proxy) -> None:
-    report = results.results(Wanted(every=True), stores.CLUSTER, lambda _: None, access=HERE)
-    assert len(report.results) == 2
-    rows = listing.list_runs(RunFilter(), stores.CLUSTER, HERE, lambda _: None)
-    assert [(row.run_id, row.source) for row in rows] == [("a", "collector"), ("z", "collector")]
-
-
-def test_nothing_is_asked_where_no_cluster_is_configured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: str
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    asked = collectors.CollectorRunsRequest(ClusterAccess())
-    assert asked.runs(lambda _: None) == []
-    rows = listing.list_runs(RunFilter(), store, ClusterAccess(), lambda _: None)
-    assert [row.run_id for row in rows] == ["b"]
-
-
 def test_the_collectors_store_is_no_place_to_write_to() -> None:
     with (
         pytest.raises(UsageError, match="--store cluster is the collector's store"),

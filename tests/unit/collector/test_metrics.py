@@ -75,20 +75,6 @@ def test_the_last_run_of_a_case_counts(exposed: Metrics) -> None:
     assert "k8sbench_throughput_samples_per_second" not in found, "never 0 for not measured"
 
 
-def test_what_is_not_comparable_has_a_series_of_its_own(exposed: Metrics) -> None:
-    ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
-    pool = msgspec.structs.replace(plan().pool, name="a100")
-    unlike: list[dict[str, Any]] = [
-        {"preset": "full"},
-        {"preset": "smoke"},
-        {"variant": "other"},
-        {"pool": pool},
-    ]
-    for number, changes in enumerate(unlike):
-        exposed.closed(run(f"r-{number}", ran, end, measured=measurement(), **changes))
-    assert len(samples(exposed)["k8sbench_throughput_samples_per_second"]) == 4
-
-
 def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -> None:
     ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
     for number in range(1000):

@@ -57,7 +57,6 @@ def tainted(effect: str) -> dict[str, Any]:
     return node("a", taints=[{"key": "team", "value": "x", "effect": effect}])
 
 
-ANY = Toleration(key="team", operator="Exists")
 WISH = Toleration(key="team", operator="Exists", effect="NoSchedule")
 
 

@@ -13,6 +13,7 @@ from k8sbench.model import image as images
 from k8sbench.model.image import Build, ImageTable
 from k8sbench.model.spec import Framework
 from tests.unit.images import table_rules
+from tests.unit.presence import present
 
 TABLE = packaged.image_table()
 V100, A100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
@@ -121,8 +122,7 @@ def test_machine_code_runs_on_the_same_major_and_no_lower_minor(
 def test_an_image_is_known_by_its_name_in_any_registry(
     name: str, framework: Framework, version: str, cuda: str
 ) -> None:
-    there = TABLE.content(name)
-    assert there is not None
+    there = present(TABLE.content(name))
     assert (there.framework, there.version, there.cuda) == (framework, version, cuda)
 
 
@@ -168,8 +168,7 @@ def test_that_paddle_2_6_2_is_not_for_an_h100_is_said() -> None:
 
 
 def test_what_is_said_of_other_places_is_of_this_gpu() -> None:
-    said = images.image_warning(TABLE, gpu_model="NVIDIA B200", image=PADDLE)
-    assert said is not None
+    said = present(images.image_warning(TABLE, gpu_model="NVIDIA B200", image=PADDLE))
     assert "compute capability 10.0" in said
     assert "9.0" not in said
 

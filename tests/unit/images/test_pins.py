@@ -13,6 +13,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.model.spec import Framework
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
+from tests.unit.presence import present
 
 each_image = pytest.mark.parametrize("framework", dockerfiles.FRAMEWORKS)
 CUDA_OF_PADDLE = "-cu11"
@@ -103,8 +104,7 @@ def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> N
     labels = dockerfiles.labels(framework)
     table = packaged.image_table()
     image = table.image(framework, "built")
-    build = table.build(image)
-    assert build is not None
+    build = present(table.build(image))
     assert {
         "framework-version": image.version,
         "cuda": image.cuda,
@@ -122,8 +122,7 @@ def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     import torch
 
     table = packaged.image_table()
-    build = table.build(table.image("pytorch", "built"))
-    assert build is not None
+    build = present(table.build(table.image("pytorch", "built")))
     assert torch.version.cuda in build.cuda
     # torch.cuda.get_arch_list() is empty where there is no GPU.
     flags = str(torch._C._cuda_getArchFlags())

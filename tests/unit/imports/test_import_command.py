@@ -80,14 +80,6 @@ def test_the_same_log_twice_names_the_first_and_records_nothing(logs: Path, cli:
     assert runs() == []
 
 
-def test_a_copy_with_other_line_ends_or_prefixes_is_the_same_log(place: Path, cli: Cli) -> None:
-    (place / "a.txt").write_text(foreign.log())
-    lines = foreign.log().splitlines()
-    (place / "b.txt").write_text("".join(f"2026-03-02T05:00:00Z {line}\r\n" for line in lines))
-    err = cli("import", "a.txt", "b.txt", *foreign.OF, code=2).err
-    assert "b.txt: is the same log as a.txt." in err
-
-
 def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cli: Cli) -> None:
     err = cli("import", "one.txt", *foreign.OF, "--set", "two", code=2).err
     assert f"one.txt: is the log of run {run_id} of set one." in err
@@ -96,15 +88,6 @@ def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cl
     assert runs() == [run_id]
     cli("store", "remove", "one", "--yes")
     cli("import", "one.txt", *foreign.OF, "--set", "two")
-
-
-def test_what_to_do_about_many_logs_is_said_once(logs: Path, cli: Cli) -> None:
-    cli("import", "logs", *foreign.OF, "--set", "march")
-    (logs / "aa.txt").write_text("no log\n")
-    err = cli("import", "logs", *foreign.OF, "--set", "april", code=2).err
-    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 31
-    assert err.count("k8sbench store remove march") == 1
-    assert err.count("  See what its expressions match") == 1
 
 
 def test_a_cause_that_several_logs_share_is_one_error(logs: Path, cli: Cli) -> None:
@@ -197,18 +180,6 @@ def mmseg_logs(place: Path) -> None:
 MMSEG = ["--format", "mmseg", "--batch-size", "4", "--precision", "fp32", "--set", "s"]
 
 
-def test_logs_of_several_cases_are_imported_into_one_set_by_a_command_each(
-    place: Path, cli: Cli
-) -> None:
-    mmseg_logs(place)
-    cli("import", "n1", *MMSEG, "--gpus", "1", "-o", "name")
-    cli("import", "n8", *MMSEG, "--case", "4x8", "-o", "name")
-    assert {row["case"]: row["runs_total"] for row in rows(cli, "--set", "s")} == {
-        "1x1": 2,
-        "4x8": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -235,16 +206,6 @@ def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -
     at = MMSEG.index(missing)
     err = cli("import", "n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8", code=2).err
     assert f"Give it with {missing}" in err
-
-
-def test_the_family_is_recognised(place: Path, cli: Cli) -> None:
-    (place / "a.log").write_bytes((FIXTURES / "tsm.log").read_bytes())
-    (place / "b.log").write_text("\n".join(run([0.5] * 8)))
-    words = ["--format", "auto", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
-    found = cli.json("measure", "a.log", "b.log", *words, "-o", "json")
-    assert [each["format"] for each in found] == ["tsm", "mmseg"]
-    (place / "c.log").write_text("nothing of the kind\n")
-    assert "holds no training line of any family" in cli("measure", "c.log", *words, code=2).err
 
 
 @pytest.mark.parametrize(
@@ -289,13 +250,6 @@ def test_what_only_names_say_is_shown_and_recorded_when_it_is_agreed(place: Path
     assert found == {"1x1": ("fp32", 4), "1x8": ("fp32", 4)}
 
 
-def test_the_name_does_not_correct_what_the_log_states(place: Path, cli: Cli) -> None:
-    (place / "gpu4_bs32.txt").write_text(foreign.log(gpus=1))
-    cli("import", "gpu4_bs32.txt", *foreign.OF, "--from-names", "--set", "s")
-    (row,) = rows(cli)
-    assert (row["case"], row["batch_size_per_gpu"]) == ("1x1", 256)
-
-
 def test_a_copy_of_the_benchmark_s_file_is_kept_with_its_runs(
     logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,13 +262,6 @@ def test_a_copy_of_the_benchmark_s_file_is_kept_with_its_runs(
     out, err = cli("results", "-o", "json")
     assert json.loads(out)["rows"] == before
     assert "catalog entry" not in err
-
-
-def test_a_declared_format_names_its_framework(place: Path, cli: Cli) -> None:
-    (place / "one.txt").write_text(foreign.log())
-    cli("import", "one.txt", *foreign.OF, "--set", "s")
-    (row,) = rows(cli, "--framework", "tensorflow")
-    assert row["framework"] == "tensorflow"
 
 
 def test_what_is_recorded_of_a_log_shows_no_folder_above_what_was_given(

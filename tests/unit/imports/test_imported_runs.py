@@ -91,20 +91,3 @@ def test_an_import_that_was_killed_is_completed_by_the_next_one(
 def test_an_import_leaves_nothing_behind(run_id: str, place: Path) -> None:
     assert sorted(path.name for path in (place / "store" / "runs").iterdir()) == [run_id]
     assert list((place / "store" / "incoming").iterdir()) == []
-
-
-def test_a_submitted_run_keeps_its_log_to_itself(
-    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same log in a run that k8sbench made, and in an import, would count twice."""
-    from k8sbench.model.phase import Phase
-    from tests.unit.store.examples import NOW, measurement, plan, step
-
-    (place / "one.txt").write_text(foreign.log())
-    (found,) = cli.json("measure", "one.txt", *foreign.OF[:2], "-o", "json")
-    with open_store() as store:
-        store.record(plan("mine"), at=NOW, owner=None)
-        store.move("mine", step(Phase.SUCCEEDED))
-        store.measured("mine", measurement(log_digest=found["log_digest"]))
-    err = cli("import", "one.txt", *foreign.OF, "--set", "s", code=2).err
-    assert "one.txt: is the log of run mine of set nightly." in err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -174,20 +173,6 @@ def test_what_a_user_s_entry_lacks_is_named(
         of(tmp_path, **user).current()
     assert wrong.value.exit_code == 6
     assert wrong.value.action
-
-
-def test_no_other_client_is_imported_to_sign_in(tmp_path: Path) -> None:
-    """It costs 0.3 s for each command."""
-    of(tmp_path, token="t")
-    program = (
-        "import sys\n"
-        "from k8sbench.adapters.kubernetes.client.connection import connect\n"
-        "connect(kubeconfig=sys.argv[1]).sender._credentials.current()\n"
-        "print({'kubernetes', 'requests', 'oauthlib', 'subprocess'} & sys.modules.keys())"
-    )
-    words = [sys.executable, "-c", program, str(tmp_path / "config")]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> None:

@@ -529,36 +529,6 @@ def test_events_of_an_earlier_job_of_the_name_do_not_count() -> None:
     assert read(seen(events=[own])).cause_id == "pod-security"
 
 
-@pytest.mark.parametrize(
-    ("found_now", "after", "again"),
-    [
-        (alone(of=job()), 10.0, 20.0),
-        (
-            both_unplaced("0/4 nodes are available: pod has unbound immediate "
-                          "PersistentVolumeClaims."),
-            11.0,
-            20.0,
-        ),
-        (
-            seen(
-                pod(state=waits("ContainerCreating")),
-                events=[event("FailedMount", "timed out", WORKER, at=2)],
-            ),
-            5.0,
-            7.0,
-        ),
-    ],
-    ids=["operator", "claim", "mount"],
-)  # fmt: skip
-def test_what_often_passes_is_no_trouble_at_first(
-    found_now: state.JobSnapshot, after: float, again: float
-) -> None:
-    reading = read(found_now, after=after)
-    assert reading.cause_id is None
-    assert reading.look_again_s == again
-    assert read(found_now, after=after + again).cause_id is not None
-
-
 def test_a_resumed_job_s_time_without_pods_begins_when_it_was_let_go() -> None:
     resumed = condition("Suspended", status="False", at=500)
     found_now = alone(of=job(condition("Created"), resumed))
@@ -640,30 +610,3 @@ def test_what_one_of_our_trainers_has_refused_is_known_by_its_line(
     reading = read(exits(master_0=(1, 61), worker_0=(1, 60)), of_whom, lines=lines)
     assert reading.cause_id == cause_id
     assert reading.cause == "worker-0 exited with code 1: k8sbench: error: no such data"
-
-
-@pytest.mark.parametrize(
-    ("code", "reported", "cause_id", "words"),
-    [
-        (137, "Signal 9 (SIGKILL) received by PID 7", "oom", "was killed by signal 9 (SIGKILL)"),
-        (139, "Signal 11 (SIGSEGV) received by PID 7", "replica-failed", "was killed by signal 11"),
-        (143, "Signal 15 (SIGTERM) received by PID 7", "replica-failed", "was ended by signal 15"),
-    ],
-)
-def test_of_a_replicas_ranks_the_one_that_ended_first_is_named(
-    code: int, reported: str, cause_id: str, words: str
-) -> None:
-    lost = "RuntimeError: [gloo] Connection reset by peer"
-    lines = {
-        "master-0": [lost, f"paddle_launch.py: rank 0: exit code 1: {lost}"],
-        "worker-0": [lost, f"paddle_launch.py: rank 3: {reported}"],
-    }
-    reading = read(exits(master_0=(1, 60), worker_0=(code, 61)), lines=lines)
-    assert reading.cause.startswith(f"rank 3 of worker-0 {words}")
-    assert reading.cause_id == cause_id
-
-
-def test_a_crash_loop_by_memory_is_reported_as_memory() -> None:
-    looping = pod(state=waits("CrashLoopBackOff"), last=ended(137, "OOMKilled"), restarts=2)
-    reading = read(seen(looping, of=job(condition("Running"), restart_policy="OnFailure")))
-    assert (reading.cause_id, reading.phase) == ("oom", Phase.STARTING)

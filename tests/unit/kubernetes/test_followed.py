@@ -27,6 +27,7 @@ from tests.unit.kubernetes.objects import (
     waits,
 )
 from tests.unit.local.test_exits import torchrun
+from tests.unit.presence import present
 
 OURS = {"ownerReferences": [{"uid": "job-1"}]}
 END, LATER = 60, 65
@@ -47,8 +48,7 @@ def take(one: Followed, worker: dict[str, Any]) -> None:
 
 
 def transition(event: JobEvent) -> Transition:
-    assert event.transition is not None
-    return event.transition
+    return present(event.transition)
 
 
 def test_an_end_is_reported_once_while_the_logs_are_read_and_at_the_time_that_it_had() -> None:
@@ -202,8 +202,7 @@ def test_whose_a_job_is_is_reported_when_that_changes_and_not_for_a_stamp() -> N
 
     assert said("x") == []
     (wished,) = said("x", wish='{"kind":"cancel","at":1,"cause":"Enough."}')
-    assert wished.wish is not None
-    assert wished.wish.cause == "Enough."
+    assert present(wished.wish).cause == "Enough."
     (theirs,) = said("y")
     assert (theirs.is_ours, theirs.holder) == (False, "k8sbench on ci-2")
     assert said("y", START + 300.0) == []

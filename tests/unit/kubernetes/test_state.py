@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from k8sbench.diagnose.job import state
 from k8sbench.model.phase import Phase
 from tests.unit.kubernetes.objects import (
@@ -16,7 +14,6 @@ from tests.unit.kubernetes.objects import (
     condition,
     ended,
     event,
-    init,
     job,
     pod,
     read,
@@ -27,47 +24,12 @@ from tests.unit.kubernetes.objects import (
 )
 from tests.unit.render.plans import plan
 
-CREATED = job(condition("Created"))
 RUNNING = job(condition("Created"), condition("Running"))
 SUCCEEDED = job(condition("Running", status="False"), condition("Succeeded", at=60))
-WAITS = init({"running": {}})
 
 
 def nothing(of: dict[str, Any] | None, **more: Any) -> state.JobSnapshot:
     return state.JobSnapshot(job=of, **more)
-
-
-@pytest.mark.parametrize(
-    ("found", "phase"),
-    [
-        (nothing(None), Phase.CREATED),
-        (nothing(job()), Phase.CREATED),
-        (nothing(CREATED), Phase.PENDING),
-        (nothing(job(suspend=True)), Phase.QUEUED),
-        (seen(), Phase.PENDING),
-        (seen(unplaced("0/1 nodes are available: 1 Insufficient cpu.")), Phase.PENDING),
-        (seen(pod(state=waits("ErrImagePull", "not found"))), Phase.PULLING),
-        (seen(pod(state=waits("ContainerCreating"))), Phase.STARTING),
-        (seen(pod(state=waits("PodInitializing"), inits=(WAITS,))), Phase.STARTING),
-        (seen(pod()), Phase.RUNNING),
-        (seen(pod(state=ended(0)), of=RUNNING), Phase.RUNNING),
-        (seen(pod(), of=SUCCEEDED), Phase.SUCCEEDED),
-        (seen(pod(), of=job(FAILED)), Phase.FAILED),
-        (seen(pod(), deleted=True), Phase.LOST),
-    ],
-    ids=[
-        *("unseen", "untouched", "created", "suspended", "no-pod", "no-node", "pulling"),
-        *("creating", "init", "running", "one-ended", "succeeded"),
-        *("failed", "deleted"),
-    ],
-)
-def test_a_job_is_as_far_as_its_last_replica(found: state.JobSnapshot, phase: Phase) -> None:
-    assert read(found).phase is phase
-
-
-def test_a_master_that_runs_makes_no_running_job_while_a_worker_is_not_placed() -> None:
-    found = seen(unplaced("0/1 nodes are available: 1 Insufficient cpu."), of=RUNNING)
-    assert read(found).phase is Phase.PENDING
 
 
 def test_a_job_that_is_said_to_run_does_not_before_its_pods_are_seen() -> None:
@@ -114,26 +76,6 @@ def test_a_calm_job_has_a_sentence_and_no_cause() -> None:
         assert (reading.cause, reading.cause_id, reading.action) == (sentence, None, None)
 
 
-def test_a_replica_has_a_node_restarts_an_exit_code_and_a_digest() -> None:
-    found = seen(pod(state=ended(3), restarts=1), of=job(FAILED))
-    status = found.pods[f"{JOB}-master-0"]["status"]["containerStatuses"][0]
-    status["imageID"] = "docker.io/library/a@sha256:0123"
-    master, worker = read(found).replicas
-    assert (master.replica, master.phase, master.image) == (
-        "master-0",
-        Phase.RUNNING,
-        "sha256:0123",
-    )
-    assert (worker.phase, worker.node, worker.exit_code, worker.restarts, worker.detail) == (
-        Phase.FAILED,
-        "gpu-0",
-        3,
-        1,
-        "Error",
-    )
-    assert worker.image is None
-
-
 def test_an_image_without_a_registry_has_no_digest() -> None:
     found = seen(pod())
     status = found.pods[f"{JOB}-worker-0"]["status"]["containerStatuses"][0]
@@ -150,53 +92,11 @@ def test_paddle_s_replicas_are_all_workers() -> None:
 # --- the end -------------------------------------------------------------------------------------
 
 
-def test_a_success_is_over_when_the_workers_have_ended() -> None:
-    found = seen(pod(), of=SUCCEEDED)
-    found.pods = {**found.pods, f"{JOB}-master-0": pod("master-0", ended(0))}
-    reading = read(found)
-    assert (reading.phase, reading.over) == (Phase.SUCCEEDED, False)
-    assert reading.cause == "master-0 succeeded; worker-0 still ran."
-    found.pods = {**found.pods, f"{JOB}-worker-0": pod(state=ended(0))}
-    reading = read(found)
-    assert (reading.cause, reading.over) == ("All 2 replicas succeeded.", True)
-
-
 def test_a_worker_that_never_came_to_an_end_is_not_said_to_have_succeeded() -> None:
     waiting = unplaced("0/1 nodes are available: 1 Insufficient cpu.")
     found = seen(waiting, of=SUCCEEDED)
     found.pods = {**found.pods, f"{JOB}-master-0": pod("master-0", ended(0))}
     assert read(found).cause == "master-0 succeeded; of worker-0 no end was seen."
-
-
-def test_a_worker_that_fails_after_the_master_s_success_fails_the_run() -> None:
-    reading = read(seen(pod(state=ended(4)), of=SUCCEEDED))
-    assert (reading.phase, reading.cause) == (Phase.FAILED, "worker-0 exited with code 4.")
-
-
-@pytest.mark.parametrize(
-    ("worker", "over"),
-    [
-        (pod(), False),
-        (pod(metadata={"deletionTimestamp": stamp(59)}), False),
-        (pod(state=ended(1)), True),
-        (pod() | {"_deleted": True}, True),
-        (pod(state=waits("PodInitializing"), inits=(WAITS,)), True),
-        (unplaced("0/1 nodes are available: 1 Insufficient cpu."), True),
-        (
-            pod(
-                metadata={"deletionTimestamp": stamp(59)},
-                conditions=({**condition("DisruptionTarget"), "reason": "DeletionByTaintManager"},),
-            ),
-            True,
-        ),
-    ],
-    ids=["runs", "is-ended", "failed", "gone", "in-init", "unplaced", "on-a-lost-node"],
-)
-def test_a_failed_job_is_over_when_no_replica_can_write_more(
-    worker: dict[str, Any], over: bool
-) -> None:
-    reading = read(seen(pod("master-0", ended(1)), worker, of=job(FAILED)))
-    assert (reading.phase, reading.over) == (Phase.FAILED, over)
 
 
 def test_pods_that_the_operator_makes_anew_after_a_limit_are_not_waited_for() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.model.kube import RUN_LABEL
 
@@ -63,18 +62,3 @@ def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:
         "status": {"phase": "Running"},
     }
     assert trimming.pod(kept) == kept
-
-
-@pytest.mark.parametrize(
-    ("path", "resource"),
-    [
-        (kinds.path("Pod", "n", "p", "log"), "pods/log"),
-        (kinds.path("Pod", "n"), "pods"),
-        (kinds.path("PyTorchJob", "n", "j"), "pytorchjobs"),
-        (kinds.path("Node"), "nodes"),
-        (kinds.path("Namespace", name="n"), "namespaces"),
-        ("/version", "/version"),
-    ],
-)
-def test_requests_are_counted_by_the_names_of_access_rules(path: str, resource: str) -> None:
-    assert kinds.resource(path) == resource

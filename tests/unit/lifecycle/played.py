@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle import serving, submitting
+from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.pool import Inline, Threads
@@ -137,13 +137,7 @@ class FakeCluster:
     def _told(self, run_id: str, event: JobEvent) -> JobEvent:
         if event.transition is not None and event.transition.phase.final:
             del self.going_on[run_id]
-        return JobEvent(
-            run_id=run_id,
-            **{
-                name: getattr(event, name)
-                for name in ("transition", "replica", "line", "gap", "ownership", "note")
-            },
-        )
+        return msgspec.structs.replace(event, run_id=run_id)
 
 
 class Silent:
@@ -229,6 +223,30 @@ def submit(
             [planned_case(**asked)] * cases, here, reporter or Silent(), stop or Stop(), wanted
         )
     )
+
+
+def detached(store: Store, cases: int = 1, **asked: Any) -> list[Run]:
+    """Runs whose jobs go on, and that no process follows."""
+    cluster = FakeCluster(outlives=True)
+    options = a_request(set_name="night", detach=True)
+    args = (context(store, cluster), Silent(), Stop(), options)
+    runs = runs_of(submitting.submit([planned_case("kubernetes", **asked)] * cases, *args))
+    assert cluster.released == [run.run_id for run in runs]
+    return runs
+
+
+def collect(
+    store: Store,
+    cluster: FakeCluster,
+    runs: list[Run] | None = None,
+    *,
+    reporter: Silent | None = None,
+    keep: bool = False,
+) -> CollectResult:
+    """Collect these runs, or as ``collect --all`` does all that needs it."""
+    here = context(store, cluster)
+    found = collecting.open_runs(here) if runs is None else runs
+    return collecting.collect(found, here, reporter or Silent(), Stop(), follow=False, keep=keep)
 
 
 def runs_of(submitted: Iterable[Submitted]) -> list[Run]:

@@ -23,7 +23,6 @@ from tests.unit.lifecycle.played import LOCATION, FakeCluster, Silent, at, conte
 from tests.unit.model.specs import a_request
 from tests.unit.report.factory import run
 
-GONE = at(Phase.LOST, "The cluster has no such job any more.", "job-gone")
 ENDED = at(Phase.SUCCEEDED)
 NOW = 1000.0
 
@@ -142,12 +141,6 @@ def test_a_run_whose_submit_is_still_at_work_is_left_to_it(
     assert reported(store.run("mine")) == [("Created", None)]
 
 
-def test_a_job_that_is_known_to_have_existed_is_lost_and_not_never_created(store: Store) -> None:
-    submitted(store, FakeCluster(outlives=True), detach=True)
-    (run,) = collected(store, FakeCluster(GONE, outlives=True), now=NOW).closed
-    assert reported(run)[-1] == ("Lost", "job-gone")
-
-
 # -- submitted again --------------------------------------------------------------------------
 
 
@@ -166,18 +159,6 @@ def test_a_run_that_was_refused_is_submitted_again_with_what_is_asked_for_now(st
         ("Created", None), ("Failed", "not-created"), ("Created", None), ("Created", "job-created"),
         ("Succeeded", None),
     ]  # fmt: skip
-
-
-def test_a_run_that_was_refused_in_the_wrong_namespace_is_recorded_where_it_is(
-    store: Store,
-) -> None:
-    submitted(store, Refusing(refusals=[UsageError("No such namespace.")]), detach=True)
-    elsewhere = msgspec.structs.replace(LOCATION, namespace="right")
-    cluster = FakeCluster(outlives=True)
-    right = msgspec.structs.replace(here(store, cluster), location=elsewhere)
-    args = ([planned_case("kubernetes")], right, Silent(), Stop())
-    list(submitting.submit(*args, a_request(set_name="night", run_id="mine", detach=True)))
-    assert store.run("mine").location == elsewhere
 
 
 # -- several ----------------------------------------------------------------------------------
@@ -206,13 +187,6 @@ def test_what_every_job_would_meet_ends_the_creating_and_not_the_following(
     made = "created" if detach else "closed"
     assert [one.state for one in outcomes] == [made, "refused"]
     assert "3 more are not started: The training operator does not run." in reporter.reported
-
-
-def test_a_detached_submit_goes_on_after_a_refusal(store: Store) -> None:
-    cluster = Refusing(refusals=[None, NoRoom("Quota few is full.")])
-    outcomes = submitted(store, cluster, cases=3, detach=True)
-    assert [one.state for one in outcomes] == ["created", "created", "refused"]
-    assert reported(outcomes[2].run)[-1] == ("Failed", "not-created")
 
 
 # -- quotas -----------------------------------------------------------------------------------

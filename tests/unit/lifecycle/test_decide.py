@@ -31,7 +31,7 @@ from k8sbench.lifecycle.views import (
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.ownership import Ownership
-from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.phase import LOGS_BEING_READ, Phase, Transition
 from k8sbench.model.run import Run, Wish
 from tests import struct_docs
 from tests.tiers import ROOT
@@ -142,19 +142,6 @@ def decided(run: Run, view: View, *, now: float = NOW, **record: object) -> str:
     return type(decide.decide(Record(run=run, **record), view, now)).__name__  # type: ignore[arg-type]
 
 
-def test_a_run_that_is_over_is_measured_once_and_its_job_deleted_after_that() -> None:
-    over = RUNS["Over"]
-    assert decided(over, View(job=Ended(over.history[-1]), deletes=True)) == "Measure"
-    failed = a_run(step(Phase.FAILED))
-    assert decided(failed, View(job=Ended(failed.history[-1]), deletes=True)) == "Delete"
-    assert decided(failed, View(job=Ended(failed.history[-1]))) == "Done"
-
-
-def test_a_job_that_a_user_no_longer_wants_is_deleted_before_its_logs_are_parsed() -> None:
-    view = View(job=Ended(step(Phase.SUCCEEDED)), deletes=True, is_unwanted=True)
-    assert decided(RUNS["Over"], view) == "Delete"
-
-
 @pytest.mark.parametrize("state", ["Queued", "Running"])
 def test_a_job_is_ended_when_what_it_printed_is_read_or_takes_too_long(state: str) -> None:
     unread = View(job=Reported(), is_read=False, read_by=NOW + 60.0)
@@ -194,12 +181,6 @@ def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
     assert decided(run, view) == "Wait"
     assert decided(run, view, now=NOW + 5.0) == "Create"
     assert decided(run, view, now=NOW + 600.0) == "Cancel"
-
-
-def test_logs_that_cannot_be_read_leave_the_run_to_whoever_collects_it_next() -> None:
-    run = a_run(step(Phase.RUNNING), step(Phase.RUNNING, LOGS_INCOMPLETE))
-    assert decided(run, View(job=Unreadable())) == "Done"
-    assert decided(run, View(job=Unwatched())) == "Follow"
 
 
 # -- what runs share ------------------------------------------------------------------------------

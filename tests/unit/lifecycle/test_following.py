@@ -31,6 +31,7 @@ from tests.unit.lifecycle.played import (
     submit,
 )
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 from tests.unit.store.examples import measurement
 
 GAP = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
@@ -143,8 +144,7 @@ def test_what_is_left_out_of_a_log_that_grows_without_end_is_one_gap(
     (run,) = submit(store, cluster, reporter=reporter)
     (gap,) = kept_gaps(store, run.run_id)
     assert gap.why == run_logs.LEFT_OUT
-    assert run.measurement is not None
-    assert run.measurement.records == 1  # the fake measures nothing but gaps
+    assert present(run.measurement).records == 1  # the fake measures nothing but gaps
     assert cluster.removed == []
     (log,) = store.log_files(run.run_id)
     assert log.stat().st_size <= 2_000
@@ -155,8 +155,7 @@ def test_gaps_in_logs_are_kept_and_reach_the_measurement(store: Store) -> None:
     gap = JobEvent(run_id="", gap=GAP)
     (run,) = submit(store, FakeCluster(line("x"), gap, gap, at(Phase.SUCCEEDED), outlives=True))
     assert kept_gaps(store, run.run_id) == [GAP, GAP]
-    assert run.measurement is not None
-    assert run.measurement.records == 2
+    assert present(run.measurement).records == 2
 
 
 def test_the_image_that_all_replicas_ran_is_on_record(store: Store) -> None:
@@ -186,16 +185,9 @@ class Shared(FakeCluster):
     reported: Collected | None = None
 
     def remove(
-        self,
-        run_id: str,
-        collected: Callable[[], Collected] | None = None,
-        *,
-        uid: str | None = None,
-        force: bool = False,
-    ) -> str | None:
-        assert collected is not None
-        self.reported = collected()
-        return None
+        self, run_id: str, collected: Callable[[], Collected] | None = None, **_: Any
+    ) -> None:
+        self.reported = present(collected)()
 
 
 def test_other_stores_read_what_was_archived_and_measured(store: Store) -> None:

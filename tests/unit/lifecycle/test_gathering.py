@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.lifecycle import collecting, gathering, serving, submitting
 from k8sbench.lifecycle.context import RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
@@ -23,6 +22,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, RunFilter, Store
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 from tests.unit.store.examples import measurement
 
 START, END = 1000.0, 1200.0
@@ -162,9 +162,7 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     )
     kept = store.run("seg-1")
     assert kept == bench.gathering.completed["seg-1"]
-    assert kept.measurement is not None
-    assert kept.measurement.gpu_metrics is not None
-    assert kept.measurement.gpu_metrics.figures["power"].value == 250
+    assert present(present(kept.measurement).gpu_metrics).figures["power"].value == 250
     lines = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Series).values for line in lines] == [(250.0,) * 10]
     said = msgspec.json.decode((store.folder("seg-1") / gathering.FETCHED).read_bytes())
@@ -183,30 +181,6 @@ def test_a_row_comes_before_figures_that_are_still_to_come(store: Store) -> None
     assert set(bench.gathering.completed) == {"seg-1"}
 
 
-def test_a_row_does_not_wait_for_a_source_to_say_when(store: Store) -> None:
-    bench = Bench(store, source := Source(250.0, settles_in=60.0))
-    source.slow = threading.Event()
-    bench.submit()
-
-    def announce(seconds: float | None) -> None:
-        bench.announced.append(seconds)
-        assert source.slow is not None
-        source.slow.set()
-        source.slow = None
-
-    bench.gathering.to_the_end(bench.stop, announce)
-    assert bench.announced == [None]
-    assert set(bench.gathering.completed) == {"seg-1"}
-
-
-def test_figures_that_are_there_at_once_are_not_announced(store: Store) -> None:
-    bench = Bench(store, Source(250.0))
-    bench.submit()
-    bench.finish()
-    assert bench.announced == []
-    assert set(bench.gathering.completed) == {"seg-1"}
-
-
 @pytest.mark.parametrize("without", ["sources", "gpus", "times"])
 def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, without: str) -> None:
     source = Source(250.0, settles_in=60.0)
@@ -219,16 +193,6 @@ def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, witho
     assert bool(source.followed) == (without == "times")
     assert bench.announced == []
     assert not (store.folder("seg-1") / "gpu").exists()
-
-
-def test_several_runs_do_not_wait_one_after_the_other(store: Store) -> None:
-    source = Source(250.0, settles_in=60.0)
-    bench = Bench(store, source)
-    bench.submit(cases=6, parallel=6)
-    bench.finish()
-    assert len(bench.gathering.completed) == 6
-    assert bench.clock.now < END + 90
-    assert bench.announced == [60.0]
 
 
 def test_runs_are_fetched_while_others_go_on(store: Store) -> None:
@@ -285,8 +249,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
     assert [run.run_id for run in result.closed] == ["seg-1"]
     # What only the process that followed it knew is on record.
     assert source.asked[0].nodes == {"seg-1-master-0": "node-1"}
-    completed = store.run("seg-1").measurement
-    assert completed is not None
+    completed = present(store.run("seg-1").measurement)
     assert completed.gpu_metrics is not None
     again = Bench(store, source := Source(270.0))
     collecting.collect(
@@ -347,19 +310,9 @@ def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
     bench = Bench(store, Broken())
     bench.submit()
     bench.finish()
-    kept = store.run("seg-1").measurement
-    assert kept is not None
+    kept = present(store.run("seg-1").measurement)
     assert kept.missing["gpu_metrics"] == "The source failed: ValueError: no"
     assert kept.throughput == measured().throughput
-
-
-def test_what_a_source_says_is_missing_is_in_the_measurement(store: Store) -> None:
-    bench = Bench(store, Source(why="It answers 503."))
-    bench.submit()
-    bench.finish()
-    kept = store.run("seg-1").measurement
-    assert kept is not None
-    assert (kept.gpu_metrics, kept.missing["gpu_metrics"]) == (None, "It answers 503.")
 
 
 def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
@@ -377,23 +330,9 @@ def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
         bench.gathering.wait = bench.wait
         (run,) = bench.submit(run_id=verdict)
         bench.finish()
-        kept = store.run(run.run_id).measurement
-        assert kept is not None
+        kept = present(store.run(run.run_id).measurement)
         assert kept.verdict == verdict
         assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
-
-
-def test_rebuilding_the_store_restores_figures_and_series(store: Any) -> None:
-    bench = Bench(store, Source(250.0))
-    bench.submit()
-    bench.finish()
-    before, root = store.run("seg-1"), store.root
-    series = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes()
-    store.close()
-    (root / "k8sbench.db").unlink()
-    with open_store(str(root)) as rebuilt:
-        assert rebuilt.run("seg-1").measurement == before.measurement
-        assert (rebuilt.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes() == series
 
 
 def test_a_cluster_whose_clock_is_ahead_is_not_waited_for_longer(store: Store) -> None:
@@ -415,10 +354,8 @@ def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_p
     bench.submit()
     bench.finish()
     assert bench.announced == []
-    measurement = store.run("seg-1").measurement
-    assert measurement is not None
-    assert measurement.gpu_metrics is not None
-    figure = measurement.gpu_metrics.figures["power"]
+    measurement = present(store.run("seg-1").measurement)
+    figure = present(measurement.gpu_metrics).figures["power"]
     assert (round(figure.value, 6), figure.source, figure.samples) == (250.0, "trainer", 198)
     kept = (store.folder("seg-1") / "gpu" / "trainer.jsonl").read_bytes()
     (one,) = [msgspec.json.decode(line, type=Series) for line in kept.splitlines()]

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.lifecycle import collecting, states, submitting
+from k8sbench.lifecycle import states, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.model import attempts
 from k8sbench.model.errors import (
@@ -28,15 +28,14 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogMark, Manifest, Store
 from tests.unit.lifecycle.played import (
-    LOCATION,
     FakeCluster,
     Silent,
     at,
     context,
-    line,
     planned_case,
 )
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 
 KILLED = "worker-1 was killed by signal 9 (SIGKILL), exit code 137."
 FAILED = at(Phase.FAILED, KILLED, "replica-failed")
@@ -92,8 +91,7 @@ class Restarted(FakeCluster):
         self._meet("cleared")
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        assert self.there is not None
-        self.script = tuple(self.scripts[self.there - 1])
+        self.script = tuple(self.scripts[present(self.there) - 1])
         super().resume(run, marks)
 
     def jobs(self, run_ids: object = None) -> Sequence[FoundJob]:
@@ -143,22 +141,8 @@ def submit(
     return store.run("mine")
 
 
-def collect(store: Store, cluster: Restarted, *, follow: bool = True) -> collecting.CollectResult:
-    there = here(store, cluster)
-    run = store.run("mine")
-    return collecting.collect([run], there, Silent(), Stop(), follow=follow)
-
-
 def causes(run: Run) -> list[str | None]:
     return [step.cause_id for step in run.history]
-
-
-def texts(store: Store, replica: str = "master-0") -> list[str]:
-    (path,) = [path for path in store.log_files("mine") if path.stem == replica]
-    return [one.partition(" ")[2] for one in path.read_text().splitlines()]
-
-
-# -- which ends are restarted -------------------------------------------------------------------
 
 
 def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_last(
@@ -169,6 +153,9 @@ def test_no_more_attempts_are_made_than_were_asked_for_and_the_end_names_the_las
     assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 2, [1, 2, 3])
     assert run.history[-1].cause == f"Attempt 3 of 3 ended: {KILLED}"
     assert run.history[-1].cause_id == "replica-failed"
+
+
+# -- which ends are restarted -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cause_id", [name for name, cause in CAUSES.items() if cause.again])
@@ -192,32 +179,10 @@ def test_any_other_end_is_the_run_s(store: Store, end: JobEvent) -> None:
     assert run.restarts == 0
 
 
-def test_nothing_is_restarted_that_was_not_asked_for_or_is_to_be_kept(store: Store) -> None:
-    assert submit(store, Restarted([FAILED]), max_restarts=0).restarts == 0
-
-
-def test_nothing_is_restarted_whose_pods_are_to_be_kept(store: Store) -> None:
-    assert submit(store, Restarted([FAILED]), keep=True).phase is Phase.FAILED
-
-
 def test_logs_that_cannot_be_read_are_not_left_behind_for_another_attempt(store: Store) -> None:
     incomplete = at(Phase.RUNNING, "Logs cannot be read.", "logs-incomplete")
     run = submit(store, Restarted([incomplete]))
     assert (run.history[-1].cause_id, run.restarts) == ("logs-incomplete", 0)
-
-
-def test_the_time_counts_from_the_start_of_the_first_attempt(store: Store) -> None:
-    """A job that has failed long after the run's time was up, with nobody who followed it."""
-    plan = case(timeout_s=30.0).plan("mine", "night", 1)
-    store.record(plan, at=10.0, owner=None, location=LOCATION)
-    began = at(Phase.RUNNING).transition
-    assert began is not None
-    store.move("mine", began)
-    cluster = Restarted([FAILED])
-    cluster.there, cluster.now = 1, 1000.0
-    collect(store, cluster)
-    run = store.run("mine")
-    assert (run.restarts, run.history[-1].cause) == (0, KILLED)
 
 
 # -- a kill at any moment -------------------------------------------------------------------------
@@ -275,20 +240,6 @@ def test_an_internal_error_is_not_taken_for_an_answer(store: Store) -> None:
 
 
 # -- other stores, and this machine ---------------------------------------------------------------
-
-
-def test_a_local_run_is_restarted_by_the_process_that_has_it(store: Store) -> None:
-    planned = msgspec.structs.replace(case(1))
-    local = msgspec.structs.replace(
-        planned, draft=msgspec.structs.replace(planned.draft, backend="local")
-    )
-    cluster = Restarted([line("one"), FAILED], [line("two"), FAILED], outlives=False)
-    options = a_request(set_name="night", run_id="mine")
-    list(submitting.submit([local], here(store, cluster), Silent(), Stop(), options))
-    run = store.run("mine")
-    assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 1, [1, 2])
-    assert run.history[-1].cause == f"Attempt 2 of 2 ended: {KILLED}"
-    assert texts(store) == ["one", "two"]
 
 
 def test_a_local_run_whose_next_attempt_cannot_be_started_fails(store: Store) -> None:

@@ -32,16 +32,6 @@ from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 from tests.unit.store.examples import OWNER
 
 
-def test_a_run_is_recorded_before_it_starts_and_measured_after_it_ends(store: Store) -> None:
-    cluster = FakeCluster(at(Phase.RUNNING), line("hello"), at(Phase.SUCCEEDED))
-    cluster.recorded_first = store
-    (run,) = submit(store, cluster)
-    assert run.run_id == "seg-1"
-    assert [step.phase for step in run.history] == ["Created", "Running", "Succeeded"]
-    assert run.measurement is not None
-    assert store.run("seg-1") == run
-
-
 def test_every_line_is_on_disk_before_the_run_is_called_final(store: Store) -> None:
     submit(store, FakeCluster(line("first"), line("last", "worker-0"), at(Phase.SUCCEEDED)))
     texts = {path.name: path.read_text() for path in store.log_files("seg-1")}
@@ -102,16 +92,6 @@ def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
     run = store.run("seg-1")
     assert run.phase is Phase.FAILED
     assert "No space left" in run.history[-1].cause
-
-
-def test_a_job_that_cannot_be_created_is_a_failed_run(store: Store) -> None:
-    class Refusing(FakeCluster):
-        def create(self, *_: Any) -> None:
-            raise UsageError("The webhook refused it.", "Mend it.")
-
-    submit(store, Refusing(outlives=True))
-    assert store.run("seg-1").phase is Phase.FAILED
-    assert store.run("seg-1").history[-1].action == "Mend it."
 
 
 def test_the_next_run_starts_when_the_one_before_is_measured(store: Store) -> None:

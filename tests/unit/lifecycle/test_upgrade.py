@@ -15,9 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.adapters.files import catalog, pools
-from k8sbench.adapters.store import sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.cli.main import main
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
 from k8sbench.model.choices import Site
@@ -30,7 +28,6 @@ from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
 from tests.unit.lifecycle.played import FakeCluster, Silent, context
 from tests.unit.model.specs import a_request
-from tests.unit.store.index_checks import differences
 
 FOLDER = ROOT / "tests" / "fixtures" / "store-0.1.0"
 MINE = FOLDER / "my-model.yaml"
@@ -113,30 +110,3 @@ def test_a_run_of_the_old_version_is_joined_by_its_id(store: SqlStore, run_id: s
     assert cluster.created == []
     with pytest.raises(UsageError, match=r"another case.*\(other: batch_size"):
         list(submitting.submit([mine(batch_size=4)], *args))
-
-
-def test_a_check_finds_nothing_and_a_rebuild_gives_the_same_runs(root: pathlib.Path) -> None:
-    with open_store(str(root)) as store:
-        before = store.runs(RunFilter())
-        assert differences(store) == []
-        assert sql_store.reindex(store).findings == ()
-        assert store.runs(RunFilter()) == before
-
-
-def test_the_folders_alone_give_the_same_cases(root: pathlib.Path) -> None:
-    (root / "k8sbench.db").unlink()
-    with open_store(str(root)) as store:
-        assert resumed(store, mine()) == ["mine-1", "mine-2", "mine-3", "mine-4"]
-
-
-def test_its_results_are_one_row_of_each_case(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # The speeds of my-model are made up: 42 TFLOP/s in FP32, which no V100 has.
-    assert main(f"results --set=nightly -ojson --accept=above-peak --store={root}".split()) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {row["benchmark"]: row["runs_valid"] for row in rows} == {
-        "deeplabv3p": 0,
-        "my-model": 4,
-        "resnet50": 2,
-    }

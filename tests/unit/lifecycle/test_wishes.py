@@ -9,24 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import collecting, requests, submitting
-from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import Stop
-from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
+from k8sbench.ports import FoundJob, JobEvent, Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
+    collect,
     context,
-    planned_case,
-    runs_of,
+    detached,
     served,
     submit,
 )
-from tests.unit.model.specs import a_request
 
 AWAY = Unreachable("The API server cannot be reached.")
 AWAY.cause_id = "api-unreachable"
@@ -40,24 +38,8 @@ class Killed(BaseException):
 
 @pytest.fixture
 def run(store: Store) -> Run:
-    """A run whose job goes on, and that no process follows."""
-    args = (context(store, FakeCluster(outlives=True)), Silent(), Stop())
-    cases = [planned_case("kubernetes")]
-    (created,) = runs_of(submitting.submit(cases, *args, a_request(set_name="night", detach=True)))
+    (created,) = detached(store)
     return created
-
-
-def collect(
-    store: Store,
-    cluster: FakeCluster,
-    *,
-    reporter: Silent | None = None,
-    keep: bool = False,
-) -> CollectResult:
-    """Collect, as ``collect --all`` does, all that needs it."""
-    here = context(store, cluster)
-    args = (here, reporter or Silent(), Stop())
-    return collecting.collect(collecting.open_runs(here), *args, follow=False, keep=keep)
 
 
 def end(run: Run) -> tuple[Phase, str, str | None]:
@@ -144,7 +126,7 @@ def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> N
     cluster = KilledWhenAsked(at(Phase.RUNNING), outlives=True)
     with pytest.raises(Killed):
         submit(store, cluster, timeout_s=30.0, now=51.0, backend="kubernetes")
-    (closed,) = collect_named(store, "seg-1", FakeCluster(GONE, outlives=True)).closed
+    (closed,) = collect(store, FakeCluster(GONE, outlives=True), [store.run("seg-1")]).closed
     cause = "The run took longer than its --timeout of 30s."
     assert end(closed) == (Phase.CANCELLED, cause, "timeout")
 
@@ -155,27 +137,9 @@ def test_what_cannot_start_is_recorded_before_the_cluster_is_asked(store: Store)
     )
     with pytest.raises(Killed):
         submit(store, KilledWhenAsked(waiting, outlives=True), backend="kubernetes")
-    (closed,) = collect_named(store, "seg-1", FakeCluster(GONE, outlives=True)).closed
+    (closed,) = collect(store, FakeCluster(GONE, outlives=True), [store.run("seg-1")]).closed
     assert end(closed) == (Phase.FAILED, "No node has it.", "no-matching-node")
     assert closed.history[-1].action == "Name one."
-
-
-def test_a_job_is_ended_also_where_that_cannot_be_recorded(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> Run:
-        raise StoreError("The disk is full.")
-
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True)
-    monkeypatch.setattr(store, "wish", full)
-    (run,) = submit(store, cluster, timeout_s=30.0, now=51.0, backend="kubernetes")
-    assert run.history[-1].cause_id == "timeout"
-    assert [cause_id for _, cause_id in cluster.cancelled] == ["timeout"]
-
-
-def collect_named(store: Store, run_id: str, cluster: FakeCluster) -> CollectResult:
-    args = (context(store, cluster), Silent(), Stop())
-    return collecting.collect([store.run(run_id)], *args, follow=False)
 
 
 # -- to delete ------------------------------------------------------------------------------------
@@ -216,14 +180,3 @@ def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run
     result = served(lambda: collecting.open_runs(here), *args)
     assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
     assert 2 <= len(cluster.removed) <= 5, "the pauses grow"
-
-
-def test_runs_with_a_wish_are_found(store: Store, run: Run) -> None:
-    assert store.runs(RunFilter(wished=True)) == []
-    end = at(Phase.FAILED).transition
-    assert end is not None
-    store.move(run.run_id, end)
-    assert store.runs(RunFilter(unfinished=True)) == []
-    wished = store.wish(run.run_id, requests.left_over(20.0))
-    assert store.runs(RunFilter(wished=True)) == [wished]
-    assert store.runs(RunFilter(unfinished=True)) == [wished]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from k8sbench.adapters.files import catalog
 from k8sbench.measure.run import expectation
 from k8sbench.model.spec import Fingerprint
-from tests.unit.command_line import Cli
 from tests.unit.measure.support import Lines, ids, lines_of, measured, run
 from tests.unit.measure.test_own_runs import PLAN
 from tests.unit.report.factory import changed
@@ -88,37 +86,6 @@ def own_log(**options: bool) -> list[str]:
             text = json.dumps(event)
         found.append(f"{head}{mark}{text}")
     return found
-
-
-def test_measure_rejects_it_and_takes_it_when_it_is_accepted_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines = [f"GPU 0: {V100}", *run([0.5] * 12)]
-    (tmp_path / "fast.log").write_text("\n".join(lines))
-    of = ["--benchmark", "deeplabv3p", "--framework", "pytorch", "--precision", "fp32"]
-    words = ["measure", "fast.log", *of, "--gpus", "1", "--batch-size", "4", "-o", "json"]
-    accept = ["--accept", "batch-size", "--accept", "too-few-iterations"]
-    (found,) = cli.json(*words, *accept, code=5)
-    (reason,) = (each for each in found["reasons"] if each["id"] == "above-peak")
-    assert reason["message"] == (f"17.8 TFLOP/s per GPU are more than the peak of a {V100}, 15.7.")
-    cli(*words, *accept, "--accept", "above-peak")
-
-
-def test_an_imported_run_says_so_itself_and_not_its_row_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.chdir(tmp_path)
-    # Without the GPU, which is said of it.
-    (tmp_path / "fast.log").write_text("\n".join(run([0.5] * 12)))
-    of = ["--benchmark", "deeplabv3p", "--framework", "pytorch", "--precision", "fp32"]
-    words = ["import", "fast.log", *of, "--gpus", "1", "--batch-size", "4"]
-    (run_id,) = cli(*words, "--gpu-model", V100, "--set", "s", "-o", "name", code=5).out.split()
-    assert "reject above-peak: 17.8 TFLOP/s" in cli("status", run_id).out
-    (row,) = cli.json("results", "-o", "json")["rows"]
-    (member,) = row["members"]
-    assert [each["id"] for each in member["reasons"]].count("above-peak") == 1
 
 
 def test_a_planned_run_is_held_against_its_model_and_the_gpu_of_its_pool() -> None:

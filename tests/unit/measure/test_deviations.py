@@ -81,16 +81,6 @@ def test_amp_in_the_reports_own_half_type_matches() -> None:
     assert deviation(one, precision="amp").ratio is not None
 
 
-def test_every_source_stands_by_itself_with_its_nearest_figure() -> None:
-    (found,) = results(groups([run(2900.0)]), find=lambda _: catalog(), published=True)
-    assert found.deviations is not None
-    assert [(d.source, d.case, d.published) for d in found.deviations] == [
-        ("dlperf", "1x8", 2802.14),
-        ("other", "1x8", 2900.0),
-    ]
-    assert [d.not_comparable for d in found.deviations] == [(), ("estimator",)]
-
-
 def test_a_published_figure_that_is_odd_by_its_own_report_is_marked() -> None:
     assert "published figure is anomalous" in deviation(run(2900.0), anomalous=True).notes
 
@@ -101,18 +91,6 @@ def test_the_catalogs_note_on_a_figure_goes_with_it() -> None:
 
 def test_a_published_mean_of_runs_is_named_as_one() -> None:
     assert "published mean of runs, our median" in deviation(run(1.0), aggregate="mean").notes
-
-
-def test_nothing_published_is_a_reason_and_not_an_empty_cell() -> None:
-    spec = catalog()
-    (other,) = results(groups([run(1.0, variant="mine")]), find=lambda _: spec, published=True)
-    assert other.deviations == ()
-    assert other.deviations_reason == "the catalog has no published figure of this variant"
-    (lost,) = results(groups([run(1.0)]), published=True)
-    assert lost.deviations is None
-    assert lost.deviations_reason == "no catalog entry for resnet50"
-    (unasked,) = results(groups([run(1.0)]), find=lambda _: spec)
-    assert (unasked.deviations, unasked.deviations_reason) == (None, None)
 
 
 def test_image_data_and_volumes_are_real_data() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from k8sbench.measure.run import tally
 from tests.unit.measure.support import measured, mmseg, run, tsm
+from tests.unit.presence import present
 
 # As printed: three digits behind the point.
 times = st.lists(st.integers(1, 9000).map(lambda ms: ms / 1000), min_size=5, max_size=40)
@@ -24,8 +25,7 @@ def test_interval_means_are_weighted_by_what_they_cover(
 ) -> None:
     batch, gpus, interval = shape
     found = measured(run(seconds, interval=interval), batch_size=batch, gpus=gpus)
-    figures = found.throughput or found.unverified
-    assert figures is not None
+    figures = present(found.throughput or found.unverified)
     job = batch * gpus
     rates = [job / each for each in seconds]
     assert figures.time_weighted == pytest.approx(job * len(seconds) / sum(seconds))
@@ -42,8 +42,7 @@ def test_running_means_are_unrolled_to_the_time_between_records(steps: list[int]
     means = {s: round(statistics.fmean(seconds[: s + 1]), 3) for s in shown}
     lines = [tsm(0, s, seconds[s], means[s], total=60) for s in shown]
     found = measured(lines, format="tsm", batch_size=16, gpus=2, warmup=0)
-    figures = found.throughput or found.unverified
-    assert figures is not None
+    figures = present(found.throughput or found.unverified)
     # The last mean covers everything: it telescopes, whatever the lines between say.
     assert found.iterations == 51
     assert figures.time_weighted == pytest.approx(32 / means[50])
@@ -64,10 +63,9 @@ def test_running_means_with_stalls_give_the_time_that_passed(seed: int, stalls: 
         if step % 20 == 0:
             lines.append(tsm(0, step, seconds, total / (step + 1), total=40_000))
     found = measured(lines, format="tsm", batch_size=16, warmup=101)
-    assert found.rate is not None
     assert found.iterations == 19_900
     # Half a digit at either end: 0.0005 s × 20,001 and × 101.
-    assert 16 * 19_900 / found.rate == pytest.approx(passed, abs=0.0005 * 20_102)
+    assert 16 * 19_900 / present(found.rate) == pytest.approx(passed, abs=0.0005 * 20_102)
 
 
 def test_a_slow_record_weighs_by_its_time_in_one_mean_and_by_its_count_in_the_other() -> None:
@@ -98,8 +96,7 @@ def test_the_wall_time_may_be_less_than_a_second_and_the_memory_a_mebibyte() -> 
 def test_without_stamps_there_is_no_such_figure_and_the_reason_stands_beside_it() -> None:
     lines = [line.split(" - mmseg - INFO - ")[1] for line in run([0.5] * 6)]
     found = measured(lines)
-    assert found.throughput is not None
-    assert found.throughput.timestamps is None
+    assert present(found.throughput).timestamps is None
     assert found.missing["throughput.timestamps"] == "Training lines carry no time stamp."
     assert found.train_wall_s is None
     assert "train_wall_s" in found.missing
@@ -108,8 +105,7 @@ def test_without_stamps_there_is_no_such_figure_and_the_reason_stands_beside_it(
 def test_stamps_that_tell_no_time_apart_give_no_figure() -> None:
     lines = [mmseg(i, 0.001, at=0) for i in range(1, 8)]
     found = measured(lines, accept=("clock-mismatch",))
-    assert found.throughput is not None
-    assert found.throughput.timestamps is None
+    assert present(found.throughput).timestamps is None
 
 
 def test_records_that_hold_an_evaluation_or_a_checkpoint_are_left_out_of_the_steady_figure() -> (
@@ -132,8 +128,7 @@ def test_a_window_of_nothing_but_such_records_has_no_steady_figure() -> None:
     for index, line in enumerate(run([0.5] * 6), 1):
         lines += [f"Saving checkpoint at {index * 10} iterations", line]
     found = measured(lines)
-    assert found.throughput is not None
-    assert found.throughput.time_weighted_steady is None
+    assert present(found.throughput).time_weighted_steady is None
     assert "time_weighted_steady" in " ".join(found.missing)
 
 
@@ -159,10 +154,9 @@ def test_paddleclas_dygraph_goes_on_with_its_mean_up_to_the_fifth_step_of_the_ne
                     f"ips: {batch / mean:.5f} samples/s, eta: 0:10:00"
                 )
     found = measured(lines, format="paddleclas", gpus=1, batch_size=None, warmup=21)
-    assert found.throughput is not None
     assert found.iterations == len(known)
     right = pytest.approx(batch * len(known) / sum(known), rel=1e-4)
-    assert found.throughput.time_weighted == right
+    assert present(found.throughput).time_weighted == right
 
 
 @given(st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=60))

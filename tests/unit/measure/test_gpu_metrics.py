@@ -24,6 +24,7 @@ from k8sbench.model.spec import Preset
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit.measure.support import NOT_SUPPORTED
+from tests.unit.presence import present
 from tests.unit.store.examples import measurement, plan
 
 START, END = 1000.0, 1200.0
@@ -258,8 +259,7 @@ def test_each_metric_is_from_the_source_that_covers_it_best() -> None:
         ),
         of(series("power", [220] * 10, source="trainer")),
     )
-    assert found.gpu_metrics is not None
-    figures = found.gpu_metrics.figures
+    figures = present(found.gpu_metrics).figures
     assert (figures["power"].source, figures["power"].value) == ("dcgm", 210)
     assert (figures["gpu_utilization"].source, figures["gpu_utilization"].value) == (
         "prometheus",
@@ -273,8 +273,7 @@ def test_preference_at_a_tie_does_not_depend_on_the_order_of_sources() -> None:
     for chosen in itertools.permutations(order, 2):
         fetched = [of(series("power", [200] * 10, source=name)) for name in chosen]
         found = completed(*fetched)
-        assert found.gpu_metrics is not None
-        assert found.gpu_metrics.figures["power"].source == min(chosen, key=order.index)
+        assert present(found.gpu_metrics).figures["power"].source == min(chosen, key=order.index)
 
 
 def test_one_gpu_that_sources_name_differently_is_one() -> None:
@@ -284,8 +283,7 @@ def test_one_gpu_that_sources_name_differently_is_one() -> None:
         of(series("sm_clock", [1500] * 10, source="trainer", of=by_uuid)),
         of(series("temperature", [60] * 10, source="dcgm", of=Gpu(node="node-1", index="0"))),
     )
-    assert found.gpu_metrics is not None
-    (one,) = found.gpu_metrics.gpus
+    (one,) = present(found.gpu_metrics).gpus
     assert one.gpu == gpu(pod="seg-1-master-0", model="Tesla V100")
     assert one.figures == {"power": 200, "sm_clock": 1500, "temperature": 60}
 
@@ -317,8 +315,7 @@ def test_gpus_that_a_trainer_cannot_name_are_those_that_another_source_names_in_
     fetched = [trainer, dcgm] if first == "trainer" else [dcgm, trainer]
     found = completed(*fetched, gpus=gpus)
     assert "metrics-at-odds" not in reasons(found)
-    assert found.gpu_metrics is not None
-    by_uuid = {one.gpu.uuid: one.figures for one in found.gpu_metrics.gpus}
+    by_uuid = {one.gpu.uuid: one.figures for one in present(found.gpu_metrics).gpus}
     assert set(by_uuid) == {one.uuid for one in theirs}
     assert all(
         set(figures) == {"gpu_utilization", "processes", "sm_active"}
@@ -338,8 +335,7 @@ def test_ranks_are_given_a_pods_gpus_in_the_drivers_order() -> None:
         ),
         gpus=2,
     )
-    assert found.gpu_metrics is not None
-    watts = {one.gpu.index: one.figures["power"] for one in found.gpu_metrics.gpus}
+    watts = {one.gpu.index: one.figures["power"] for one in present(found.gpu_metrics).gpus}
     assert watts == {"9": 100, "10": 200}
 
 
@@ -372,15 +368,13 @@ def test_gpus_of_other_pods_are_not_taken_for_a_ranks() -> None:
         of(series("gpu_utilization", [0.9] * 10, source="trainer", of=of_rank(0))),
         gpus=2,
     )
-    assert found.gpu_metrics is not None
-    assert len(found.gpu_metrics.gpus) == 2
+    assert len(present(found.gpu_metrics).gpus) == 2
 
 
 def test_parts_of_a_divided_gpu_are_gpus_of_their_own() -> None:
     parts = [series("power", [100] * 10, of=gpu(0, mig=f"{i} (1g.5gb)")) for i in (1, 2)]
     found = completed(of(*parts), gpus=2)
-    assert found.gpu_metrics is not None
-    assert [one.gpu.mig for one in found.gpu_metrics.gpus] == ["1 (1g.5gb)", "2 (1g.5gb)"]
+    assert [one.gpu.mig for one in present(found.gpu_metrics).gpus] == ["1 (1g.5gb)", "2 (1g.5gb)"]
 
 
 def test_over_gpus_means_are_averaged_peaks_highest_and_energy_summed() -> None:
@@ -393,8 +387,7 @@ def test_over_gpus_means_are_averaged_peaks_highest_and_energy_summed() -> None:
             series("energy", [100 * n for n in range(10)], of=gpu(i)),
         )
     ]
-    metrics = completed(of(*every), gpus=2).gpu_metrics
-    assert metrics is not None
+    metrics = present(completed(of(*every), gpus=2).gpu_metrics)
     assert {name: one.value for name, one in metrics.figures.items()} == {
         "power": 250,
         "memory_used": 1001,
@@ -448,8 +441,7 @@ def test_completing_again_replaces_what_was_there() -> None:
         SeriesQuery(run_id="seg-1", namespace=None, nodes={}, start=START, end=END),
         [of(series("sm_clock", [1500] * 10))],
     )
-    assert again.gpu_metrics is not None
-    assert set(again.gpu_metrics.figures) == {"sm_clock"}
+    assert set(present(again.gpu_metrics).figures) == {"sm_clock"}
     assert "gpu_metrics.power" in again.missing
     assert "gpu_metrics.sm_clock" not in again.missing
 
@@ -532,8 +524,7 @@ def judged(environment: dict[str, Any] | None = None, gpus: int = 1, **values: f
     fraction = values.pop("data_fraction", 0.01)
     every = [series(n, [v] * 10, of=gpu(i)) for i in range(gpus) for n, v in values.items()]
     found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=fraction)
-    assert found.gpu_metrics is not None
-    return found.gpu_metrics.judgement
+    return present(found.gpu_metrics).judgement
 
 
 LINKS = {"pcie_generation": 3, "pcie_width": 16, "nvlinks": 6}
@@ -567,5 +558,4 @@ def test_no_judgement_is_given_where_nothing_shows_it() -> None:
     assert judged(dram_active=0.79) is None
     hole = series("dram_active", [0.9] * 4, at=[1010, 1030, 1050, 1070])
     found = completed(of(hole))
-    assert found.gpu_metrics is not None
-    assert found.gpu_metrics.judgement is None
+    assert present(found.gpu_metrics).judgement is None

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from k8sbench.lifecycle.measuring import measure_run
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
-from k8sbench.model.finding import Finding
 from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase
@@ -171,27 +170,6 @@ def test_a_run_that_is_given_twice_is_one_run() -> None:
     assert groups([early, *runs, runs[1]]) == groups(runs)
 
 
-@pytest.mark.parametrize(
-    ("phase", "reason", "state"),
-    [
-        (Phase.FAILED, "run-failed", "failed"),
-        (Phase.CANCELLED, "run-cancelled", "cancelled"),
-        (Phase.LOST, "run-lost", "failed"),
-        (Phase.RUNNING, "run-in-progress", "running"),
-        (Phase.QUEUED, "run-in-progress", "running"),
-    ],
-)
-def test_a_run_that_did_not_succeed_is_a_member_that_does_not_count(
-    phase: Phase, reason: str, state: str
-) -> None:
-    good, bad = run(100.0), run(None, repeat=2, phase=phase)
-    group = only([good, bad])
-    assert group.counted == 1
-    assert ids(group.members[1]) == [reason]
-    assert group.members[1].verdict is None
-    assert only([bad]).state == state
-
-
 def test_a_group_is_cancelled_only_if_all_its_runs_were() -> None:
     cancelled = [run(None, repeat=n, phase=Phase.CANCELLED) for n in (1, 2)]
     assert only(cancelled).state == "cancelled"
@@ -208,22 +186,6 @@ def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:
 def test_no_accept_makes_a_figure_where_there_is_none() -> None:
     runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
     assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
-
-
-def test_a_rejected_measurement_counts_once_all_its_reasons_are_accepted() -> None:
-    warning = Finding(id="unsteady", severity="warn", sentence="It varies.")
-    bad = run(
-        None,
-        measured={
-            "unverified": throughput(50.0),
-            "reasons": (reject("too-few-records"), reject("gpu-count"), warning),
-        },
-    )
-    assert only([bad], accept={"gpu-count"}).counted == 0
-    group = only([bad], accept={"gpu-count", "too-few-records"})
-    assert group.spread is not None
-    assert group.spread.median == 50.0
-    assert group.accepted_ids == ("gpu-count", "too-few-records")
 
 
 def test_the_same_log_is_found_in_another_set_too() -> None:
@@ -294,20 +256,6 @@ def test_a_note_on_the_pool_makes_no_other_plan() -> None:
     assert only([run(100.0), run(100.0, repeat=2, pool=pool)]).counted == 2
 
 
-def test_the_estimator_is_the_one_that_most_runs_have() -> None:
-    odd = run(None, repeat=3)
-    figures = throughput(
-        500.0, time_weighted=None, time_weighted_steady=None, median=None, timestamps=None
-    )
-    odd = changed(
-        odd, measurement=measurement(500.0, odd.plan, throughput=figures, estimator="arithmetic")
-    )
-    group = only([*repeats([100.0, 101.0]), odd])
-    assert group.estimator == "time_weighted"
-    assert rejected(group) == {None: ["mixed-estimator"]}
-    assert only([odd]).estimator == "arithmetic"
-
-
 def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     printed = run(100.0, repeat=3)
     figures = throughput(100.0, printed_steps=100.0)
@@ -337,24 +285,6 @@ def to_target(*seconds: float | None) -> Group:
         )
         for number, each in enumerate(seconds, 1)
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "median"),
-    [
-        ((44000.0,), 44000.0),
-        ((100.0, 300.0), 200.0),
-        ((100.0, 200.0, None), 200.0),  # the run that did not reach it is the slowest
-        ((None, 100.0, 120.0, None, 400.0), 400.0),
-        ((None, 100.0, 120.0, 400.0), 260.0),
-    ],
-)
-def test_time_to_train_is_the_median_over_all_runs(
-    seconds: tuple[float | None, ...], median: float
-) -> None:
-    group = to_target(*seconds)
-    assert group.time_to_train_s == median
-    assert group.runs_at_target == len([each for each in seconds if each])
 
 
 def test_the_accuracy_is_that_of_the_middle_run_and_not_of_the_best() -> None:
@@ -390,18 +320,6 @@ def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None
     group = only([changed(done, history=(done.history[0], done.history[2]))])
     assert group.gpu_hours is None
     assert "when the runs started" in group.missing["gpu_hours"]
-
-
-def test_a_group_has_its_medians_by_every_estimator_that_all_runs_have() -> None:
-    runs = repeats([100.0, 102.0])
-    figures = throughput(102.0, timestamps=None)
-    runs[1] = changed(runs[1], measurement=changed(runs[1].measurement, throughput=figures))
-    assert only(runs).by_estimator == {
-        "time_weighted": 101.0,
-        "time_weighted_steady": pytest.approx(101.101),
-        "median": pytest.approx(101.202),
-        "arithmetic": pytest.approx(101.303),
-    }
 
 
 def test_groups_come_in_the_order_of_their_keys() -> None:

@@ -17,6 +17,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import Shape
 from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import Block, ids, measured, mmseg, plsc, run
+from tests.unit.presence import present
 
 EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
 STEADY = [0.5] * 8
@@ -227,22 +228,6 @@ def test_plsc_v1_whose_times_leave_the_loader_out_is_remarked() -> None:
 JUMPS = [-HOUR, HOUR]
 
 
-@pytest.mark.parametrize("seconds", JUMPS)
-@pytest.mark.parametrize("times", [[0.5] * 30, [0.03] * 30])
-def test_one_jump_of_a_clock_is_told_by_its_size_and_the_figures_are_corrected(
-    seconds: int, times: list[float]
-) -> None:
-    lines = [line.replace("data_time: 0.010", "data_time: 0.001") for line in run(times)]
-    honest = measured(lines)
-    found = measured(set_clock(lines, 20, seconds))
-    assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert f"jumps by {seconds:+d} s" in found.reasons[0].sentence
-    assert [place.line for place in found.reasons[0].evidence] == [21]
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(honest.throughput.timestamps)  # type: ignore[union-attr]
-    assert found.train_wall_s == pytest.approx(honest.train_wall_s)
-
-
 @pytest.mark.parametrize("line", [1, 2, 3, 11, 28, 29])
 @pytest.mark.parametrize("seconds", JUMPS)
 def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
@@ -254,8 +239,7 @@ def test_a_jump_is_corrected_wherever_it_lies_and_however_the_log_is_read(
         found = measure([Block(*blocks)], expected)
         assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
         assert [place.line for place in found.reasons[0].evidence] == [line + 1]
-        assert found.throughput is not None
-        assert found.throughput.timestamps == pytest.approx(8.0)
+        assert present(found.throughput).timestamps == pytest.approx(8.0)
 
 
 def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
@@ -263,8 +247,7 @@ def test_a_jump_at_an_evaluation_is_corrected_as_well() -> None:
     lines.insert(20, EVALUATION)
     found = measured(set_clock(lines, 20, 4 - HOUR), format="paddleseg")
     assert ids(found) == ["clock-jump"]
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(40 * 39 / 199)
+    assert present(found.throughput).timestamps == pytest.approx(40 * 39 / 199)
 
 
 @pytest.mark.parametrize(
@@ -345,8 +328,7 @@ def test_stamps_without_a_year_go_past_new_year() -> None:
     lines = paddlevideo(stamps_from(begin, 5, "%m/%d %H:%M:%S"))
     found = measured(lines, format="paddlevideo", batch_size=16)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"])
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(64.0)
+    assert present(found.throughput).timestamps == pytest.approx(64.0)
     assert found.train_wall_s == 55
 
 
@@ -366,8 +348,7 @@ def test_stamps_of_a_declared_format_begin_anew(
     found = declared(stamps, stamp_format, batch_size=4)
     assert (found.verdict, ids(found)) == ("valid", ["clock-jump"] if jump else [])
     assert jump in " ".join(each.sentence for each in found.reasons)
-    assert found.throughput is not None
-    assert found.throughput.timestamps == pytest.approx(8.0)
+    assert present(found.throughput).timestamps == pytest.approx(8.0)
 
 
 def test_stamps_without_a_date_may_begin_anew_each_day() -> None:
@@ -484,10 +465,8 @@ def test_an_evaluation_is_no_wait_for_data() -> None:
     found = measured(lines)
     assert found.data_fraction == pytest.approx(0.02)
     assert "loader-stall" not in ids(found)
-    assert found.throughput is not None
-    assert found.throughput.time_weighted_steady == pytest.approx(8.0)
-    assert found.window is not None
-    assert [place.line for place in found.window.left_out] == [10]
+    assert present(found.throughput).time_weighted_steady == pytest.approx(8.0)
+    assert [place.line for place in present(found.window).left_out] == [10]
     # A loader that really is slow is still seen.
     slow = [line.replace("data_time: 0.010", "data_time: 0.100") for line in lines]
     assert "loader-stall" in ids(measured(slow))
@@ -513,8 +492,7 @@ def test_an_evaluation_between_two_epochs_lies_in_no_line_of_mmcv() -> None:
     lines = epochs()
     lines.insert(8, "2026-03-02 10:02:00,000 - mmseg - INFO - Epoch(val) [1][500]\tmIoU: 0.5000")
     found = measured(lines)
-    assert found.window is not None
-    assert (found.records, found.window.left_out_count) == (16, 0)
+    assert (found.records, present(found.window).left_out_count) == (16, 0)
     assert ids(found) == ["clocks-apart"]
 
 
@@ -528,8 +506,7 @@ def test_evaluations_of_programs_that_time_them_apart_are_in_no_figure() -> None
     assert ids(found) == ids(plain) == []
     assert found.rate == plain.rate
     assert found.data_fraction == plain.data_fraction
-    assert found.window is not None
-    assert found.window.left_out_count == 0
+    assert present(found.window).left_out_count == 0
 
 
 # The table.

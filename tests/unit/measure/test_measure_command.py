@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.harness import benchmark_files
 from tests.unit.command_line import Cli
-from tests.unit.measure import train_logs
 from tests.unit.measure.support import FIXTURES, run
 
 PROMISED = """
@@ -38,21 +32,6 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 BASE = ["--format", "mmseg", "--gpus", "1", "--batch-size", "4", "--warmup", "0"]
-
-
-@pytest.mark.parametrize("given", ["", "set/odd.log"], ids=["folder", "file"])
-def test_no_name_of_a_log_shows_the_folders_above_what_was_given(
-    logs: Path, cli: Cli, given: str
-) -> None:
-    home = logs / "home" / "alice" / "runs"
-    (home / "set").mkdir(parents=True)
-    (home / "set" / "odd.log").write_text("\n".join([*GOOD, *run([0.5] * 8, at=100)]))
-    shown = cli("measure", str(home / given), *BASE, "-o", "json", code=5).out
-    (found,) = json.loads(shown)
-    name = "odd.log" if given else "set/odd.log"
-    assert found["files"] == [name]
-    assert [place["file"] for place in found["reasons"][0]["evidence"]] == [name]
-    assert "alice" not in shown
 
 
 def test_json_is_a_list_with_one_object_per_log(logs: Path, cli: Cli) -> None:
@@ -119,28 +98,11 @@ def test_what_cannot_be_measured_is_named_with_what_to_do(
     assert second.startswith("  ")
 
 
-def test_folders_and_packed_files_are_read(logs: Path, cli: Cli) -> None:
-    folder = logs / "runs"
-    folder.mkdir()
-    (folder / "a.log.gz").write_bytes(gzip.compress("\n".join(GOOD).encode()))
-    (folder / "b.log").write_text("\n".join(GOOD))
-    (folder / "plan.json").write_text("{}")
-    assert [each["files"] for each in cli.json("measure", "runs", *BASE, "-o", "json")] == [
-        ["runs/a.log.gz"],
-        ["runs/b.log"],
-    ]
-
-
 def test_one_run_of_several_files_is_one_object(logs: Path, cli: Cli) -> None:
     (logs / "second.log").write_text("\n".join(run([0.5] * 6, first=80, at=300)))
     (found,) = cli.json("measure", "good.log", "second.log", *BASE, "--one-run", "-o", "json")
     assert found["files"] == ["good.log", "second.log"]
     assert found["iterations"] == 140
-
-
-def test_one_run_that_lacks_a_file_is_not_measured(logs: Path, cli: Cli) -> None:
-    out = cli("measure", "good.log", "gone.log", *BASE, "--one-run", "-o", "json", code=2).out
-    assert out == ""
 
 
 @pytest.mark.parametrize("which", [["--format", "mmseg"], ["--benchmark", "deeplabv3p"]])
@@ -165,13 +127,6 @@ def test_cpu_and_smoke_stand_in_every_form(logs: Path, cli: Cli) -> None:
     (found,) = json.loads(shown["json"])
     assert (found["device"], found["environment"]["preset"]) == ("cpu", "smoke")
     assert "reject preset" in cli("measure", "own.log", "--benchmark", "deeplabv3p", code=5).out
-
-
-def test_a_training_names_what_it_reached(logs: Path, cli: Cli) -> None:
-    log = logs / "train.log"
-    log.write_text("\n".join(train_logs.texts(train_logs.attempt(stop=True))) + "\n")
-    shown = " ".join(cli("measure", str(log), "--format", "k8sbench").out.split())
-    assert re.search(r"trained to mIoU 40 % \(40 % after [\d.]+ s\)", shown)
 
 
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
@@ -237,54 +192,3 @@ def test_a_rejection_can_be_overruled_by_name(logs: Path, cli: Cli) -> None:
     out = cli("measure", "short.log", *BASE, "--accept", "too-few-records").out
     assert "valid, some reasons accepted" in out
     assert "reject, accepted too-few-records" in out
-
-
-def test_a_benchmark_brings_its_warm_up_batch_and_unit(logs: Path, cli: Cli) -> None:
-    lines = ["x - mmseg - INFO - Config:", "    samples_per_gpu=2,", *run([0.5] * 10)]
-    (logs / "run.log").write_text("\n".join(lines))
-    (found,) = cli.json("measure", "run.log", "--benchmark", "deeplabv3p", "--gpus=1", "-ojson")
-    assert (found["verdict"], found["framework"]) == ("valid", "pytorch")
-    assert (found["warmup_iterations"], found["iterations"]) == (20, 80)
-    assert (found["batch_size_per_gpu"], found["throughput"]["unit"]) == (2, "samples/s")
-
-
-def test_of_a_benchmarks_frameworks_the_log_decides(logs: Path, cli: Cli) -> None:
-    log = str(FIXTURES / "paddleseg.log")
-    words = ("--benchmark", "deeplabv3p", "--gpus=4", "-ojson")
-    (found,) = cli.json("measure", log, *words, code=5)
-    assert (found["format"], found["framework"]) == ("paddleseg", "paddle")
-
-
-def test_a_log_that_no_framework_of_the_benchmark_writes_is_an_error(logs: Path, cli: Cli) -> None:
-    err = cli("measure", "other.log", "--benchmark", "resnet50", "--gpus", "1", code=2).err
-    assert "no training line of dle-resnet50" in err
-
-
-def test_a_format_of_ones_own_is_measured_from_its_file(logs: Path, cli: Cli) -> None:
-    record = r"step (?P<iteration>\d+) tokens/s (?P<rate>[\d.]+)"
-    mine = benchmark_files.variant(
-        ["train"],
-        "x",
-        window={"warmup": 2, "iterations": 6},
-        log={"name": "mine", "unit": "tokens", "per": "card", "record": record},
-    )
-    benchmark = {**benchmark_files.benchmark(v=mine), "unit": "tokens"}
-    (logs / "mine.yaml").write_text(json.dumps(benchmark))
-    (logs / "mine.log").write_text("\n".join(f"step {i} tokens/s 50.0" for i in range(1, 9)))
-    (found,) = cli.json("measure", "mine.log", "--benchmark=./mine.yaml", "--gpus=2", "-ojson")
-    assert (found["impl"], found["format"]) == ("user", "mine")
-    assert found["throughput"]["time_weighted"] == pytest.approx(100.0)
-    assert found["throughput"]["unit"] == "tokens/s"
-
-
-def test_nothing_heavy_is_imported_to_measure(logs: Path) -> None:
-    code = (
-        "import sys; from k8sbench.cli.main import main; "
-        f"main(['measure', 'good.log', *{BASE!r}]); "
-        "heavy = {'kubernetes', 'torch', 'numpy', 'sqlalchemy', 'rich', 'jinja2', 'yaml'}; "
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
-    )
-    assert done.stdout.splitlines()[-1] == "[]"

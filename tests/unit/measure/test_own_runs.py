@@ -15,7 +15,7 @@ from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Arithmetic, Measurement, arithmetic_digest
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import CPU_POOL
-from tests.unit.measure.support import Lines, fixture, ids, lines_of
+from tests.unit.measure.support import Lines, ids, lines_of
 from tests.unit.render.plans import plan
 
 PLAN = plan(
@@ -135,12 +135,6 @@ def test_a_statement_without_types_is_none(types: object) -> None:
     found = stating(types=types)
     assert found.arithmetic is None
     assert found.missing["arithmetic"].startswith("The log does not state")
-
-
-def test_the_order_of_the_files_does_not_matter() -> None:
-    logs = [fixture("k8sbench_worker.log"), fixture("k8sbench_master.log")]
-    found = measure(logs, expectation.from_plan(PLAN))
-    assert (found.verdict, found.iterations) == ("valid", 8)
 
 
 def test_another_world_size_than_the_plans_is_rejected() -> None:
@@ -405,24 +399,3 @@ def test_without_a_planned_window_the_catalogs_holds() -> None:
     known = Expectation(format="mmseg", warmup=6, window_by_catalog=True)
     found = both(edited(text("k8sbench_master.log"), "start", warmup=None), expected=known)
     assert found.warmup_iterations == 6
-
-
-def test_of_two_variants_of_its_framework_the_logs_own_is_taken() -> None:
-    other, own = (
-        Expectation(format="k8sbench", framework="pytorch", variant=name, warmup=warmup)
-        for name, warmup in (("other", 3), ("mmseg", 5))
-    )
-    found = measure([fixture("k8sbench_master.log")], [other, own])
-    assert found.warmup_iterations == 5
-    # Where none is of its variant, the first one of its framework.
-    assert measure([fixture("k8sbench_master.log")], [other]).warmup_iterations == 3
-
-
-def test_of_two_frameworks_the_logs_own_is_taken() -> None:
-    paddle = Expectation(format="paddleseg", framework="paddle", benchmark="deeplabv3p")
-    pytorch = Expectation(
-        format="mmseg", framework="pytorch", benchmark="deeplabv3p", variant="mmseg"
-    )
-    log = Lines(of_full_size(text("k8sbench_master.log")))
-    found = measure([log], [paddle, pytorch])
-    assert (found.verdict, found.framework) == ("valid", "pytorch")

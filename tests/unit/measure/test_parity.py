@@ -175,17 +175,6 @@ def test_amp_types_are_precisions() -> None:
     assert pair(fp16, fp16 | {"amp_dtype": "bf16"}).not_comparable == ("precision",)
 
 
-def test_groups_of_other_cases_precisions_or_presets_do_not_pair() -> None:
-    runs = [
-        run(900.0, **PADDLE),
-        run(1000.0, case="4x8"),
-        run(1000.0, precision="amp", amp_dtype="fp16"),
-        run(1000.0, benchmark="tsm"),
-        run(1000.0, preset="smoke"),
-    ]
-    assert parities(groups(runs)) == []
-
-
 def test_each_group_is_paired_with_the_counterpart_it_has_least_against() -> None:
     runs = [
         run(900.0, **PADDLE),

@@ -8,6 +8,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import SteadyPart
 from tests.unit.measure.support import Lines, measured, mmseg
+from tests.unit.presence import present
 
 TEN = 1772445600.0
 """2026-03-02 10:00:00 UTC."""
@@ -47,12 +48,10 @@ def test_of_other_programs_it_is_of_the_times_at_which_lines_were_received() -> 
         f"2026-03-02T02:00:{10 + i:02d}.500000Z {mmseg(i, at=i, total=20)}" for i in range(1, 21)
     ]
     found = measured(lines, warmup=5)
-    assert found.window is not None
-    assert found.window.ended_at == TEN + 20
+    assert present(found.window).ended_at == TEN + 20
     received = TEN - 8 * 3600 + 10.5
     assert found.steady == SteadyPart(started_at=received + 5, ended_at=received + 20)
-    whole = measured(lines, warmup=0).steady
-    assert whole is not None
+    whole = present(measured(lines, warmup=0).steady)
     assert whole.started_at == received + 1
 
 

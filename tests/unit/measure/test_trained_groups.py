@@ -15,6 +15,7 @@ from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Accuracy, Train
 from tests.unit.measure.rows import catalog
+from tests.unit.presence import present
 from tests.unit.report.factory import V100_32, accuracy, run
 
 TRAINING = PlannedTraining(
@@ -64,19 +65,16 @@ def ids(group: Group) -> list[str]:
 
 def test_what_runs_have_in_common_stands_in_the_group() -> None:
     runs = [trained(repeat=n, measured={"restarts": n}) for n in (1, 2)]
-    found = one_group(*runs).training
-    assert found is not None
+    found = present(one_group(*runs).training)
     assert (found.target, found.ended_by, found.restarts) == (75.9, "length", 3)
     assert (found.data_set, found.weights) == ("imagenet", "start.npz")
-    scratch = one_group(trained(measured={"weights": None})).training
-    assert scratch is not None
+    scratch = present(one_group(trained(measured={"weights": None})).training)
     assert scratch.weights == "from scratch"
 
 
 def test_a_program_that_does_not_say_what_it_started_from_is_not_from_scratch() -> None:
     own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
-    found = one_group(trained(measured={"mode": None, "weights": None}, **own)).training
-    assert found is not None
+    found = present(one_group(trained(measured={"mode": None, "weights": None}, **own)).training)
     assert found.weights is None
 
 

@@ -26,6 +26,7 @@ from tests.unit.measure.train_logs import (
     to_target,
     until,
 )
+from tests.unit.presence import present
 
 TRAINING = PlannedTraining(
     length=LENGTH,
@@ -69,8 +70,7 @@ def test_the_time_to_train_is_that_to_the_first_evaluation_at_the_target() -> No
 
 
 def test_accuracy_is_that_at_the_target_the_best_and_the_last() -> None:
-    found = measured(texts(attempt())).accuracy
-    assert found is not None
+    found = present(measured(texts(attempt())).accuracy)
     assert (found.metric, found.unit, found.evaluations) == ("mIoU", "%", 5)
     assert (found.at_target, found.best, found.final) == (40.0, 50.0, 50.0)
 
@@ -166,8 +166,7 @@ def test_an_evaluation_that_lacks_samples_reaches_no_target() -> None:
     found = measured(some)
     assert found.time_to_train_s is None
     assert found.missing["time_to_train_s"].endswith("One that lacks samples reaches none.")
-    assert found.accuracy is not None
-    assert found.accuracy.at_target is None
+    assert present(found.accuracy).at_target is None
     late = [
         line if '"step": 80,' in line else whole
         for line, whole in zip(some, texts(attempt()), strict=True)
@@ -205,26 +204,22 @@ def test_a_restarted_run_is_one_run_and_its_time_to_train_has_the_restart_in_it(
     assert (found.verdict, ids(found)) == ("valid", ["restarted"])
     assert found.restarts == 1
     assert found.time_to_train_s == pytest.approx(killed + 60 + BEGINS + 20 + EVALUATES)
-    assert found.accuracy is not None
-    assert found.accuracy.evaluations == 5
+    assert present(found.accuracy).evaluations == 5
 
 
 @pytest.mark.parametrize("step", [40, None])
 def test_steps_that_are_repeated_count_once(step: int | None) -> None:
     found = measured(again(to_target(80) + 2, resume=step))
     assert ids(found) == ["restarted"]
-    assert found.throughput is not None
     assert (found.iterations, found.records) == (90, 18)
-    assert found.throughput.time_weighted == pytest.approx(8.0)
-    assert found.accuracy is not None
-    assert found.accuracy.evaluations == 5
+    assert present(found.throughput).time_weighted == pytest.approx(8.0)
+    assert present(found.accuracy).evaluations == 5
     # Reached before the restart: that is when the target was first reached.
     assert found.time_to_train_s == pytest.approx(to_target(80))
 
 
 def test_the_record_behind_a_restart_is_listed_and_not_steady() -> None:
-    found = measured(again(to_target(60) + 3, resume=60)).window
-    assert found is not None
+    found = present(measured(again(to_target(60) + 3, resume=60)).window)
     assert [place.text.split('"step": ')[1][:2] for place in found.left_out] == ["65"]
 
 
@@ -234,8 +229,7 @@ def test_steps_whose_line_a_restart_lost_are_not_missing() -> None:
     found = measured(lines)
     assert ids(found) == ["restarted"]
     assert found.iterations == 88
-    assert found.throughput is not None
-    assert found.throughput.time_weighted == pytest.approx(8.0)
+    assert present(found.throughput).time_weighted == pytest.approx(8.0)
 
 
 def test_steps_of_a_record_that_an_earlier_one_has_are_no_progress() -> None:
@@ -246,8 +240,7 @@ def test_steps_of_a_record_that_an_earlier_one_has_are_no_progress() -> None:
     found = measured(texts(first, second, third))
     assert ids(found) == ["restarted"]
     assert found.iterations == 88
-    assert found.throughput is not None
-    assert found.throughput.time_weighted == pytest.approx(8.0)
+    assert present(found.throughput).time_weighted == pytest.approx(8.0)
 
 
 @pytest.mark.parametrize("torn", ['K8SBENCH {"event": "step", "step": 6', "AI-Rank-log 17724"])
@@ -274,8 +267,7 @@ def test_a_log_that_ends_at_any_line_and_goes_on_is_one_run() -> None:
         found = measured(lines)
         assert (found.verdict, ids(found)) == ("valid", ["restarted"]), count
         assert (found.iterations, found.restarts) == (90, 1), count
-        assert found.accuracy is not None
-        assert found.accuracy.evaluations == 5, count
+        assert present(found.accuracy).evaluations == 5, count
 
 
 def test_a_long_wait_between_attempts_is_no_contradiction_of_clocks() -> None:

@@ -182,41 +182,6 @@ def test_what_decides_nothing_changes_no_key(path: str) -> None:
         assert key(changed(path)) == key(PLAN)
 
 
-def test_another_version_of_the_trainers_is_the_same_case_in_another_group() -> None:
-    one, two = (
-        msgspec.structs.replace(PLAN, trainer="seg", trainers_digest=digest) for digest in "ab"
-    )
-    assert identity.case_key(one) == identity.case_key(two)
-    assert key(one) != key(two)
-
-
-def test_another_run_of_the_same_command_names_other_hosts() -> None:
-    one, two = (
-        msgspec.structs.replace(PLAN, run_id=name, command=(f"--hosts={name}-master-0",))
-        for name in ("seg-1", "seg-2")
-    )
-    assert identity.case_key(one) == identity.case_key(two)
-    assert identity.case_values(one) == identity.case_values(two)
-    assert key(one) == key(two)
-
-
-def test_where_checkpoints_lie_changes_no_key_though_it_stands_in_the_command() -> None:
-    one, two, none = (
-        msgspec.structs.replace(PLAN, checkpoints=place, command=("train", *words, "--seed", "0"))
-        for place, words in (
-            ("path:/a", ("--checkpoints", "/a/run")),
-            ("path:/b", ("--checkpoints", "/b/run")),
-            (None, ()),
-        )
-    )
-    assert identity.case_key(one) == identity.case_key(two) == identity.case_key(none)
-
-
-def test_runs_to_another_target_or_from_other_weights_form_other_groups() -> None:
-    others = [changed(path) for path in ("training.target", "training.length", "weights", "mode")]
-    assert len({key(plan).id for plan in (PLAN, *others)}) == 5
-
-
 def test_an_annotation_that_attaches_no_network_decides_nothing() -> None:
     pool = msgspec.structs.replace(POOL, annotations={"example.com/team": "vision"})
     assert identity.case_key(msgspec.structs.replace(PLAN, pool=pool)) == PLAN_KEY

@@ -66,78 +66,9 @@ def test_a_set_name_that_cannot_be_a_label_is_refused(bad: str) -> None:
         identity.checked_set_name(bad)
 
 
-def test_repeats_of_one_case_have_one_case_key() -> None:
-    first = identity.case_key(plan("seg-1", "a", 1))
-    assert first == identity.case_key(plan("seg-2", "b", 2, timeout_s=60.0))
-
-
-@pytest.mark.parametrize("name", ["r", "first", "steady-seconds"])
-def test_a_run_id_that_is_a_word_of_the_plan_makes_no_other_case(name: str) -> None:
-    """Only host names that begin with it are of the run: a command may hold them."""
-    command = (f"--hosts={name}-master-0,{name}-worker-0", "--first-steady-seconds=1")
-    other = ("--hosts=seg-1-master-0,seg-1-worker-0", "--first-steady-seconds=1")
-    changed = msgspec.structs.replace(plan(name, "a", 1), command=command)
-    assert identity.case_key(changed) == identity.case_key(
-        msgspec.structs.replace(plan("seg-1", "a", 1), command=other)
-    )
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"replicas": 2},
-        {"gpus": 4},
-        {"precision": "amp"},
-        {"batch_size": 3},
-        {"framework": "paddle"},
-        {"warmup": 10},
-        {"iterations": 100},
-        {"image": "other:1"},
-        {"seed": 1},
-        {"preset": "smoke"},
-        {"data": "synthetic-host"},
-        {"speed_options": ("compile",)},
-    ],
-)
-def test_anything_that_decides_what_runs_changes_the_case_key(asked: dict[str, Any]) -> None:
-    assert identity.case_key(plan(**asked)) != identity.case_key(plan())
-
-
 def key(of: RunPlan, **facts: Any) -> identity.GroupKey:
     known = {"precision_effective": "fp32", "gpu_model": "V100", "image": "sha256:1"}
     return identity.group_key(of, **(known | facts))
-
-
-def test_repeats_of_one_set_are_one_group_and_another_set_is_another() -> None:
-    assert key(plan("seg-1", "a", 1)) == key(plan("seg-2", "a", 2))
-    assert key(plan(set_name="a")).id != key(plan(set_name="b")).id
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"data": "synthetic-host"},
-        {"speed_options": ("channels-last",)},
-        {"speed_options": ("cudnn-benchmark=false",)},
-        {"speed_options": ("compile",)},
-        {"speed_options": ("fused-optimizer",)},
-        {"speed_options": ("tf32",)},
-        {"speed_options": ("workers=4",)},
-        {"speed_options": ("threads=4",)},
-    ],
-    ids=str,
-)
-def test_data_and_speed_options_make_another_group(asked: dict[str, Any]) -> None:
-    """Two sources of data are never averaged together, nor two ways to be fast."""
-    assert key(plan(**asked)).id != key(plan()).id
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [{"precision_effective": "amp"}, {"gpu_model": "A100"}, {"image": "sha256:2"}],
-)
-def test_what_only_the_run_can_tell_is_part_of_the_group(facts: dict[str, Any]) -> None:
-    assert key(plan(), **facts).id != key(plan()).id
 
 
 def test_amp_without_effect_never_joins_fp32() -> None:

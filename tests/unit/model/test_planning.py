@@ -277,33 +277,6 @@ def test_upstreams_command_is_filled_without_a_shell() -> None:
     assert with_data.data == "pvc:city/train"
 
 
-def test_a_foreign_command_is_told_the_whole_case() -> None:
-    """Each word that a command may hold, of two nodes with four GPUs."""
-    first, *others = spec().variants
-    assert first.upstream is not None
-    words = {
-        "precision": "fp32",
-        "batch_size": "2",
-        "global_batch": "16",
-        "replicas": "2",
-        "gpus_per_replica": "4",
-        "world_size": "8",
-        "warmup": "20",
-        "iterations": "80",
-        "total_iterations": "100",
-        "log_interval": "2",
-        "gpu_ids": "0,1,2,3",
-        "hosts": "seg-x-master-0,seg-x-worker-0",
-        "host": "$(POD_NAME)",
-        "data": "/data",
-    }
-    command = {"fp32": ("train", *(f"{{{name}}}" for name in words))}
-    upstream = msgspec.structs.replace(first.upstream, command=command)
-    of = spec(variants=[msgspec.structs.replace(first, upstream=upstream), *others])
-    plan = planned(of=of, impl="upstream", image="seg:1", replicas=2, gpus=4)
-    assert dict(zip(words, plan.command[1:], strict=True)) == words
-
-
 @pytest.mark.parametrize(
     ("command", "precision", "runs"),
     [

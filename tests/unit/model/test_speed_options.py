@@ -65,16 +65,6 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
     ]
 
 
-def test_in_words_only_speed_options_are_reported() -> None:
-    options: dict[str, Option] = {
-        "workers": 8,
-        "channels-last": True,
-        "cudnn-benchmark": False,
-        "recipe": "report",
-    }
-    assert speed_options.words(options) == ("channels-last", "no cudnn-benchmark", "workers 8")
-
-
 @pytest.mark.parametrize(
     ("framework", "trainer"),
     sorted(

@@ -16,6 +16,7 @@ from k8sbench.model.spec import Accuracy, BenchmarkSpec
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP
+from tests.unit.presence import present
 
 DATA = "pvc:sets/streets"
 TRAIN = {
@@ -98,8 +99,7 @@ def test_a_throughput_run_s_command_says_nothing_of_training() -> None:
 
 def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
     plan = trained(gpus=1)
-    assert plan.training is not None
-    assert plan.training.evaluate_every == 4_000
+    assert present(plan.training).evaluate_every == 4_000
 
 
 def test_no_gpu_takes_the_small_training_without_a_target() -> None:
@@ -128,14 +128,12 @@ def test_no_gpu_takes_the_small_training_without_a_target() -> None:
 def test_length_and_interval_are_overruled_one_by_one(
     asked: dict[str, Any], length: int, unit: str, every: int
 ) -> None:
-    found = trained(**asked).training
-    assert found is not None
+    found = present(trained(**asked).training)
     assert (found.length, found.unit, found.evaluate_every) == (length, unit, every)
 
 
 def test_iterations_of_a_benchmark_in_epochs_are_evaluated_at_the_end() -> None:
-    found = trained(LAPTOP, iterations=50).training
-    assert found is not None
+    found = present(trained(LAPTOP, iterations=50).training)
     assert (found.length, found.unit, found.evaluate_every) == (50, "iterations", 50)
 
 
@@ -185,8 +183,7 @@ def test_a_training_of_another_seed_is_the_same_case_also_as_earlier_versions_pl
 def test_a_target_in_fractions_is_planned_in_percent() -> None:
     fraction = Accuracy(metric="mIoU", value=0.75, unit="fraction")
     plan = trained(of=msgspec.structs.replace(spec(), target_accuracy=fraction))
-    assert plan.training is not None
-    assert plan.training.target == 75.0
+    assert present(plan.training).target == 75.0
 
 
 def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() -> None:
@@ -342,20 +339,3 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
 def test_options_of_our_trainers_are_refused_for_upstream_s(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="is for k8sbench's own trainers"):
         trained(of=of_upstream(), **UPSTREAM, **asked)
-
-
-def test_repeats_are_one_case_whatever_their_run_ids_are() -> None:
-    plan = trained(checkpoints="pvc:kept")
-    again = msgspec.structs.replace(plan, run_id="seg-y", repeat=2)
-    elsewhere = trained(checkpoints="pvc:other")
-    assert identity.case_key(plan) == identity.case_key(again) == identity.case_key(elsewhere)
-
-
-def test_a_training_shares_no_group_with_a_throughput_run() -> None:
-    def group(plan: RunPlan) -> identity.GroupKey:
-        return identity.group_key(plan, precision_effective=None, gpu_model=None, image=None)
-
-    train, speed = group(trained()), group(planned(data=DATA))
-    assert train != speed
-    assert train.training == "80000 iterations, evaluated each 8000, ends at mIoU 78.5"
-    assert speed.training == "-"

@@ -87,13 +87,6 @@ def test_step_times_and_running_means() -> None:
     assert (found.mean_seconds, found.seconds, found.waiting) == (0.5, None, 0.2)
 
 
-def test_a_line_for_the_whole_run_is_a_summary() -> None:
-    whole = LogFormat(name="mine", unit="x", per="job", summary=r"throughput (?P<rate>[\d.]+)")
-    (found,) = read(whole, "noise", "throughput 1219.5")
-    assert isinstance(found, Mark)
-    assert (found.kind, found.values["whole_run_rate"]) == ("summary", 1219.5)
-
-
 def test_a_pattern_is_not_tried_on_endless_lines() -> None:
     assert read(BY_RATE, "x" * declared.MAX_LINE + LINE) == []
 

@@ -17,6 +17,7 @@ import pytest
 
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.spec import Framework, Precision
 from k8sbench.render import to_yaml
 from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, plan, rendered, upstream
 
@@ -42,27 +43,24 @@ GOLDENS: dict[str, RunPlan] = {
         "2x8", kind="TrainJob", pool=POOLS["full"], queue="team-queue", data="pvc:sets/imagenet"
     ),
     "trainjob-paddle-2x1-cpu": plan("2x1-cpu", framework="paddle", kind="TrainJob"),
-    # The reports' own commands: the largest case of each, and one GPU where that starts otherwise.
-    "upstream-deeplabv3p-pytorch-4x8-amp": upstream(
-        "deeplabv3p", "pytorch", "4x8", "amp", data="pvc:data/cityscapes"
-    ),
-    "upstream-deeplabv3p-pytorch-1x1-fp32": upstream(
-        "deeplabv3p", "pytorch", "1x1", "fp32", data="pvc:data/cityscapes"
-    ),
-    "upstream-deeplabv3p-paddle-4x8-amp": upstream(
-        "deeplabv3p", "paddle", "4x8", "amp", data="pvc:data/cityscapes"
-    ),
-    "upstream-deeplabv3p-paddle-1x1-fp32": upstream(
-        "deeplabv3p", "paddle", "1x1", "fp32", data="pvc:data/cityscapes"
-    ),
-    "upstream-resnet50-pytorch-1x8-fp32": upstream(
-        "resnet50", "pytorch", "1x8", "fp32", data="pvc:data/imagenet"
-    ),
-    "upstream-tsm-pytorch-4x8-amp": upstream(
-        "tsm", "pytorch", "4x8", "amp", data="pvc:data/kinetics"
-    ),
-    "upstream-arcface-paddle-4x8-fp32": upstream("arcface", "paddle", "4x8", "fp32"),
-    "upstream-arcface-paddle-1x1-fp32": upstream("arcface", "paddle", "1x1", "fp32"),
+}
+CITYSCAPES = "pvc:data/cityscapes"
+# The reports' own commands: the largest case of each, and one GPU where that starts otherwise.
+UPSTREAM: tuple[tuple[str, Framework, str, Precision, dict[str, Any]], ...] = (
+    ("deeplabv3p", "pytorch", "4x8", "amp", {"data": CITYSCAPES}),
+    ("deeplabv3p", "pytorch", "1x1", "fp32", {"data": CITYSCAPES}),
+    ("deeplabv3p", "paddle", "4x8", "amp", {"data": CITYSCAPES}),
+    ("deeplabv3p", "paddle", "1x1", "fp32", {"data": CITYSCAPES}),
+    ("resnet50", "pytorch", "1x8", "fp32", {"data": "pvc:data/imagenet"}),
+    ("tsm", "pytorch", "4x8", "amp", {"data": "pvc:data/kinetics"}),
+    ("arcface", "paddle", "4x8", "fp32", {}),
+    ("arcface", "paddle", "1x1", "fp32", {}),
+)
+GOLDENS |= {
+    f"upstream-{benchmark}-{framework}-{case}-{precision}": upstream(
+        benchmark, framework, case, precision, **more
+    )
+    for benchmark, framework, case, precision, more in UPSTREAM
 }
 
 

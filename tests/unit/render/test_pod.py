@@ -119,32 +119,10 @@ def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() 
     assert read_only == {"/data": True, "/weights": True, "/checkpoints": False}
 
 
-def test_files_of_this_machine_are_mounted_nowhere() -> None:
-    local = plan(
-        "1x1-cpu",
-        backend="local",
-        image=None,
-        data="path:/a",
-        weights="path:/b.npz",
-        checkpoints="path:/c",
-    )
-    assert not {"/data", "/weights", "/checkpoints"} & set(mounts(local))
-
-
 def test_a_local_process_has_the_machine_s_own_packages() -> None:
     wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
     assert "/opt/python-packages" not in mounts(wanted)
     assert variables(wanted)["PYTHONPATH"] == "/opt/k8sbench"
-
-
-def test_the_plan_overrules_the_pool_and_the_pool_the_defaults() -> None:
-    talking = pool(nccl_env={"NCCL_DEBUG": "WARN", "NCCL_IB_DISABLE": "1", "HOME": "/scratch"})
-    found = variables(plan(pool=talking, env={"NCCL_DEBUG": "INFO", "TMPDIR": "/scratch/tmp"}))
-    assert found["NCCL_DEBUG"] == "INFO"
-    assert found["NCCL_IB_DISABLE"] == "1"
-    assert found["HOME"] == "/scratch"
-    assert found["TMPDIR"] == "/scratch/tmp"
-    assert found["USER"] == "k8sbench"
 
 
 def test_a_program_of_its_own_may_set_its_own_python_path() -> None:

@@ -16,7 +16,7 @@ import pytest
 from k8sbench.adapters.files import catalog, packaged, pools
 from k8sbench.model import choices, identity, planning
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Impl, LogFormat, Precision, Variant
+from k8sbench.model.spec import Impl, LogFormat, Precision
 from k8sbench.render import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.tiers import ROOT
@@ -42,10 +42,6 @@ def site() -> choices.Site:
     return choices.Site(
         backend="kubernetes", pool=pools.load(environ={}).pool(None), images=packaged.image_table()
     )
-
-
-def first(variant: Variant) -> Precision:
-    return next(iter(variant.batch_size))
 
 
 def every_plan(name: str, *, run_id: str | None = None) -> Iterator[RunPlan]:
@@ -131,24 +127,3 @@ def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> No
         # Whoever finds the job can measure it: the plan that it carries holds the format.
         carried = json.loads(job["metadata"]["annotations"][identity.PLAN_ANNOTATION])
         assert msgspec.convert(carried["log"], LogFormat) == variant.log
-
-
-@pytest.mark.parametrize("name", EXAMPLES, ids=IDS[-len(EXAMPLES) :])
-def test_without_image_a_user_s_file_runs_in_its_own(name: str) -> None:
-    spec = catalog.find(name).spec
-    for variant in spec.variants:
-        assert variant.image is not None
-        request = a_request(
-            framework=variant.framework, variant=variant.name, gpus=1, precision=first(variant)
-        )
-        made = planning.make_plan(
-            spec,
-            planning.SpecSource(digest="0" * 64, source=name),
-            request,
-            site(),
-            run_id="example",
-            set_name="example",
-            repeat=1,
-            trainers_digest=None,
-        )
-        assert (made.impl, made.image) == ("user", variant.image)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 
@@ -99,20 +98,6 @@ def test_a_cause_that_many_cases_have_is_one_line() -> None:
     assert text.count("can show no change") == 1
     assert "\n3+3 runs can show no change, however large; 4+4 can, 5+5 are better.\n" in text
     assert text.endswith("\n15 of 15 cases have too few runs to show any.\n")
-
-
-def test_long_names_take_more_lines_and_no_more_columns() -> None:
-    long: dict[str, Any] = {
-        "benchmark": "segmentation-of-very-large-satellite-pictures",
-        "case": "128x8",
-    }
-    lines = comparing.text(compared(old(**long), new(**long))).splitlines()
-    assert max(map(len, lines[:-1])) <= comparing.WIDTH
-
-
-def test_the_estimator_of_the_figures_is_named() -> None:
-    by = "A, B: median ± coefficient of variation of the runs, by time_weighted.\n"
-    assert by in comparing.text(compared(old(), new()))
 
 
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from k8sbench.lifecycle.reporting import Report, Wanted, report
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.finding import Finding
-from k8sbench.model.measurement import DataSet, Weights
+from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
@@ -107,15 +107,6 @@ def test_a_group_with_a_figure_says_that_a_run_still_goes_on() -> None:
     assert "1 still running" in found["verdict"].text
 
 
-def test_runs_that_were_left_out_are_counted_and_footnoted() -> None:
-    found = only(repeats([100.0, 101.0, 40.0], case="2x8"))
-    assert found["runs"].text == "2/3"
-    assert len(found["runs"].notes) == 1
-    assert found["runs"].notes[0].startswith("outlier ")
-    marks = only(repeats([100.0, 101.0, 40.0], case="2x8"), form="wide")["verdict"].text
-    assert "left out: outlier" in marks
-
-
 def test_an_accepted_reason_is_marked() -> None:
     shown = report(repeats([100.0, 101.0, 40.0]), Wanted(), accept=["outlier"])
     (found,) = rows(shown)
@@ -175,11 +166,6 @@ def test_a_column_that_tells_two_rows_apart_appears_by_itself(
     assert title in shown
 
 
-def test_rows_that_differ_in_a_shown_column_need_no_further_one() -> None:
-    one, _ = rows([run(100.0, case="1x1"), run(700.0, set_name="set-b")])
-    assert "set" not in one
-
-
 @pytest.mark.parametrize("options", [{"form": "wide"}, {"form": "document"}])
 def test_one_line_tells_what_the_intervals_do_not(options: dict[str, Any]) -> None:
     def below(runs: list[Run]) -> tuple[str, ...]:
@@ -202,33 +188,6 @@ def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str
     return text(layout.tables(made.results, made.parities, **options), width=width).splitlines()
 
 
-@pytest.mark.parametrize("width", [80, 100, None])
-def test_each_of_many_unlike_rows_is_one_line_of_a_table(width: int | None) -> None:
-    stalls = Finding(id="loader-stalls", severity="warn", sentence="The loader stalls.")
-    amp: dict[str, Any] = {"precision": "amp", "amp_dtype": "fp16"}
-    runs = [
-        run(
-            rate * len(case + name),
-            case=case,
-            benchmark=name,
-            unit=unit,
-            measured={"reasons": (stalls,)} if case == "4x8" else None,
-            **precision,
-        )
-        for name, unit, rate in (("deeplabv3p", "samples", 8.33), ("resnet50", "images", 9366.14))
-        for precision in ({}, amp)
-        for case in ("1x1", "1x8", "4x8")
-    ]
-    lines = printed(runs, width)
-    start = next(n for n, line in enumerate(lines) if line.startswith("BENCHMARK"))
-    rows = lines[start + 1 : start + 13]
-    assert [line.split()[0] for line in rows] == ["deeplabv3p"] * 6 + ["resnet50"] * 6
-    assert lines[start + 13] == ""
-    assert lines[0] == "framework: pytorch · runs: 1/1"
-    assert "[1] loader-stalls: 4 of 12 rows; The loader stalls." in lines
-    assert width is None or max(map(len, lines)) <= width
-
-
 def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
     shown = printed([smoke(1.0), smoke(2.0, replicas=4)])
     assert shown == [
@@ -243,22 +202,10 @@ def test_what_every_row_has_is_said_once_and_not_in_its_cells() -> None:
     ]
 
 
-def test_a_row_of_training_adds_no_column_to_the_others() -> None:
-    shown = printed([run(800.0), run(100.0, case="1x1"), run(810.0, measured=goal(), **TRAIN)])
-    assert not any("TIME TO TRAIN" in line for line in shown[: shown.index("")])
-    assert "44338.456" in " ".join(shown[shown.index("Trained to an accuracy") :])
-
-
 def test_rows_of_one_unit_have_it_in_the_heading_and_others_in_the_cells() -> None:
     assert only(run(800.0))["samples/s"].text == "800.00"
     mixed = rows([run(800.0), run(8.0, benchmark="deeplabv3p", unit="clips")])
     assert [row["throughput"].text for row in mixed] == ["8.000 clips/s", "800.00 samples/s"]
-
-
-def test_the_default_table_has_a_speedup_where_a_row_has_another_to_refer_to() -> None:
-    assert "speedup" not in only(run(800.0, case="1x1"))
-    found = rows([run(100.0, case="1x1"), run(760.0)])
-    assert [row["speedup"].text for row in found] == ["1.00", "7.60"]
 
 
 TRAIN: dict[str, Any] = {
@@ -299,11 +246,6 @@ def test_a_row_that_trains_has_its_time_its_accuracy_and_its_restarts() -> None:
     assert found["restarts"].text == "3"
 
 
-def test_start_weights_need_no_footnote() -> None:
-    weights = Weights(file="v1c.npz", digest="ab" * 32)
-    assert only(run(800.0, measured=goal(weights=weights), **TRAIN))["accuracy (%)"].notes == ()
-
-
 def test_a_single_row_of_training_fits_80_columns() -> None:
     shown = printed([run(100.0, case="1x1", measured=goal(), **TRAIN)])
     (titles,) = (line.split() for line in shown if line.startswith("CASE "))
@@ -319,12 +261,6 @@ def test_a_row_without_a_time_to_train_says_why(target: float | None, reason: st
     short = goal(target=target, time_to_train_s=None, accuracy=accuracy(60.0))
     found = only(run(800.0, measured=short, **TRAIN))["time to train (s)"]
     assert (found.text, found.notes) == (ABSENT, (reason,))
-
-
-def test_rows_of_different_estimators_have_a_column_of_them() -> None:
-    other = run(90.0, case="2x8", measured={"estimator": "median"})
-    found = rows([run(100.0), other])
-    assert {row["estimator"].text for row in found} == {"time_weighted", "median"}
 
 
 def test_every_absent_cell_of_the_rows_has_its_reason() -> None:
@@ -371,13 +307,6 @@ def test_whatever_the_runs_no_figure_is_ever_0_for_not_measured(
             assert not re.match(r"[0.]+( |$)", cells[title].text)
 
 
-def test_every_missing_figure_of_the_document_is_null_and_every_null_has_its_reason() -> None:
-    made = example.made()
-    for row in document.document(made.results, made.parities)["rows"]:
-        nulls = {name for name, value in row.items() if value is None}
-        assert nulls == set(row["missing"])
-
-
 def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
     made = example.made()
     fields = document.document(made.results, made.parities)["rows"][0]
@@ -410,22 +339,6 @@ def test_a_gpu_metric_has_a_column_where_any_row_has_it(options: dict[str, Any])
     assert found[0]["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
     assert found[1]["power"] == Cell("182 W")
     assert "no tensor active, throttled: Not given." in found[1]["verdict"].notes
-
-
-def test_where_no_row_has_gpu_metrics_the_wide_table_says_why_once() -> None:
-    one = run(200.0, measured={"missing": {"gpu_metrics": "Nobody was asked."}})
-    found = only(one, form="wide")
-    assert not {*GPU_TITLES} & found.keys()
-    assert found["verdict"].notes == ("no GPU metrics: Nobody was asked.",)
-    assert "no GPU metrics: " in only(smoke(1.0), form="wide")["verdict"].notes[-1]
-
-
-def test_each_run_of_a_row_has_the_source_coverage_and_samples_of_its_gpu_metrics() -> None:
-    made = report([with_gpu_metrics("gpu_utilization")], Wanted(every=True))
-    (row,) = document.document(made.results, made.parities)["rows"]
-    figure = row["members"][0]["gpu"]["gpu_utilization"]
-    assert {"value", "unit", "source", "coverage", "samples"} <= figure.keys()
-    assert figure["value"] == row["gpu_utilization"]
 
 
 def test_a_cause_with_control_characters_cannot_paint_the_terminal() -> None:

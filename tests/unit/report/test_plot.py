@@ -20,6 +20,7 @@ from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.model.run import Run
 from k8sbench.report import plot
 from k8sbench.report.plot import History, Panel
+from tests.unit.presence import present
 from tests.unit.report import example, pages
 from tests.unit.report.factory import START, run
 
@@ -144,8 +145,7 @@ def series(metric: str, *at: float, gpu: str = "0", value: float = 0.5) -> Serie
 
 def of_gpus(*found: Series, between: tuple[float, float] | None = (1060.0, 1120.0)) -> History:
     began, ended = between or (None, None)
-    measured = run(1.0).measurement
-    assert measured is not None
+    measured = present(run(1.0).measurement)
     measured = msgspec.structs.replace(
         measured,
         steady=SteadyPart(started_at=1000.0, ended_at=1300.0),
@@ -196,9 +196,8 @@ def test_how_a_run_learned_is_drawn_with_its_target_and_its_restarts() -> None:
 
 def test_the_shaded_part_is_what_was_measured_and_not_what_was_planned() -> None:
     one = msgspec.structs.replace(pages.history(), series=())
-    assert one.measured is not None
     window = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
-    measured = msgspec.structs.replace(one.measured, window=window)
+    measured = msgspec.structs.replace(present(one.measured), window=window)
     drawn = plot.over_time(msgspec.structs.replace(one, measured=measured))
     assert [shade(panel) for panel in drawn] == [(600.0, 1190.0)] * 2, "throughput and loss"
     assert axes_of(drawn[0]).get_xlabel() == "iterations; shaded: the measured window"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from k8sbench.lifecycle.reporting import Wanted, report
 from k8sbench.model.run import Run
-from k8sbench.report import report_tables, tables
+from k8sbench.report import report_tables
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, run, smoke
 
@@ -145,13 +143,3 @@ def test_the_published_figure_stands_in_the_cell_where_it_is_asked_for() -> None
     cells = [row[2].text for row in made[-1].rows]
     assert cells[0] == "366.14 (published 366.14, −0.1 %)"
     assert cells[1] == "1448.06"
-
-
-@pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_tables_are_text_and_markdown(lang: str) -> None:
-    runs = published({8: 29.74}, benchmark="deeplabv3p")
-    made = report_tables.tables(report(runs, Wanted()).results, lang)
-    heading = "吞吐(samples/sec)" if lang == "zh" else "throughput (samples/s)"
-    for text in (tables.text(made), tables.markdown(made)):
-        assert heading in text
-        assert "29.74" in text

@@ -9,7 +9,6 @@ import pytest
 
 from k8sbench.lifecycle.reporting import Report, Wanted, report, report_of_runs
 from k8sbench.model.errors import NotFound
-from k8sbench.model.filters import GroupFilter
 from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -96,16 +95,6 @@ def test_another_batch_or_option_is_another_case_and_stays() -> None:
     assert len(report(runs, Wanted()).results) == 3
 
 
-def test_filters_are_anded() -> None:
-    runs = [run(1.0), run(1.0, framework="paddle"), run(1.0, benchmark="tsm")]
-    assert len(report(runs, Wanted(chosen=GroupFilter(benchmark="resnet50"))).results) == 2
-    assert len(report(runs, Wanted(chosen=GroupFilter(framework="paddle"))).results) == 1
-    both = Wanted(chosen=GroupFilter(benchmark="tsm", framework="paddle"))
-    assert report(runs, both).results == ()
-    with pytest.raises(NotFound, match="benchmark tsm and framework paddle together"):
-        report(runs, both, is_strict=True)
-
-
 @pytest.mark.parametrize(
     ("sort", "cases"),
     [
@@ -124,18 +113,6 @@ def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> N
     ]
     keys = [result.group.key for result in report(runs, Wanted(sort=sort)).results]
     assert [f"{key.case} {key.precision}" for key in keys] == cases
-
-
-def test_a_baseline_is_found_even_where_it_is_not_shown() -> None:
-    runs = [run(100.0, case="1x1", set_name="old", at=1.0), run(700.0, set_name="new")]
-    (result,) = report(runs, Wanted(set_name="new")).results
-    assert result.speedup.value == 7.0
-
-
-def test_paddle_and_pytorch_pair_across_sets() -> None:
-    runs = [run(700.0), run(600.0, framework="paddle", set_name="set-b")]
-    (pair,) = report(runs, Wanted()).parities
-    assert pair.ratio == pytest.approx(600 / 700)
 
 
 def test_a_set_that_is_not_there_is_an_error_that_names_the_latest() -> None:

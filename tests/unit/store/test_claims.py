@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.ports import Claims
 from tests.tiers import ROOT
+from tests.unit.presence import present
 from tests.unit.store.examples import NOW, plan
 
 PATIENCE = 60.0
@@ -74,8 +75,7 @@ class Other:
         self.process.wait(PATIENCE)
 
     def _line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
+        return present(self.process.stdout).readline()
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -111,10 +111,8 @@ def other(tmp_path: pathlib.Path) -> Iterator[Callable[[str], Other]]:
     yield start
     for one in started:
         one.end(signal.SIGKILL)
-        assert one.process.stdin is not None
-        assert one.process.stdout is not None
-        one.process.stdin.close()
-        one.process.stdout.close()
+        present(one.process.stdin).close()
+        present(one.process.stdout).close()
 
 
 Opens = Callable[[str], SqlStore]
@@ -184,8 +182,7 @@ def test_a_process_of_another_machine_is_waited_for(
 def test_a_claim_is_renewed_while_it_is_held(url: str, open_here: Opens, other: Starts) -> None:
     store, there = open_here(url), other(url)
     there.ask("claim")
-    first = heartbeat(store)
-    assert first is not None
+    first = present(heartbeat(store))
     until(lambda: (heartbeat(store) or 0.0) > first)
     there.ask("release")
     assert heartbeat(store) is None

@@ -62,14 +62,6 @@ def test_any_folder_name_will_do(tmp_path: pathlib.Path, name: str) -> None:
         assert store.folder("seg-1") == tmp_path / name / "runs" / "seg-1"
 
 
-def test_reading_makes_nothing(root: pathlib.Path) -> None:
-    with open_store(str(root), create=False) as store:
-        assert store.absent
-        assert store.runs(RunFilter()) == []
-        assert store.ids() == []
-    assert not root.exists()
-
-
 def test_a_file_is_no_store(tmp_path: pathlib.Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(StoreError, match="is a file"):

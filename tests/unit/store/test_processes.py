@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
+from tests.unit.presence import present
 
 SLEEP = "import sys; print('ready', flush=True); sys.stdin.read()"
 
@@ -20,8 +21,7 @@ def other() -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", SLEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert present(process.stdout).readline() == "ready\n"
     return process
 
 
@@ -101,8 +101,7 @@ def test_a_command_named_to_confuse_is_read_all_the_same() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert present(process.stdout).readline() == "ready\n"
     owner = processes.describe(process.pid)
     assert processes.alive(owner) is True
     process.communicate("")

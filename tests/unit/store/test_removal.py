@@ -13,6 +13,7 @@ from k8sbench.app import context, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
 from k8sbench.ports import LogLine, RunFilter
+from tests.unit.presence import present
 from tests.unit.store.examples import NOW, OWNER, archive, measurement, plan, step
 from tests.unit.store.index_checks import differences
 
@@ -111,8 +112,7 @@ def test_logs_and_series_of_old_runs_go_and_their_rows_and_measurements_stay(
     assert filled.runs(RunFilter()) == before
     assert names(filled) == whole - {"logs/master-0.log", "gpu/nvml.jsonl"} | {"pruned.json"}
     assert names(filled, "seg-3") == whole
-    said = exchange.pruned(filled.folder("seg-1"))
-    assert said is not None
+    said = present(exchange.pruned(filled.folder("seg-1")))
     assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
     assert differences(filled) == []
     assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
@@ -158,6 +158,5 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     assert exchange.logged(store.root) == ["seg-1"]
     exchange.prune(store, "seg-1", at=2.0, rule="second")
     assert names(store) == {"run.json", "events.jsonl", "measurement.json", "pruned.json"}
-    said = exchange.pruned(store.folder("seg-1"))
-    assert said is not None
+    said = present(exchange.pruned(store.folder("seg-1")))
     assert said.rule == "first"

@@ -225,9 +225,14 @@ def test_every_document_carries_its_version() -> None:
 
 def validate(document: str, value: Any) -> None:
     """Hold a real document against the schema file."""
+    validator(document).validate(value)
+
+
+@functools.cache
+def validator(document: str) -> Any:
     whole = json.loads(FILE.read_text())
     schema = whole["documents"][document] | {"$defs": closed(whole["$defs"])}
-    jsonschema.validate(value, schema, cls=jsonschema.Draft202012Validator)
+    return jsonschema.Draft202012Validator(schema)
 
 
 def closed(definitions: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from k8sbench.trainers.parts.samples import (
     collate,
     opened,
 )
+from tests.unit.presence import present
 
 DEFAULTS = settings.Defaults(benchmark="b", recipes=("v",), batch_size=2)
 
@@ -123,8 +124,7 @@ class Numbers:
 
 def test_the_same_sample_is_augmented_alike_only_in_the_same_epoch_of_the_same_seed() -> None:
     def drawn(seed: int, at: tuple[int, int]) -> int:
-        found = Reader(Numbers(5), seed)[at].pair
-        assert found is not None
+        found = present(Reader(Numbers(5), seed)[at].pair)
         return int(found[0][1])
 
     assert drawn(3, (1, 2)) == drawn(3, (1, 2))
@@ -137,9 +137,7 @@ def test_the_next_number_takes_a_broken_ones_place() -> None:
     assert found.number == 0
     assert found.broken == ((3, "3.png", "it is empty"), (4, "4.png", "it is empty"))
     plain = Reader(Numbers(5), seed=1)[0, 0].pair
-    assert found.pair is not None
-    assert plain is not None
-    assert np.array_equal(found.pair[0], plain[0])
+    assert np.array_equal(present(found.pair)[0], present(plain)[0])
     assert Reader(Numbers(5, broken=(3, 4)), seed=1)[0, 3].pair is None
 
 

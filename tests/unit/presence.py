@@ -1,0 +1,13 @@
+"""What is there, where its type says that it may be missing."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+def present(value: Value | None) -> Value:
+    """The value; it fails where there is none."""
+    assert value is not None
+    return value
