@@ -17,7 +17,7 @@ from typing import Any
 from tests.harness.cluster import components, network, operators
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.components import Layout
-from tests.harness.cluster.processes import Processes
+from tests.harness.cluster.processes import Processes, ProcessTrouble
 
 START_SECONDS = 90.0
 """After which a start has failed; on two idle cores it takes 5. Below the time of a test."""
@@ -150,6 +150,12 @@ class OwnCluster(Cluster):
 
     def end(self) -> None:
         """End it, wait for that, and leave nothing behind."""
+        # At once: what is a program of the control plane has nothing to put in order, and takes its
+        # whole grace to do so.
+        for name, component in self.components.items():
+            if component.ready:
+                with contextlib.suppress(ProcessTrouble):
+                    self.processes.stop(name, grace=0)
         self.processes.end()
         if self.layout.place.link:
             # The kernel removes it some time after the last process has gone: this waits for that.

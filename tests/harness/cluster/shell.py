@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -17,11 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pytest
 
 from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.forks import Ended, Forks
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.trainer_logs import TrainerLogs
@@ -100,11 +102,9 @@ ENDLESS = "--node-pool=endless"
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
 
 
-class Done(NamedTuple):
-    """What a command has printed."""
-
-    out: str
-    err: str
+@functools.cache
+def _forks() -> Forks:
+    return Forks(shortening(LOOKS))
 
 
 class Shell:
@@ -126,7 +126,6 @@ class Shell:
         }
         self._kubeconfig = kubeconfig
 
-    python = sys.executable
     program: tuple[str, ...] = ("-m", "k8sbench")
     """What Python is to run; a test may put another in its place."""
     limits: Mapping[str, float] = {}
@@ -142,22 +141,25 @@ class Shell:
         """Another user: an empty store, and only the cluster in common."""
         return Shell(self.namespace, self._kubeconfig, self.folder / "colleague")
 
-    def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Done:
+    def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command to its end, which is to be this exit code; None: whichever it is."""
-        done = subprocess.run(
-            self.argv(words),
-            cwd=self.folder,
-            env=self._changed(changes),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert code in {None, done.returncode}, (
-            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return Done(done.stdout, done.stderr)
+        is_plain = self.program == Shell.program and not (self.limits and words[0] in FOLLOWING)
+        if is_plain:
+            done = _forks().run(words, self.folder, self._changed(changes), SECONDS)
+        else:
+            ended = subprocess.run(
+                self.argv(words),
+                cwd=self.folder,
+                env=self._changed(changes),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+            done = Ended(ended.returncode, ended.stdout, ended.stderr)
+        assert code in {None, done.code}, f"exit {done.code}\n{done.out}\n{done.err}"
+        return done
 
     def json(self, *words: str, code: int = 0) -> Any:
         """Run a command for its JSON."""
@@ -177,7 +179,7 @@ class Shell:
         finally:
             running.kill()
 
-    def submit(self, run_id: str, *words: str, code: int = 0) -> Done:
+    def submit(self, run_id: str, *words: str, code: int = 0) -> Ended:
         """Submit the usual case under a name."""
         return self.run("submit", *CASE, f"--run-id={run_id}", *words, code=code)
 
