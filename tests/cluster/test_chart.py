@@ -197,6 +197,12 @@ def test_who_may_only_administer_the_namespace_installs_without_a_look_at_the_cl
     assert f"serviceaccount/{RELEASE}-user" in owner.objects()
 
 
+@pytest.mark.parametrize(
+    "helm",
+    [pytest.param(3, marks=pytest.mark.soak), 4],
+    indirect=True,
+    ids=lambda major: f"helm{major}",
+)
 def test_a_release_of_0_2_0_becomes_one_of_today(
     release: Release, volume: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -75,10 +75,7 @@ def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
     own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with operator_with_gangs(own_cluster, COSCHEDULING) as groups:
-        plan = submit(namespace, capsys, "--gang")
-        group = namespace.until(lambda _: True, groups)
-        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
-        follower = Follower(namespace, plan)
+        follower = of_a_gang(namespace, submit(namespace, capsys, "--gang"), groups)
         follower.until(lambda reading: len(held(namespace)) == 2)
         for pod in held(namespace):
             assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == JOB
@@ -86,14 +83,18 @@ def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
         assert follower.read().cause_id != "gang-ignored"
 
 
+def of_a_gang(namespace: Namespace, plan: RunPlan, groups: str) -> Follower:
+    """Wait for the gang that the operator makes of all pods of a job, and follow that."""
+    group = namespace.until(lambda _: True, groups)
+    assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
+    return Follower(namespace, plan)
+
+
 def test_a_gang_of_volcano_has_no_pods_until_volcano_takes_it(
     own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with operator_with_gangs(own_cluster, VOLCANO) as groups:
-        plan = submit(namespace, capsys, "--gang")
-        group = namespace.until(lambda _: True, groups)
-        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
-        follower = Follower(namespace, plan)
+        follower = of_a_gang(namespace, submit(namespace, capsys, "--gang"), groups)
         follower.until(lambda reading: follower.seen.job is not None)
         assert held(namespace) == []
         # What Volcano does when there is room for all.

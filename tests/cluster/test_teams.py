@@ -31,12 +31,8 @@ NOT = {
     ("get", "secrets"),
     ("get", "secrets/store"),
     ("list", "pods"),
-    ("get", "configmaps"),
     ("create", "configmaps"),
-    ("create", "pods"),
     ("create", "pytorchjobs.kubeflow.org"),
-    ("get", "services/other:http", "--subresource=proxy"),
-    ("get", "leases.coordination.k8s.io"),
 }
 
 

@@ -37,7 +37,7 @@ def team(node_cluster: NodeCluster) -> Iterator[Namespace]:
     found = Namespace(node_cluster, TEAM)
     found.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s")
     yield found
-    node_cluster.kubectl("delete", "namespace", TEAM)
+    node_cluster.kubectl("delete", "namespace", TEAM, "--wait=false")
 
 
 @pytest.fixture

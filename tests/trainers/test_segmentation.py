@@ -117,7 +117,11 @@ LEARNING = {
 
 
 @pytest.mark.parametrize(
-    "recipe", [*("mmseg", "paddleseg"), pytest.param("matched", marks=pytest.mark.soak)]
+    "recipe",
+    [
+        "mmseg",
+        *(pytest.param(each, marks=pytest.mark.soak) for each in LEARNING if each != "mmseg"),
+    ],
 )
 def test_a_small_network_learns_generated_street_scenes_to_a_stated_level(
     recipe: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -57,15 +57,8 @@ pools:
 """
 """Pods of the pool ``quick`` end at once, those of ``endless`` when they are released, and those of
 ``nowhere`` never begin."""
-IMPATIENT = """
-import runpy
-from k8sbench.adapters.kubernetes.watching import job_reader
-job_reader.LOGS_SECONDS = 0.5
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
-"""k8sbench that does not wait for minutes until a log can be read."""
-
-
+IMPATIENT = {"adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 0.5}
+"""Limits with which nobody waits for minutes until a log can be read."""
 FOLLOWING = {"submit", "watch", "collect", "cancel", "delete", "collector", "logs"}
 """Commands that follow runs, and so look again and again at what others have written."""
 LOOKS = {
