@@ -12,9 +12,10 @@ import pytest
 
 from tests.cluster.test_gpu_metrics import PROGRAM
 from tests.harness.cluster import collectors
+from tests.harness.cluster.limits import LOOKS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import LOOKS, Running, Shell, shortening, until
+from tests.harness.cluster.shell import Running, Shell, until
 
 TRIES = 30
 """Until the API server knows the way; each takes a second or more."""

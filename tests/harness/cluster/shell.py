@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import json
 import os
 import pty
@@ -22,8 +21,10 @@ from typing import IO, Any
 
 import pytest
 
+from tests.harness.cluster import forks
 from tests.harness.cluster.cluster import Cluster
-from tests.harness.cluster.forks import Ended, Forks
+from tests.harness.cluster.forks import Ended
+from tests.harness.cluster.limits import LOOKS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.trainer_logs import TrainerLogs
@@ -61,13 +62,6 @@ IMPATIENT = {"adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 0.5}
 """Limits with which nobody waits for minutes until a log can be read."""
 FOLLOWING = {"submit", "watch", "collect", "cancel", "delete", "collector", "logs"}
 """Commands that follow runs, and so look again and again at what others have written."""
-LOOKS = {
-    "lifecycle__executor__WISHES_SECONDS": 1.0,
-    "lifecycle__job_requests__ASK_SECONDS": 1.0,
-    "lifecycle__serving__LIST_SECONDS": 1.0,
-    "lifecycle__serving__RETRY_SECONDS": 1.0,
-}
-"""Their intervals, of 15 s: nothing is proven by waiting for the next look."""
 
 
 def hurried(**limits: float) -> tuple[str, str]:
@@ -79,25 +73,10 @@ def hurried(**limits: float) -> tuple[str, str]:
     return "-c", shortening(LOOKS | limits) + run
 
 
-def shortening(limits: Mapping[str, float]) -> str:
-    """Write the beginning of a program: it sets limits as :func:`hurried` takes them."""
-    lines = []
-    for name, seconds in limits.items():
-        constant = f"k8sbench.{name.replace('__', '.')}"
-        lines += [f"import {constant.rpartition('.')[0]}", f"assert {constant} > {seconds}"]
-        lines += [f"{constant} = {seconds}", ""]
-    return "\n".join(lines)
-
-
 REPLICAS = 2
 ENDLESS = "--node-pool=endless"
 """Pods run until they are released."""
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
-
-
-@functools.cache
-def _forks() -> Forks:
-    return Forks(shortening(LOOKS))
 
 
 class Shell:
@@ -138,7 +117,7 @@ class Shell:
         """Run a command to its end, which is to be this exit code; None: whichever it is."""
         is_plain = self.program == Shell.program and not (self.limits and words[0] in FOLLOWING)
         if is_plain:
-            done = _forks().run(words, self.folder, self._changed(changes), SECONDS)
+            done = forks.run(words, self.folder, self._changed(changes), SECONDS)
         else:
             ended = subprocess.run(
                 self.argv(words),
