@@ -345,10 +345,14 @@ class Store(Protocol):
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
 
-    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
-        """Take a run up again that has ended because its job was not created.
+    def reopen(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
+    ) -> Run:
+        """Take a run up again that is over: its job was not created, or its training goes on.
 
-        ``plan`` is of the same case, set and repeat, and replaces the one that is recorded.
+        ``plan`` is of the same set and repeat, and replaces the one that is recorded; a
+        measurement is dropped. Raises :class:`~k8sbench.model.errors.RepeatTaken` where another run
+        has the repeat of the plan's case.
         """
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:

@@ -110,10 +110,14 @@ def _owned(
     Raises :class:`UsageError` for a job of another store that is not.
     """
     store = context.store
+    is_continued = False
     if options.adopt:
         wish = Wish(kind="adopt", at=now(), cause="It is to be collected elsewhere.")
         adopting.is_left_to_us(run_id, context, wish, stop, reporter.note)
-    return store.run(run_id) if run_id in store.ids() else adopting.recorded(run_id, context)
+        job = adopting.job_of(run_id, context) if run_id in store.ids() else None
+        is_continued = job is not None and collecting.is_continued(store.run(run_id), job)
+    is_known = run_id in store.ids() and not is_continued
+    return store.run(run_id) if is_known else adopting.recorded(run_id, context)
 
 
 def pending_runs(

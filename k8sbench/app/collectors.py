@@ -256,6 +256,8 @@ def collected_elsewhere(access: ClusterAccess, run: Run, folder: Path) -> Run | 
     try:
         with opened(there, INSIST_SECONDS) as collector, _understood():
             theirs = None if collector is None else _run(run.run_id, collector)
+        if theirs is not None and theirs.attempt < run.attempt:
+            return None  # of the attempts before it was continued
         if theirs is not None and theirs.is_closed:
             copied(there, run.run_id, folder, "logs", "gpu")
     except BenchError as error:

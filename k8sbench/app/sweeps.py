@@ -70,11 +70,11 @@ def resumed(
     for case in planned:
         found = has.get(case_key(case.draft), submitting.Repeats())
         done = found.finished[: case.repeats]
-        open_runs = found.open[: case.repeats - len(done)]
+        open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
         missing = case.repeats - len(done) - len(open_runs)
         reporter.note(describe(case.draft))
         exist = "exists" if len(done) == 1 else "exist"
-        goes_on = f", {len(open_runs)} to be followed" if open_runs else ""
+        goes_on = f", {len(open_runs)} to be followed or continued" if open_runs else ""
         nothing = "" if missing or open_runs else ": nothing to do"
         reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
         finished += done

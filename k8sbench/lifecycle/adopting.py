@@ -109,7 +109,11 @@ def take_what_is_left(
                 if not requests.is_of(job, run):
                     why = f"not the run's job (uid {job.uid})"
                     note(f"{run_id} on the cluster is {why}: it is left alone.")
-                elif _is_adopted(job, context, note) and not collecting.needs_collection(run):
+                elif not _is_adopted(job, context, note):
+                    continue
+                elif collecting.is_continued(run, job):
+                    collecting.recorded(job, context)
+                elif not collecting.needs_collection(run):
                     context.store.wish(run_id, requests.left_over(context.clock()))
         except UsageError as error:
             note(f"warning: left out: {error}")

@@ -63,10 +63,7 @@ def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> R
     plan = job.plan
     try:
         run = context.store.record(plan, at=job.created_at, owner=None, location=context.location)
-        while run.attempt < job.attempt:
-            again = attempts.elsewhere(plan, run.attempt, job.created_at)
-            run = context.store.move(plan.run_id, again)
-        return context.store.move(plan.run_id, creation.created(job.created_at, job.uid))
+        return _of_attempt(run, job, context)
     except RepeatTaken as wrong:
         if renumber:
             repeat = context.store.next_repeat(plan.set_name, case_key(plan))
@@ -80,8 +77,25 @@ def recorded(job: FoundJob, context: RunContext, *, renumber: bool = False) -> R
     except UsageError:
         if plan.run_id not in context.store.ids():
             raise
-        # Another process of this store has recorded it just now.
-        return context.store.run(plan.run_id)
+        run = context.store.run(plan.run_id)
+        if not is_continued(run, job):
+            return run  # another process of this store has recorded it just now
+        run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
+        context.store.begin_attempt(plan.run_id)
+        return _of_attempt(run, job, context)
+
+
+def _of_attempt(run: Run, job: FoundJob, context: RunContext) -> Run:
+    """Record that a job of the cluster is that of a run's present attempt."""
+    while run.attempt < job.attempt:
+        again = attempts.elsewhere(run.plan, run.attempt, job.created_at)
+        run = context.store.move(run.run_id, again)
+    return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
+
+
+def is_continued(run: Run, job: FoundJob) -> bool:
+    """Whether a job is of a training that was over for this store, and which another continues."""
+    return attempts.keeps_checkpoints(run) and job.attempt > run.attempt
 
 
 def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:

@@ -14,6 +14,7 @@ from k8sbench.diagnose.job.facts import JOB_CHANGED
 from k8sbench.measure import verdict
 from k8sbench.measure.run import expectation, integrity, measuring, rules
 from k8sbench.measure.run.log_facts import OpenedLog
+from k8sbench.model import times
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
@@ -54,6 +55,11 @@ def measure_run(
     changed = next((step for step in run.history if step.cause_id == JOB_CHANGED), None)
     if changed is not None:
         more.append(rules.JOB_CHANGED.finding(changed.cause))
+    ends = zip(run.history, run.history[1:], strict=False)
+    paused = sum(again.at - end.at for end, again in ends if end.phase.final)
+    if paused:
+        text = f"The training was continued after {times.duration(paused)} in which it was over."
+        more.append(rules.CONTINUED.finding(text))
     if not more:
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.

@@ -66,10 +66,15 @@ def state_of(run: Run) -> State:
 def time_is_up_at(run: Run) -> float | None:
     """Until when a run may take, Unix seconds, from the beginning of its first attempt.
 
-    None while that has not begun, and for a run without a limit.
+    Of one that was over and is continued, of the first one since. None while that has not begun,
+    and for a run without a limit.
     """
-    began = next((step.at for step in run.history if step.phase not in UNTIMED), None)
-    limit = run.plan.timeout_s
+    began, limit = None, run.plan.timeout_s
+    for step in run.history:
+        if step.phase.final:
+            began = None
+        elif began is None and step.phase not in UNTIMED:
+            began = step.at
     return None if began is None or limit is None else began + limit
 
 

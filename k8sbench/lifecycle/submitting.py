@@ -48,6 +48,9 @@ REPEAT_TRIES = 100
 """Other submits into the same set may take a repeat number first; more than this is a fault."""
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
 """Cause ids of refusals that every job meets, beside those of a cluster that is not ready."""
+LENGTHENED = frozenset({"training", "window", "command"})
+"""Fields of the case in which a training may differ that is to go on for longer. What else its
+command says, the trainer compares with what the checkpoints were written with."""
 PLACES = 8
 """Submits that may add to a set at a time."""
 
@@ -178,12 +181,14 @@ class Repeats(msgspec.Struct, frozen=True, kw_only=True):
     """Valid: they are not repeated."""
     open: tuple[Run, ...] = ()
     """Not over, or not measured yet: they are taken up."""
+    broken_off: tuple[Run, ...] = ()
+    """Trainings with checkpoints that ended too early: they are continued."""
 
 
 def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
     """What a set has already, by case key: what ``--resume`` need not start anew.
 
-    A run that failed, was cancelled or was rejected is missing.
+    A run that failed, was cancelled or was rejected is missing, unless it can be continued.
     """
     records.reconcile(context.store, alive=context.alive, now=context.clock())
     found: dict[str, Repeats] = {}
@@ -193,6 +198,9 @@ def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
             of_case = msgspec.structs.replace(of_case, finished=(*of_case.finished, run))
         elif not run.is_closed:
             of_case = msgspec.structs.replace(of_case, open=(*of_case.open, run))
+        elif attempts.is_broken_off(run):
+            broken_off = (*of_case.broken_off, run)
+            of_case = msgspec.structs.replace(of_case, broken_off=broken_off)
         found[key] = of_case
     return found
 
@@ -307,7 +315,9 @@ def _check_case(case: PlannedCase, existing: RunPlan) -> None:
     wanted = case.plan(existing.run_id, existing.set_name, existing.repeat)
     there, asked = case_values(existing), case_values(wanted)
     differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
-    if differing:
+    if differing and not (
+        LENGTHENED.issuperset(differing) and attempts.is_longer(wanted, existing)
+    ):
         case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
         raise UsageError(
             f"Run {existing.run_id} exists and is another case: {case_name} {existing.precision}"
@@ -374,6 +384,7 @@ def _join(
 ) -> Submitted:
     """Take up a run that exists, unless it is over or another process follows it."""
     store, run_id = context.store, existing.run_id
+    plan = case.plan(run_id, existing.plan.set_name, existing.plan.repeat)
     if not existing.phase.final:
         limit = existing.plan.timeout_s
         reporter.note(
@@ -383,20 +394,19 @@ def _join(
     elif existing.owes_measurement:
         is_ours = executor.take(existing)
         return Submitted(existing, "joined" if is_ours else "followed-elsewhere")
-    elif not creation.may_be_submitted_again(existing):
+    elif not _may_go_on(existing, plan):
         return Submitted(existing, "over-before")
-    if not (context.cluster.jobs_outlive_us and store.claims.claim(run_id)):
+    goes_on = existing.phase.final or context.cluster.jobs_outlive_us
+    if not (goes_on and store.claims.claim(run_id)):
         return Submitted(existing, "followed-elsewhere")
     # Another process may have gone on with it since it was read.
     existing = store.run(run_id)
-    if creation.may_be_submitted_again(existing):
-        plan = case.plan(run_id, existing.plan.set_name, existing.plan.repeat)
-        existing = store.reopen(plan, at=context.clock(), location=context.location)
-        reporter.note(f"run {run_id} has never had a job, and is submitted again")
+    if _may_go_on(existing, plan):
+        existing = _reopened(existing, plan, case, context, reporter)
     elif existing.phase.final:
         store.claims.release(run_id)
         return Submitted(existing, "over-before")
-    if creation.is_known_created(existing) or attempts.is_restarting(existing):
+    elif creation.is_known_created(existing) or attempts.is_restarting(existing):
         executor.take(existing)
         return Submitted(existing, "joined")
     # A job that exists is found, and not created again.
@@ -404,6 +414,36 @@ def _join(
     store.ensure_folder(run_id)
     _create(existing, case, case.manifests(existing.plan), executor, context)
     return Submitted(existing, "created")
+
+
+def _may_go_on(run: Run, plan: RunPlan) -> bool:
+    """Whether a run that is over is submitted again, or continued, as a plan asks."""
+    longer = attempts.keeps_checkpoints(run) and attempts.is_longer(plan, run.plan)
+    longer = longer and not run.is_collected_elsewhere
+    return creation.may_be_submitted_again(run) or attempts.is_broken_off(run) or longer
+
+
+def _reopened(
+    run: Run, plan: RunPlan, case: PlannedCase, context: RunContext, reporter: Reporter
+) -> Run:
+    """Take a run up again that is over; a training goes on as its next attempt."""
+    store, had_job = context.store, not creation.may_be_submitted_again(run)
+    if had_job:
+        # Restarts that it had do not count against those that are allowed from here on.
+        plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
+        # Of this the job is made, also by a process that takes the run up after this one.
+        store.keep(run.run_id, MANIFEST, case.text(plan))
+    try:
+        run = store.reopen(plan, at=context.clock(), owner=context.owner, location=context.location)
+    except RepeatTaken as taken:
+        message = f"Run {run.run_id} cannot become longer: {taken.message}"
+        raise UsageError(message, "Take another --run-id.") from taken
+    if had_job:
+        store.begin_attempt(run.run_id)
+        reporter.note(f"run {run.run_id} is continued from its checkpoints")
+    else:
+        reporter.note(f"run {run.run_id} has never had a job, and is submitted again")
+    return run
 
 
 def _record(

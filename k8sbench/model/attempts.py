@@ -1,7 +1,8 @@
 """The attempts of a run: the transitions between them, and what of a run says that one is due.
 
 An attempt is one job of the run. Attempt 2 is created under the same name when the objects of
-attempt 1 are gone, so that never two of them write the same checkpoints.
+attempt 1 are gone, so that never two of them write the same checkpoints. A training that failed is
+restarted by itself, as often as its plan says; one that is over is continued when a user asks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,32 @@ def restarting(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
     """
     cause = f"{_which(plan, attempt + 1)}: {why}"
     return Transition(phase=Phase.CREATED, at=at, cause=cause, cause_id=RESTARTING)
+
+
+def continued(plan: RunPlan, attempt: int, at: float) -> Transition:
+    """Build the transition of a training that is over and goes on; ``attempt`` was its last one."""
+    return restarting(plan, attempt, "It is continued from its checkpoints.", at)
+
+
+def keeps_checkpoints(run: Run) -> bool:
+    """Whether a run that is over has left what another attempt may go on from."""
+    is_over = run.phase.final and not creation.may_be_submitted_again(run)
+    return is_over and run.plan.training is not None and run.plan.checkpoints is not None
+
+
+def is_broken_off(run: Run) -> bool:
+    """Whether a training of this store ended before its time: it may be continued as it is."""
+    is_ours = keeps_checkpoints(run) and not run.is_collected_elsewhere
+    return is_ours and run.phase is not Phase.SUCCEEDED
+
+
+def is_longer(asked: RunPlan, before: RunPlan) -> bool:
+    """Whether a plan trains on where that of a run ended: for longer, or beyond its target."""
+    new, old = asked.training, before.training
+    if new is None or old is None or new.unit != old.unit or new.length < old.length:
+        return False
+    goes_beyond = not new.stop_at_target or (new.target or 0.0) > (old.target or 0.0)
+    return new.length > old.length or (old.stop_at_target and goes_beyond)
 
 
 def elsewhere(plan: RunPlan, attempt: int, at: float) -> Transition:

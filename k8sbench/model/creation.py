@@ -124,10 +124,9 @@ def may_be_submitted_again(run: Run) -> bool:
 
 
 def may_follow(last: Transition, following: Transition) -> bool:
-    """Whether a transition may come after another: after a final one only a new submission."""
-    if not last.phase.final:
-        return True
-    return last.cause_id == NOT_CREATED and following.phase is Phase.CREATED
+    """Whether a transition may come after another: after a final one only another submission."""
+    is_again = last.cause_id == NOT_CREATED or following.cause_id == RESTARTING
+    return not last.phase.final or (is_again and following.phase is Phase.CREATED)
 
 
 def missing(run: Run, now: float) -> Transition | None:

@@ -245,6 +245,58 @@ def test_a_cancel_between_two_attempts_ends_the_run(
     until(lambda: "cancelled" not in shell.on_cluster(), "the end of the job")
 
 
+@pytest.mark.parametrize("words", [("--run-id=continued",), ("--resume=continued",)])
+def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(
+    shell: Shell, words: tuple[str, ...]
+) -> None:
+    training = Training(shell, "continued")
+    with training.started("--max-restarts=0") as submit:
+        training.runs(1)
+        training.archives("one")
+        shell.run("cancel", "continued")
+        submit.ends(3)
+    until(lambda: "continued" not in shell.on_cluster(), "the end of the job")
+    training.prints("two")
+    with shell.started("submit", *TRAIN, "--max-restarts=0", *words) as submit:
+        training.runs(2)
+        training.archives("two")
+        shell.namespace.finish("continued")
+        submit.ends(5)  # they print no steps
+    assert [run["run_id"] for run in shell.json("list")] == ["continued"]
+    status = training.status()
+    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+    for replica in ("master-0", "worker-0"):
+        assert shell.archived("continued", replica) == ["one", "two"]
+
+
+def test_a_store_that_had_a_run_follows_its_next_attempt_and_does_not_delete_it(
+    shell: Shell,
+) -> None:
+    """A colleague watched the first; the owner continues it, and is away."""
+    training, colleague = Training(shell, "moved"), shell.colleague()
+    with training.started("--max-restarts=0") as submit:
+        training.runs(1)
+        with colleague.started("watch", "moved") as other:
+            until(lambda: "one" in colleague.archived("moved", "worker-0"), "the lines there")
+            training.archives("one")
+            training.fails(1)
+            submit.ends(3)
+            other.ends(3)
+    assert colleague.json("status", "moved")["cause_id"] == "collected-elsewhere"
+    until(lambda: "moved" not in shell.on_cluster(), "the end of the job")
+    training.prints("two")
+    with training.started("--max-restarts=0") as submit:
+        training.runs(2)
+        submit.kill()
+    with colleague.started("collect", "--adopt", "moved", "--follow") as other:
+        until(lambda: "two" in colleague.archived("moved", "worker-0"), "the lines there")
+        shell.namespace.finish("moved")
+        other.ends(5)
+    status = colleague.json("status", "moved")
+    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
+    assert colleague.archived("moved", "worker-0") == ["one", "two"]
+
+
 @pytest.mark.soak
 def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
     shell: Shell, proxy: FaultProxy

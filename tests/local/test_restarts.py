@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app import sweeps
 from k8sbench.app.context import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
+from k8sbench.model.errors import EarlierAttempt, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import PlannedTraining, RunPlan
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
 from tests.local.jobs import processes_of
@@ -47,6 +52,13 @@ while step < {STEPS}:
 child.kill()
 child.wait()
 """
+COUNTING = """
+import os, pathlib, sys
+place = pathlib.Path(sys.argv[1], "attempts-" + os.environ["RANK"])
+done = int(place.read_text()) if place.exists() else 0
+print("from step", done, flush=True)
+place.write_text(str(done + 1))
+"""
 REFUSING = "import sys; print('usage: little DIR'); sys.exit(2)"
 REFUSING_BY_1 = "import sys; print('k8sbench: error: no such data'); sys.exit(1)"
 FAILING = "import sys; print('ValueError: no such thing'); sys.exit(1)"
@@ -60,9 +72,17 @@ os._exit(int(sys.argv[2]))
 
 
 def submitted(
-    store: SqlStore, trainer: str, *words: str, max_restarts: int = 3, **changes: Any
+    store: SqlStore,
+    trainer: str,
+    *words: str,
+    max_restarts: int = 3,
+    resume: Any = None,
+    **changes: Any,
 ) -> Run:
-    """Run a trainer, given as its source text, as ``submit`` does."""
+    """Run a trainer, given as its source text, as ``submit`` does.
+
+    ``resume`` continues what its set has.
+    """
     files = {"little.py": trainer}
 
     def text(_: RunPlan) -> str:
@@ -79,7 +99,11 @@ def submitted(
     )
     try:
         options = a_request(set_name="tests", run_id="restarted")
-        list(submitting.submit([case], context, Silent(), Stop(), options))
+        cases = [case]
+        if resume is not None:
+            options = a_request(resume=resume)
+            _, cases = sweeps.resumed(cases, context, resume, Silent())
+        list(submitting.submit(cases, context, Silent(), Stop(), options))
     finally:
         cluster.close()
     assert not processes_of("restarted")
@@ -105,6 +129,66 @@ def test_a_worker_that_is_killed_once_goes_on_when_all_of_its_attempt_are_gone(
     (restart,) = (step for step in run.history if step.cause_id == "restarting")
     assert restart.cause.startswith("Attempt 2 of 4: worker-0 was killed by signal 9 (SIGKILL)")
     assert printed(store, "worker-0") == ["from step 0", "from step 2"]
+
+
+TRAINS: dict[str, Any] = {
+    "mode": "train",
+    "checkpoints": "path:/kept",
+    "training": PlannedTraining(
+        length=4,
+        unit="iterations",
+        evaluate_every=4,
+        metric="top-1",
+        target=None,
+        stop_at_target=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("resume", [None, "tests"])
+def test_a_training_that_is_out_of_restarts_is_continued_by_the_same_command(
+    store: SqlStore, tmp_path: Path, resume: str | None
+) -> None:
+    first = submitted(store, TRAINER, str(tmp_path), max_restarts=0, **TRAINS)
+    assert (first.phase, first.restarts) == (Phase.FAILED, 0)
+    run = submitted(store, TRAINER, str(tmp_path), max_restarts=0, resume=resume, **TRAINS)
+    assert store.ids() == ["restarted"]
+    assert (run.phase, run.restarts, run.plan.max_restarts) == (Phase.SUCCEEDED, 1, 1)
+    assert run.history[: len(first.history)] == first.history
+    assert printed(store, "worker-0") == ["from step 0", "from step 2"]
+    assert submitted(store, TRAINER, str(tmp_path), max_restarts=0, **TRAINS) == run  # it is over
+
+
+def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
+    """A k8sbench was killed, and its replicas have their grace."""
+    environment = {**os.environ, launch.MARK: "left-behind/worker-0"}
+    cluster = LocalCluster()
+    with subprocess.Popen(["sleep", "600"], env=environment) as left:
+        with pytest.raises(EarlierAttempt, match=f"process {left.pid} "):
+            cluster.clear("left-behind", 2)
+        cluster.clear("another", 2)
+        left.kill()
+    cluster.clear("left-behind", 2)
+
+
+def test_a_training_that_came_to_its_end_is_continued_if_it_is_to_be_longer(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    def of(length: int, *words: str, **changes: Any) -> Run:
+        training = msgspec.structs.replace(TRAINS["training"], length=length)
+        return submitted(
+            store, COUNTING, str(tmp_path), *words, **{**TRAINS, "training": training, **changes}
+        )
+
+    assert of(4).attempt == 1
+    run = of(6, "--length=6")
+    assert run.plan.training is not None
+    assert (run.phase, run.attempt, run.plan.training.length) == (Phase.SUCCEEDED, 2, 6)
+    assert printed(store, "worker-0") == ["from step 0", "from step 1"]
+    with pytest.raises(UsageError, match="other: training"):
+        of(4)
+    with pytest.raises(UsageError, match="other: batch_size"):
+        of(8, batch_size=3)
 
 
 @pytest.mark.parametrize("program", [REFUSING, REFUSING_BY_1])

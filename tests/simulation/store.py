@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
@@ -192,13 +192,18 @@ class SimulatedStore:
         left = tuple(wish for wish in run.wishes if wish.kind != kind)
         return self._put(msgspec.structs.replace(run, wishes=left))
 
-    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
+    def reopen(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
+    ) -> Run:
         self.write("reopen")
         run = self.disk.rows[plan.run_id]
         again = creation.again(at)
+        if not creation.may_be_submitted_again(run):
+            again = attempts.continued(plan, run.attempt, at)
+        history = (*run.history, again)
         return self._put(
             msgspec.structs.replace(
-                run, plan=plan, location=location, history=(*run.history, again)
+                *(run,), plan=plan, owner=owner, location=location, history=history
             )
         )
 

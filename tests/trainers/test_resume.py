@@ -72,6 +72,13 @@ def test_a_killed_run_goes_on_to_the_same_bits(
             "4), input_size 32 (now 33), lr of the first step 0.0005 (now 0.0625); start as "
             "before, or name an empty folder by --checkpoints"
         )
+    if trainer == "deeplabv3p_pytorch":
+        assert refusal([*saving, "--length", "9"], begun=True) == (
+            f"k8sbench: error: {tmp_path}/run/step-0000000010 is of step 10: a run of 9 ends before"
+        )
+        longer = train([*saving, "--length", "12"])
+        (resumed,) = only(longer, "resume")
+        assert (resumed["step"], longer[-1]["steps"]) == (10, 12)
 
 
 def test_on_a_full_disk_a_run_goes_on_and_says_so(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 import k8sbench
 from k8sbench.adapters.local import gpus, manifest
@@ -27,7 +28,7 @@ from k8sbench.adapters.local import launch as launching
 from k8sbench.adapters.local.job import ENDED, LocalJob
 from k8sbench.adapters.local.replica import Replica
 from k8sbench.adapters.store import disk
-from k8sbench.model.errors import JobFailed, NotFound, UsageError
+from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.limits import SAVE_SECONDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -70,6 +71,8 @@ class LocalCluster:
         self._own_programs = own_programs
         """Whether commands of the user's own files are run: the user has confirmed them."""
         self._jobs: dict[str, LocalJob] = {}
+        self._cleared: set[str] = set()
+        """Runs of which nothing ran when another attempt was to begin."""
         self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
         """GPUs in use, by run."""
         self._creating = threading.Lock()
@@ -91,8 +94,19 @@ class LocalCluster:
                 job = self._checked(plan, manifests, folder)
                 self._jobs[plan.run_id] = self._start(plan, job, folder)
 
-    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:
-        """Do nothing: a job is over when all its processes are gone."""
+    def clear(self, run_id: str, attempt: int, *, uid: str | None = None) -> None:  # noqa: ARG002
+        """Raise :class:`EarlierAttempt` while a process of an earlier attempt is there.
+
+        Those of a k8sbench that was killed have a grace in which they save a checkpoint.
+        """
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(launching.MARK, "").startswith(f"{run_id}/"):
+                    raise EarlierAttempt(
+                        f"process {process.pid} of the attempt before is not gone.",
+                        f"If it does not end by itself: kill {process.pid}",
+                    )
+        self._cleared.add(run_id)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:  # noqa: ARG002
         """Refuse: a local job ends with the process that started it."""
@@ -239,7 +253,8 @@ class LocalCluster:
             if not (self._own_programs and manifest.is_own(plan)):
                 manifest.check(plan, replica.command)
                 manifest.check_variables(dict(replica.env))
-        if plan.run_id not in self._jobs and (folder / RECORD).exists():
+        known = plan.run_id in self._jobs or plan.run_id in self._cleared
+        if not known and (folder / RECORD).exists():
             raise UsageError(
                 f"Run {plan.run_id} has been started before: {folder / RECORD} exists.",
                 "A local job cannot be resumed; submit a new run.",

@@ -87,18 +87,19 @@ class RunFolder:
     def save(self, run: Run) -> None:
         """Write those files of a run that are not as they should be.
 
-        Its wishes stand before the event: a run that has ended never lacks what it owes.
+        Its wishes stand before the event: a run that has ended never lacks what it owes. The
+        measurement of one that goes on is gone before that.
         ``run.json`` comes last: with it the folder counts as the run's. What cannot be read stays
         beside what is written in its place.
         """
         names, left = RunRecord.__struct_fields__[1:], pertinent(run.wishes, run.phase)
         events = b"".join(encoded(event) + b"\n" for event in run.history)
         files = (
+            (MEASUREMENT, _as_file(run.measurement) if run.measurement is not None else b""),
             (IMAGE, f"{run.image_digest}\n".encode() if run.image_digest else b""),
             (WISHES, _as_file(Wishes(wishes=run.wishes)) if run.wishes else b""),
             (EVENTS, events),
             (WISHES, _as_file(Wishes(wishes=left)) if left else b""),
-            (MEASUREMENT, _as_file(run.measurement) if run.measurement is not None else b""),
             (RUN_FILE, _as_file(RunRecord(**{name: getattr(run, name) for name in names}))),
         )
         with disk.translated(f"write the run's folder {self.path}"):
@@ -111,7 +112,7 @@ class RunFolder:
             for name, data in files:
                 if data and data != disk.read(self.path / name):
                     self.write(name, data)
-                elif not data and name == WISHES:
+                elif not data and name in {MEASUREMENT, WISHES}:
                     (self.path / name).unlink(missing_ok=True)
 
     def damaged(self) -> list[str]:
@@ -146,8 +147,8 @@ class RunFolder:
     def events(self) -> tuple[tuple[Transition, ...], list[str]]:
         """Read the history as far as it goes, and what could not be read of it.
 
-        Nothing follows a final state, unless no job was created and the run was submitted again. A
-        state that was written twice (the database said no after the first) counts once.
+        Nothing follows a final state, unless the run was submitted again. A state that was written
+        twice (the database said no after the first) counts once.
         """
         path = self.path / EVENTS
         history: list[Transition] = []

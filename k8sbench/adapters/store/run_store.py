@@ -30,7 +30,7 @@ from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.database import Database, made_again
 from k8sbench.adapters.store.index import IDENTITY, RUNS
 from k8sbench.adapters.store.run_logs import LogWriter
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.baseline import Baseline
 from k8sbench.model.errors import (
     FilesElsewhere,
@@ -178,14 +178,27 @@ class SqlStore:
         """Take back a wish that was fulfilled, or refused; does nothing if there is none."""
         return self._change(run_id, lambda run: _wishing(run, kind))
 
-    def reopen(self, plan: RunPlan, *, at: float, location: Location | None) -> Run:
-        """Take a run up again that has ended because its job was not created."""
+    def reopen(
+        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
+    ) -> Run:
+        """Take a run up again that is over: its job was not created, or its training goes on."""
 
         def reopened(run: Run) -> Run:
-            if not creation.may_be_submitted_again(run):
+            if creation.may_be_submitted_again(run):
+                again = creation.again(at)
+            elif attempts.keeps_checkpoints(run):
+                again = attempts.continued(plan, run.attempt, at)
+            else:
                 raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
-            history = (*run.history, creation.again(at))
-            return msgspec.structs.replace(run, plan=plan, location=location, history=history)
+            return msgspec.structs.replace(
+                run,
+                plan=plan,
+                owner=owner,
+                location=location,
+                history=(*run.history, again),
+                wishes=(),
+                measurement=None,
+            )
 
         return self._change(plan.run_id, reopened)
 
@@ -211,6 +224,9 @@ class SqlStore:
             run = self._one(db, index.LOCKED_RUN, run_id)
             self.claims.check(run_id, db)
             new = change(run)
+            if new.plan is not run.plan:  # it may be of another case, whose repeat is taken
+                index.delete(db, run_id)
+                self._insert(db, new)
             if run.artifacts is not None:
                 self.run_folder(run_id).save(new)
             wishes = artifacts.pertinent(new.wishes, new.phase)

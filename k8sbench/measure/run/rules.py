@@ -162,6 +162,9 @@ CLOCKS_APART = warn(
     "for PLSC v1 the wait for data.",
 )
 """Over the same lines, `timestamps` and the printed times differ by more than 5 %."""
+CONTINUED = warn("continued", "Compare its time to train with that of runs without a pause.")
+"""The training was over, and was continued from its checkpoints later: its time to train, counted
+as AI-Rank counts it, includes the pause, whose length the message gives."""
 ENDS_EARLY = warn(
     "ends-early", "Nothing to do for a throughput; accuracy and time to train need the whole run."
 )

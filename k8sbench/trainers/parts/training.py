@@ -76,7 +76,7 @@ class Training:
     def _same(self) -> dict[str, object]:
         """What a later attempt must not change: it would train something else."""
         settings = self.run.here.settings
-        names = ("benchmark", "recipe", "batch_size", "amp_dtype", "seed", "length", "length_unit")
+        names = ("benchmark", "recipe", "batch_size", "amp_dtype", "seed", "length_unit")
         return {
             **{name: getattr(settings, name) for name in names},
             "ranks": self.run.here.place.world_size,
@@ -99,6 +99,10 @@ class Training:
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if checkpoint is None:
             return 0
+        if checkpoint.step > (steps := self.run.course.steps):
+            refuse(
+                f"{checkpoint.folder} is of step {checkpoint.step}: a run of {steps} ends before"
+            )
         here, common = self.run.here, checkpoint.of(0)
         state.restore(common, checkpoint.of(here.place.rank), here, **self.run.parts())
         target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])

@@ -25,7 +25,7 @@ from k8sbench.collector.controller import State
 from k8sbench.collector.metrics import Metrics
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.model import creation
+from k8sbench.model import attempts, creation
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
@@ -179,3 +179,17 @@ def test_a_run_whose_job_is_gone_is_not_lost_while_its_collector_does_not_answer
         collector.is_away = False
         (taken,) = collecting.collect([ours], here, reporter, Stop(), follow=False).closed
         assert taken.measurement == theirs.measurement
+
+
+@pytest.mark.usefixtures("measured")
+def test_what_a_collector_has_of_an_earlier_attempt_is_not_that_of_the_next(
+    collector: Collector, tmp_path: Path
+) -> None:
+    theirs = collector.store.run("seg-1")
+    with open_store(str(tmp_path / "laptop")) as store:
+        ours, here = without_its_job(theirs, store)
+        again = attempts.continued(ours.plan, 1, theirs.created_at + 9)
+        next_one = msgspec.structs.replace(ours, history=(*ours.history, again))
+        assert here.collected_elsewhere is not None
+        assert here.collected_elsewhere(next_one, store.folder("seg-1")) is None
+        assert store.log_files("seg-1") == []

@@ -1,10 +1,11 @@
-"""A run whose job was changed while it existed is not what was planned, whatever its logs say."""
+"""What the history of a run says of its figures, whatever its logs say."""
 
 from __future__ import annotations
 
 import pytest
 
 from k8sbench.lifecycle import measuring
+from k8sbench.model import attempts
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
@@ -19,6 +20,10 @@ def measured(*steps: tuple[Phase, str | None], accept: tuple[str, ...] = ()) -> 
         Transition(phase=phase, at=1.0, cause=CHANGED if cause_id else "Fine.", cause_id=cause_id)
         for phase, cause_id in steps
     )
+    return measured_after(history, accept)
+
+
+def measured_after(history: tuple[Transition, ...], accept: tuple[str, ...] = ()) -> Measurement:
     run = Run(plan=PLAN, created_at=1.0, owner=None, history=history, artifacts="file:///x")
     logs = [
         Lines(lines_of("k8sbench_master.log"), "logs/master-0.log"),
@@ -39,6 +44,16 @@ def test_it_is_rejected_with_what_was_planned_and_what_was_found(when: Phase) ->
 def test_it_can_be_accepted_by_name() -> None:
     found = measured((Phase.SUCCEEDED, "job-changed"), accept=("job-changed",))
     assert (found.verdict, found.reasons[0].accepted) == ("valid", True)
+
+
+def test_a_pause_before_a_training_was_continued_is_stated() -> None:
+    end = Transition(phase=Phase.CANCELLED, at=100.0, cause="Cancelled.")
+    again = attempts.continued(PLAN, 1, 7300.0)
+    history = (end, again, Transition(phase=Phase.SUCCEEDED, at=9000.0, cause="It has ended."))
+    found = measured_after(history)
+    (paused,) = [reason for reason in found.reasons if reason.id == "continued"]
+    assert (paused.severity, "after 2h" in paused.sentence) == ("warn", True)
+    assert "continued" not in ids(measured_after(history[2:]))
 
 
 def test_other_causes_of_its_history_are_none_of_the_measurement() -> None:

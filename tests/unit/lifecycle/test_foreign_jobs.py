@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from k8sbench.lifecycle import adopting, bandwidth, foreign_jobs
+from k8sbench.lifecycle import adopting, bandwidth, collecting, foreign_jobs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import Phase
 from k8sbench.ports import FoundJob, RunFilter, Store
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, at, context
-from tests.unit.store.examples import NOW, plan
+from tests.unit.store.examples import NOW, TRAINING, plan, step
 
 
 def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes: Any) -> FoundJob:
@@ -68,6 +70,34 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near() 
 
 def adopt(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
     adopting.take_what_is_left(cluster.jobs(), here, notes.append, adopts=True, renumber=False)
+
+
+@pytest.mark.parametrize(("attempt", "goes_on"), [(1, False), (3, True)])
+def test_a_training_that_was_over_here_and_is_continued_elsewhere_is_not_deleted(
+    store: Store, attempt: int, goes_on: bool
+) -> None:
+    where = {"backend": "kubernetes", "checkpoints": "pvc:kept"}
+    trains = plan("left", mode="train", training=TRAINING, **where)
+    store.record(trains, at=NOW, owner=None)
+    store.move("left", step(Phase.FAILED))
+    cluster = FakeCluster(outlives=True)
+    owner = JobOwner(store="laptop", host="lab-7", at=NOW, is_handed_over=True)
+    cluster.found = [
+        FoundJob(
+            run_id="left",
+            known_plan=trains,
+            created_at=NOW + 9,
+            phase=Phase.RUNNING,
+            attempt=attempt,
+            uid="uid-3",
+            ownership=Ownership(owner=owner, is_ours=False),
+        )
+    ]
+    adopt(cluster, context(store, cluster), [])
+    run = store.run("left")
+    assert collecting.needs_collection(msgspec.structs.replace(run, wishes=())) is goes_on
+    assert (run.wish("delete") is None) is goes_on
+    assert (run.attempt, run.job_uid) == ((3, "uid-3") if goes_on else (1, None))
 
 
 def test_all_are_recorded_but_one_whose_number_is_taken_which_is_reported(store: Store) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.lifecycle import collecting, submitting
+from k8sbench.lifecycle import collecting, states, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.model import attempts
 from k8sbench.model.errors import (
@@ -23,7 +23,7 @@ from k8sbench.model.errors import (
     UsageError,
 )
 from k8sbench.model.kube import attempt_of
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogMark, Manifest, Store
@@ -296,3 +296,16 @@ def test_a_local_run_whose_next_attempt_cannot_be_started_fails(store: Store) ->
     cluster = Restarted([FAILED], outlives=False, faults={"create": [None, wrong]})
     run = submit(store, cluster)
     assert (run.phase, run.history[-1].cause_id) == (Phase.FAILED, "restart-refused")
+
+
+def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
+    running = Transition(phase=Phase.RUNNING, at=10.0, cause="It runs.")
+    end = Transition(phase=Phase.FAILED, at=90.0, cause="It took too long.", cause_id="timeout")
+    plan = msgspec.structs.replace(case().plan("mine", "tests"), timeout_s=50.0)
+    again = attempts.continued(plan, 1, 500.0)
+    history = (running, end, again)
+    run = Run(plan=plan, created_at=0.0, owner=None, history=history, artifacts=None)
+    assert states.time_is_up_at(run) is None
+    later = msgspec.structs.replace(running, at=600.0)
+    run = msgspec.structs.replace(run, history=(*history, later))
+    assert states.time_is_up_at(run) == 650.0

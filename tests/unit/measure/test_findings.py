@@ -16,6 +16,7 @@ from k8sbench.measure.group import rules as group_rules
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run import rules as run_rules
+from k8sbench.model import attempts
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import Shared
 from k8sbench.model.phase import Phase, Transition
@@ -94,6 +95,10 @@ def archived(**of_run: Any) -> Callable[[], Found]:
 JOB_CHANGED = Transition(
     phase=Phase.RUNNING, at=1.0, cause="The job was changed.", cause_id="job-changed"
 )
+CONTINUED = (
+    Transition(phase=Phase.CANCELLED, at=1.0, cause="Cancelled."),
+    attempts.continued(own.PLAN, 1, 61.0),
+)
 V100 = "Tesla V100-SXM2-16GB"
 MODEL = Fingerprint(model="any", parameters=43_589_878, gmac=1000.0, input="any")
 SILENT: dict[str, Any] = {"gpus": 8, "precision": "amp", "by_user": True}
@@ -145,6 +150,7 @@ EXAMPLES: dict[str, Callable[[], Found]] = {
         ],
         format="mmseg",
     ),
+    "continued": archived(history=CONTINUED),
     "device": ours("start", replace(PLANNED, device="cuda")),
     "efficiency-above-limit": group(factory.run(100.0, case="1x1"), factory.run(850.0)),
     "ends-early": log(run([0.5] * 8, total=80_000)),

@@ -17,13 +17,21 @@ from k8sbench.model.measurement import (
     Throughput,
 )
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.plan import PlannedTraining, RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Owner
 from k8sbench.model.sample import Place
 from k8sbench.ports import LogLine
 from tests.unit.model.specs import LAPTOP, SOURCE, a_request, spec
 
+TRAINING = PlannedTraining(
+    length=10,
+    unit="epochs",
+    evaluate_every=1,
+    metric="top-1",
+    target=None,
+    stop_at_target=False,
+)
 NOW = 1_795_160_000.25
 """A moment in November 2026."""
 OWNER = Owner(host="here", boot_id="b-1", pid=4711, started=123456.0, pid_space="pid:[1]")

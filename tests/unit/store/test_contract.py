@@ -18,6 +18,7 @@ from tests.unit.store.examples import (
     NOW,
     OWNER,
     REJECTION,
+    TRAINING,
     append,
     measurement,
     plan,
@@ -269,7 +270,7 @@ def test_a_run_that_had_no_job_is_reopened_with_another_plan(
     store.record(plan(timeout_s=60.0), at=NOW, owner=None)
     store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
     there = Location(server="https://cluster.example:6443", namespace="bench")
-    run = store.reopen(plan(timeout_s=90.0), at=NOW + 2, location=there)
+    run = store.reopen(plan(timeout_s=90.0), at=NOW + 2, owner=None, location=there)
     assert [step.cause_id for step in run.history] == [None, "not-created", None]
     assert (run.phase, run.plan.timeout_s, run.location) == (Phase.CREATED, 90.0, there)
     run = store.move("seg-1", creation.created(NOW + 3))
@@ -284,5 +285,33 @@ def test_a_run_that_had_a_job_is_not_reopened(store: SqlStore, phase: Phase) -> 
     store.record(plan(), at=NOW, owner=None)
     run = store.move("seg-1", step(phase))
     with pytest.raises(StoreError, match=f"Run seg-1 is {phase}"):
-        store.reopen(plan(), at=NOW + 2, location=None)
+        store.reopen(plan(), at=NOW + 2, owner=None, location=None)
     assert store.run("seg-1") == run
+
+
+TRAINS = {"mode": "train", "checkpoints": "path:/kept"}
+
+
+def test_a_training_that_is_over_is_reopened_without_its_measurement(
+    store: SqlStore, open_again: OpenStore
+) -> None:
+    store.record(plan(training=TRAINING, **TRAINS), at=NOW, owner=None)
+    store.move("seg-1", step(Phase.SUCCEEDED))
+    store.measured("seg-1", measurement())
+    longer = plan(training=msgspec.structs.replace(TRAINING, length=20), **TRAINS)
+    run = store.reopen(longer, at=NOW + 2, owner=OWNER, location=None)
+    assert (run.phase, run.attempt, run.measurement, run.owner) == (Phase.CREATED, 2, None, OWNER)
+    assert open_again().run("seg-1") == run == store.update_from_folder("seg-1")
+    assert differences(store) == []
+    # Its repeat is one of the longer case's now.
+    assert store.next_repeat(longer.set_name, case_key(longer)) == 2
+
+
+def test_a_training_does_not_become_a_run_that_there_is(store: SqlStore) -> None:
+    longer = plan(training=msgspec.structs.replace(TRAINING, length=20), **TRAINS)
+    store.record(msgspec.structs.replace(longer, run_id="seg-2"), at=NOW, owner=None)
+    store.record(plan(training=TRAINING, **TRAINS), at=NOW, owner=None)
+    run = store.move("seg-1", step(Phase.FAILED))
+    with pytest.raises(RepeatTaken):
+        store.reopen(longer, at=NOW + 2, owner=None, location=None)
+    assert store.run("seg-1") == run == store.update_from_folder("seg-1")

@@ -80,6 +80,6 @@ def test_a_run_that_is_submitted_again_is_not_cancelled_by_a_wish_of_before(
     recorded(store)
     store.wish("seg-1", CANCEL)
     store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
-    store.reopen(plan(), at=NOW + 2, location=None)
+    store.reopen(plan(), at=NOW + 2, owner=None, location=None)
     assert store.run("seg-1").wishes == ()
     assert not (store.folder("seg-1") / "wishes.json").exists()
