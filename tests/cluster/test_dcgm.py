@@ -295,12 +295,6 @@ def test_the_role_of_the_page_is_enough(site: Site, opened: Open, user: Path) ->
     has(source, site.wanted(run), 1)
 
 
-def test_who_may_look_nowhere_has_a_reason(site: Site, opened: Open, user: Path) -> None:
-    run, source = site.run(), opened(user)
-    source.follow(run, ["gpu-0"])
-    wait(lambda: "You may not list" in why(source, site.wanted(run)), "the refusal is known")
-
-
 def test_doctor_names_the_role_that_is_missing_and_then_reads_an_exporter(
     site: Site, user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from k8sbench import trainers
 from k8sbench.adapters.local import cluster, manifest
+from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
 
 # A replica with children of every kind: one that ignores SIGTERM in a session of its own, one that
@@ -57,7 +59,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from tests.local.jobs import Machine
-from tests.local.test_frameworks import LAUNCHERS
+from tests.local.test_nothing_is_left import LAUNCHERS
 
 folder, run_id, trainer, framework, launcher = sys.argv[1:]
 machine = Machine(Path(folder), grace=1.0)
@@ -248,3 +250,39 @@ def test_a_held_port_is_given_to_nobody_and_can_be_listened_on() -> None:
             other.bind(address)
         with socket.create_server(address) as server, socket.create_connection(address):
             server.accept()[0].close()
+
+
+LAUNCHERS = {
+    "paddle_launch.py": (Path(trainers.__path__[0]) / "paddle_launch.py").read_text(),
+}
+TORCH = """
+import os, sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+tell = sys.excepthook
+
+def leave(*error):
+    # Not by way of the interpreter's end, in which torch may abort where a peer is gone.
+    tell(*error)
+    os._exit(1)
+
+sys.excepthook = leave
+one = torch.ones(1)
+dist.all_reduce(one)
+os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()} sees {one.item():g}\\n".encode())
+if dist.get_rank() == 1:
+    raise ValueError("boom")
+dist.all_reduce(one)
+"""
+
+
+@pytest.mark.tier("frameworks")
+def test_the_rank_that_broke_is_named_though_torchrun_hides_it(machine: Machine) -> None:
+    running = machine.start(TORCH, launcher=True)
+    seen = running.to_the_end()
+    assert seen.final.phase is Phase.FAILED
+    assert "rank 0 of 2 sees 2" in seen.lines("master-0")
+    assert seen.final.cause.startswith("worker-0 ")
+    assert seen.final.cause.endswith("ValueError: boom")
+    assert not processes_of(running.run_id)

@@ -72,17 +72,8 @@ def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: Captured) -> None:
 def test_loader_processes_feed_a_run_and_their_wait_is_reported(
     narrow: None, capfd: Captured
 ) -> None:
-    options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2")
-    found = run(
-        capfd,
-        "resnet50",
-        *TINY["resnet50"],
-        *options,
-        "--data",
-        "synthetic-host",
-        "--workers",
-        "1",
-    )
+    options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
+    found = run(capfd, "resnet50", *TINY["resnet50"], *options, "--data", "synthetic-host")
     assert only(found, "start")[0]["data"] == "synthetic-host"
     for step in only(found, "step"):
         assert 0 < step["data_seconds"] < step["seconds"]
