@@ -134,8 +134,6 @@ PYTEST := $(VENV)/bin/python -m pytest
 TWO := --numprocesses 2
 # The tiers with a cluster wait for it most of the time: two workers, each with its own.
 CLUSTER_TIERS := tests/cluster tests/node tests/chart
-# It compares the machine before and after a cluster, so nothing may run beside it.
-LIFETIME := tests/node/test_soak_lifetime.py
 # Tests of one file may share what they look at, such as the processes of this machine.
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
 # Frameworks side by side get in each other's way where each sees all cores.
@@ -154,8 +152,7 @@ tests: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) $(CLUSTER_TIERS)
 
 soak: $(ALL_STAMP)
-	$(PYTEST) --soak $(LIFETIME)
-	$(PYTEST) $(BY_FILE) --soak tests --ignore=$(LIFETIME)
+	$(PYTEST) $(BY_FILE) --soak tests
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
 

@@ -187,8 +187,7 @@ def test_who_may_only_administer_the_namespace_installs_without_a_look_at_the_cl
     (role,) = namespace.get("roles")
     name = role["metadata"]["name"]
     namespace.kubectl("create", "rolebinding", "owner-too", f"--role={name}", who)
-    token = namespace.kubectl("create", "token", "owner").strip()
-    kubeconfig = users.write_kubeconfig(namespace, tmp_path / "owner.kubeconfig", {"token": token})
+    kubeconfig = users.sign_in(namespace, "owner", tmp_path / "owner.kubeconfig")
     owner = Release(newest, namespace)
     as_owner = f"--kubeconfig={kubeconfig}"
     with pytest.raises(HelmFailed, match="forbidden"):
@@ -197,6 +196,12 @@ def test_who_may_only_administer_the_namespace_installs_without_a_look_at_the_cl
     assert f"serviceaccount/{RELEASE}-user" in owner.objects()
 
 
+@pytest.mark.parametrize(
+    "helm",
+    [pytest.param(3, marks=pytest.mark.soak), 4],
+    indirect=True,
+    ids=lambda major: f"helm{major}",
+)
 def test_a_release_of_0_2_0_becomes_one_of_today(
     release: Release, volume: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -245,8 +250,7 @@ def test_a_release_of_0_2_0_becomes_one_of_today(
 
 def _collector(namespace: Namespace, folder: Path) -> Collector:
     """Make a collector with the Roles of the release and a store that 0.2.0 left."""
-    token = namespace.kubectl("create", "token", COLLECTOR).strip()
-    kubeconfig = users.write_kubeconfig(namespace, folder / "collector.config", {"token": token})
+    kubeconfig = users.sign_in(namespace, COLLECTOR, folder / "collector.config")
     # The pod's, which does not run here, is away.
     namespace.kubectl("scale", f"deployment/{COLLECTOR}", "--replicas=0")
     collector = Collector(namespace, kubeconfig, folder / "collector")

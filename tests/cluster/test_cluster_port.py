@@ -5,6 +5,7 @@ All of it as a user who may do what ``k8sbench/role.yaml`` says, and nothing els
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +19,12 @@ from k8sbench.adapters.kubernetes.client import sending
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, Phase
+from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import following
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
+from tests.harness.cluster.own import OwnCluster
 
 
 @pytest.fixture
@@ -230,3 +233,77 @@ def test_a_job_that_is_resumed_while_others_are_followed_is_seen_as_it_is(
     assert port.end_of(old).phase is Phase.SUCCEEDED
     namespace.finish(new.run_id)
     assert port.end_of(new).phase is Phase.SUCCEEDED
+
+
+# -- what keeps a job, or leaves it ------------------------------------------------------------
+
+
+def test_a_run_ends_though_the_pod_that_replaced_one_of_its_own_never_starts(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path
+) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("1x1"), None)
+        port.until(lambda port: port.lines(plan))
+        nowhere = {"spec": {"nodeSelector": {"no.such/label": "true"}}}
+        change = {"spec": {"pytorchReplicaSpecs": {"Master": {"template": nowhere}}}}
+        patch = f"--patch={json.dumps(change)}"
+        namespace.kubectl("patch", f"pytorchjob/{plan.run_id}", "--type=merge", patch)
+        # Nobody looks meanwhile: that the pod was gone is not seen before there is another.
+        (pod,) = namespace.get("pods")
+        uid = pod["metadata"]["uid"]
+        with own_cluster.without("training-operator"):
+            namespace.kubectl("delete", "pods", "--all")
+        namespace.until(lambda pod: bool(pod["metadata"]["uid"] != uid), "pods")
+        port.cluster.cancel(plan.run_id, "Enough.", "asked")
+        assert port.end_of(plan).phase is Phase.CANCELLED
+
+
+def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, user: Path) -> None:
+    with following.opened(user, end_s=1.0) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        port.until(lambda port: {line.replica for line in port.lines(plan)} >= {"worker-0"})
+        namespace.kubectl("delete", f"pytorchjob/{plan.run_id}", "--cascade=orphan")
+        end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
+    assert len(namespace.get("pods")) == 2
+
+
+FINALIZER = "test.example/hold"
+KEPT = (
+    f"its deletion was requested and waits for the finalizer {FINALIZER}; the job and its pods "
+    f"stay until that is removed."
+)
+
+
+@pytest.fixture
+def held(user: Path, namespace: Namespace) -> Iterator[tuple[Port, RunPlan]]:
+    """Give a job that runs, and that a finalizer keeps until the end of the test."""
+    with following.opened(user, end_s=1.0) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        port.until_phase(plan, Phase.RUNNING)
+        hold(namespace, plan, FINALIZER)
+        yield port, plan
+        hold(namespace, plan)
+
+
+def hold(namespace: Namespace, plan: RunPlan, *finalizers: str) -> None:
+    patch = json.dumps({"metadata": {"finalizers": finalizers}})
+    namespace.kubectl("patch", f"pytorchjob/{plan.run_id}", "--type=merge", f"--patch={patch}")
+
+
+def test_deleting_says_which_finalizer_keeps_the_job_each_time(
+    held: tuple[Port, RunPlan], namespace: Namespace
+) -> None:
+    port, plan = held
+    assert port.cluster.remove(plan.run_id) == KEPT
+    assert port.cluster.remove(plan.run_id) == KEPT
+    # It is no exaggeration: nobody deletes the pods before the job.
+    assert len(namespace.wait_for_pods(2)) == 2
+
+
+def test_cancelling_says_which_finalizer_keeps_the_job(held: tuple[Port, RunPlan]) -> None:
+    port, plan = held
+    port.cluster.cancel(plan.run_id, "Not wanted any more.", "asked")
+    end = port.end_of(plan)
+    assert (end.phase, end.cause_id) == (Phase.CANCELLED, "asked")
+    assert end.cause == f"Not wanted any more; {KEPT}"

@@ -12,21 +12,11 @@ from tests.harness.cluster import collectors
 from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
-from tests.harness.cluster.trainer_logs import TrainerLogs
 
 
 @pytest.fixture
 def collector(own_shell: Shell, tmp_path: Path) -> Collector:
     return collectors.make(own_shell.namespace, tmp_path / "machine")
-
-
-def is_collected(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
-    """Check that a run is measured, its job deleted, and each line archived once."""
-    until(lambda: run_id not in collector.on_cluster(), f"the deletion of {run_id}")
-    status = collector.json("status", run_id)
-    assert (status["phase"], status["measurement"]["verdict"]) == ("Succeeded", "valid")
-    for replica, lines in logs.expected.items():
-        assert collector.archived(run_id, replica) == lines
 
 
 def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
@@ -45,7 +35,7 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
                 second.kill()
                 logs.end()
                 own_shell.finish("r1")
-                is_collected(collector, "r1", logs)
+                collectors.check_collected(collector, "r1", logs)
                 collectors.end(third)
             logged = [json.loads(line) for line in third.err.splitlines()]
             assert {line["level"] for line in logged} <= {"info", "warning"}
@@ -68,7 +58,7 @@ def test_an_api_server_that_is_away_is_waited_for(
                 other.until("API server")
         logs.end()
         own_shell.finish("r1")
-        is_collected(collector, "r1", logs)
+        collectors.check_collected(collector, "r1", logs)
         collectors.end(running)
 
 
@@ -83,7 +73,7 @@ def test_a_disk_that_is_full_and_free_again_loses_nothing(
             own_shell.finish("r1")
             running.until("disk is full")
             assert "r1" in own_shell.on_cluster()
-        is_collected(collector, "r1", logs)
+        collectors.check_collected(collector, "r1", logs)
         collectors.end(running)
 
 

@@ -58,18 +58,6 @@ def over(shell: Shell, run_id: str, logs: TrainerLogs) -> None:
     shell.namespace.wait("condition=Succeeded", f"pytorchjob/{run_id}")
 
 
-def is_collected_once(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
-    """Check that a run is measured, its job deleted, and each state and line on record once."""
-    until(lambda: run_id not in collector.on_cluster(), f"the deletion of {run_id}")
-    status = collector.json("status", run_id)
-    assert status["measurement"]["verdict"] == "valid", status["measurement"]["reasons"]
-    history = [(one["phase"], one["cause"]) for one in status["history"]]
-    assert history[-1] == ("Succeeded", "All 2 replicas succeeded.")
-    assert len(history) == len(set(history))
-    for replica, lines in logs.expected.items():
-        assert collector.archived(run_id, replica) == lines
-
-
 @pytest.mark.parametrize("patience", ["long", pytest.param("short", marks=pytest.mark.soak)])
 def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     own_shell: Shell, postgres_server: postgres.Server, tmp_path: Path, patience: str
@@ -87,7 +75,7 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
             if patience == "short":
                 running.until("warning run ends is passed over: The database")
                 running.until("warning new jobs are not seen for now: The database")
-        is_collected_once(collector, "ends", runs["ends"])
+        collectors.check_collected(collector, "ends", runs["ends"])
         until(lambda: collector.archived("new"), "lines of the new run")
         collectors.end(running)
         assert postgres.PASSWORD not in running.out + running.err
@@ -97,9 +85,9 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
             running = stack.enter_context(collector.collecting())
             running.until("warning collecting has ended: The database")
             over(own_shell, "goes-on", runs["goes-on"])
-        is_collected_once(collector, "goes-on", runs["goes-on"])
+        collectors.check_collected(collector, "goes-on", runs["goes-on"])
         end(own_shell, "new", runs["new"])
-        is_collected_once(collector, "new", runs["new"])
+        collectors.check_collected(collector, "new", runs["new"])
         collectors.end(running)
     assert sorted(run["run_id"] for run in collector.json("list")) == sorted(runs)
     collector.run("store", "reindex")
@@ -145,7 +133,7 @@ def test_two_collectors_upgrade_one_database_at_once(
         for name, shell in shells.items():
             until(partial(machines[name].archived, name), f"lines of {name}")
             end(shell, name, logs[name])
-            is_collected_once(machines[name], name, logs[name])
+            collectors.check_collected(machines[name], name, logs[name])
         for one in running:
             collectors.end(one)
             assert "warning collecting has ended" not in one.err

@@ -12,9 +12,10 @@ import pytest
 
 from tests.cluster.test_gpu_metrics import PROGRAM
 from tests.harness.cluster import collectors
+from tests.harness.cluster.limits import LOOKS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import LOOKS, Running, Shell, shortening, until
+from tests.harness.cluster.shell import Running, Shell, until
 
 TRIES = 30
 """Until the API server knows the way; each takes a second or more."""
@@ -27,8 +28,6 @@ def expose(
 
     ``home`` is its namespace, if that is not the one of the shell, which waits until it reads it.
     """
-    if own_cluster.why_not_private is not None:
-        pytest.skip(f"no address that is not the loopback's: {own_cluster.why_not_private}")
     running.until("Others read it at port ")
     found = re.search(r"at port (\d+)", running.err)
     assert found is not None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
+from k8sbench import Client
 from tests.harness.cluster.shell import ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import RATE
 
@@ -213,3 +215,25 @@ def test_pools_lists_those_that_the_chart_publishes_in_the_namespace(shell: Shel
     shown = shell.run("pools", K8SBENCH_POOLS=None)
     assert f"pools from ConfigMap {shell.namespace.name}/dlperf-pools; default: " in shown.err
     shell.namespace.kubectl("delete", "configmap/dlperf-pools")
+
+
+def test_a_detached_run_is_waited_for_by_another_program(
+    own_shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in own_shell.environment.items():
+        monkeypatch.setenv(name, value)
+    store = str(own_shell.store)
+    logs = own_shell.logs("left")
+    logs.begin()
+    logs.end()
+    first = Client(backend="kubernetes", store=store, namespace=own_shell.namespace.name)
+    options = {"replicas": 2, "gpus": 1, "preset": "smoke", "iterations": 10, "warmup": 2}
+    run = first.submit("resnet50", run_id="left", detach=True, node_pool="quick", **options)
+    assert (run.run_id, run.status.phase) == ("left", "Created")
+    second = Client(backend="kubernetes", store=store, namespace=own_shell.namespace.name)
+    own_shell.finish("left")
+    row = second.run("left").wait()
+    assert (row.case, row.state, row.runs_valid) == ("2x1", "valid", 1)
+    assert second.logs("left", "master-0") == logs.expected["master-0"]
+    until(lambda: own_shell.on_cluster() == [], "the deletion of left")
+    assert Path(store, "runs", "left").is_dir()

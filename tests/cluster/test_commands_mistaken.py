@@ -1,7 +1,15 @@
-"""What a slip on the command line, or a refusal half-way, must not cost: a run that goes on."""
+"""What a slip on the command line, a refusal half-way or somebody's edit must not cost: a run.
+
+And what commands say of jobs that others record, edit or take over meanwhile.
+"""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
+from k8sbench.adapters.kubernetes.watching.job_reader import END_SECONDS
+from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.manifests import limit, refusing
 from tests.harness.cluster.namespace import Namespace
@@ -71,3 +79,65 @@ def test_a_run_that_is_named_twice_is_named_once(shell: Shell) -> None:
     shell.run("cancel", "twice", "no-such", code=2)
     assert shell.phase("twice") != "Cancelled"
     assert shell.run("delete", "twice", "twice").err.count("has nothing on the cluster") == 1
+
+
+JOBS = r"/pytorchjobs\?"
+
+
+def test_logs_are_followed_of_a_run_that_is_recorded_while_it_is_looked_for(shell: Shell) -> None:
+    logs = shell.logs("raced").begin()
+    with fault_proxy.before(Path(shell.environment["KUBECONFIG"])) as (proxy, path):
+        list_held = proxy.hold(JOBS, method="GET", times=1)
+        with shell.started("logs", "raced", "-f", f"--kubeconfig={path}") as followed:
+            list_held.wait()  # it has not found the run in the store, and asks the cluster
+            shell.submit("raced", ENDLESS, "--detach")
+            list_held.end()
+            followed.until(logs.expected["worker-0"][-1])
+            logs.end()
+            shell.finish("raced")
+            followed.ends()
+    assert "Nearest" not in followed.err
+    assert "Run raced is Succeeded." in followed.err
+
+
+def test_a_job_whose_plan_was_edited_is_named_everywhere_and_can_be_deleted(
+    own_shell: Shell, namespace: Namespace
+) -> None:
+    own_shell.submit("edited", ENDLESS, "--detach")
+    namespace.kubectl(
+        "annotate", "--overwrite", "pytorchjob/edited", 'k8sbench.io/plan={"run_id": "edited"'
+    )
+    # Who has it on record needs no plan from the cluster: it goes on, and is not lost.
+    until(lambda: own_shell.json("list")[0]["on_cluster"] == "Running", "it to run")
+    assert "edited goes on" in own_shell.run("collect", "edited").err
+    colleague = own_shell.colleague()
+    wrong = "The plan of PyTorchJob edited in namespace"
+    listed = colleague.run("list", f"--namespace={namespace.name}")
+    assert (listed.out, f"warning: left out: {wrong}" in listed.err) == ("", True)
+    assert f"warning: left out: {wrong}" in colleague.run("collect", "--all").err
+    for words in (("watch",), ("status",)):
+        reported = colleague.run(*words, "edited", code=2)
+        assert f"{wrong} {namespace.name} cannot be read: its annotation" in reported.err
+        assert "delete the job with: k8sbench delete edited" in reported.err
+    assert "nothing on the cluster any more" in colleague.run("delete", "edited").err
+    assert own_shell.on_cluster() == []
+
+
+def test_a_job_without_its_label_is_left_alone_and_that_is_said(own_shell: Shell) -> None:
+    own_shell.submit("bare", "--node-pool=nowhere", "--detach")
+    label = ("label", "--overwrite", "pytorchjob/bare")
+    own_shell.namespace.kubectl(*label, "k8sbench.io/run-")
+    bare = f"the PyTorchJob bare in namespace {own_shell.namespace.name} does not have the label"
+    assert f"warning: {bare} k8sbench.io/run=bare; " in own_shell.run("status", "bare").err
+    for command in ("cancel", "delete"):
+        began = time.monotonic()
+        refused = own_shell.run(command, "bare", code=2).err
+        assert f"error: Run bare is not ended: {bare} k8sbench.io/run=bare; " in refused
+        # Its end cannot be seen, so it is not waited for.
+        assert time.monotonic() - began < END_SECONDS / 2
+    assert own_shell.namespace.get("pytorchjob/bare")
+    status = own_shell.json("status", "bare")
+    assert (status["phase"], status["wishes"]) == ("Created", [])
+    own_shell.namespace.kubectl(*label, "k8sbench.io/run=bare")
+    assert "nothing on the cluster any more" in own_shell.run("delete", "bare").err
+    assert own_shell.on_cluster() == []

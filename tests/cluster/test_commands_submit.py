@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.harness.cluster.manifests import claim
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, Shell, until
 from tests.harness.cluster.trainer_logs import PARAMETERS, RATE
 
@@ -178,3 +183,112 @@ def pods_of(namespace: Namespace, run_id: str) -> list[dict[str, Any]]:
     found = namespace.get("pods", f"--selector=k8sbench.io/run={run_id}")
     assert isinstance(found, list)
     return found
+
+
+SUBMIT = ("submit", *CASE, "--node-pool=endless", "--detach")
+
+
+def dead(shell: Shell) -> str:
+    """The kubeconfig of a cluster that has gone."""
+    config = json.loads(Path(shell.environment["KUBECONFIG"]).read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"  # where nobody listens
+    path = shell.folder / "dead.kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def test_cluster_and_namespace_are_chosen_as_with_kubectl(
+    shell: Shell, namespace: Namespace
+) -> None:
+    here = shell.environment["KUBECONFIG"]
+    # Named on the command line, wherever KUBECONFIG points.
+    done = shell.run(
+        *SUBMIT, "--run-id=named", f"--kubeconfig={here}", "--context=test",
+        f"--namespace={shell.namespace.name}", KUBECONFIG=dead(shell),
+    )  # fmt: skip
+    assert f"context test of {here}, namespace {shell.namespace.name}" in done.err
+    # Recorded with the run, so that no later command need name it.
+    status = json.loads(shell.run("status", "named", "-ojson", KUBECONFIG=dead(shell)).out)
+    assert status["location"]["namespace"] == shell.namespace.name
+    assert status["on_cluster"] is not None
+    shell.run("delete", "named", KUBECONFIG=dead(shell))
+    assert "named" not in shell.on_cluster()
+    # A namespace where one may do nothing.
+    denied = shell.run(*SUBMIT, f"--namespace={namespace.name}", code=6)
+    assert f"may not get configmaps in namespace {namespace.name}." in denied.err
+    assert "role.yaml" in denied.err
+
+
+def test_a_dry_run_creates_nothing(shell: Shell) -> None:
+    for where in ("client", "server"):
+        done = shell.run("submit", *CASE, f"--dry-run={where}")
+        kinds = [one["kind"] for one in yaml.safe_load_all(done.out)]
+        assert kinds == ["ConfigMap", "PyTorchJob"]
+        assert done.err.startswith("resnet50 · pytorch · ")
+        assert "\nbackend kubernetes: current context test" in done.err
+    assert done.err.endswith("  The cluster takes the job; nothing was created.\n")
+    assert shell.on_cluster() == []
+    assert shell.json("list") == []
+
+
+def test_a_dry_run_on_the_server_says_what_it_would_refuse(shell: Shell) -> None:
+    nowhere = shell.run("submit", *CASE, "--node-pool=nowhere", "--dry-run=server", code=6)
+    assert "  fail " in nowhere.err
+    assert "no.such/label" in nowhere.err
+
+
+RUN = ("submit", "resnet50", "--gpus=1", "--preset=smoke", "--image=registry.example.com/torch:1")
+TRAINING = ("--mode=train", "--data=pvc:pictures", "--checkpoints=pvc:kept")
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+@pytest.fixture
+def classes(own_cluster: OwnCluster) -> Iterator[None]:
+    """Have a class that binds when the first pod comes."""
+    own_cluster.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "when-used"},
+            "provisioner": NO_PROVISIONER,
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
+    yield
+    own_cluster.kubectl("delete", "storageclass", "when-used")
+
+
+def refused(shell: Shell, *words: str) -> str:
+    """See a submit end with exit code 6 and nothing made; gives what it says."""
+    said = shell.run(*RUN, *words, code=6).err
+    assert shell.on_cluster() == []
+    assert shell.json("list") == []
+    return said
+
+
+def test_claims_that_are_missing_are_all_named(own_shell: Shell) -> None:
+    said = refused(own_shell, *TRAINING, "--weights=pvc:start/a.npz")
+    for name in ("pictures", "kept", "start"):
+        assert f"There is no volume claim {name} in {own_shell.namespace.name}." in said
+    dry = own_shell.run(*RUN, *TRAINING, "--dry-run=server", code=6).err
+    assert "fail data: There is no volume claim kept" in dry
+
+
+def test_a_claim_of_the_wrong_mode_is_named_with_the_right_one(
+    own_shell: Shell, classes: None
+) -> None:
+    own_shell.namespace.create(
+        claim("pictures", "ReadWriteOnce", "when-used"), claim("kept", "ReadOnlyMany", "when-used")
+    )
+    said = refused(own_shell, *TRAINING)
+    assert "The volume claim kept is ReadOnlyMany: checkpoints cannot be written to it." in said
+    assert "Name a claim with ReadWriteOnce." in said
+    said = refused(own_shell, *TRAINING, "--replicas=2")
+    assert "The volume claim pictures is ReadWriteOnce: 2 replicas on nodes of their own" in said
+    assert "Name a claim with ReadOnlyMany or ReadWriteMany, or run one replica." in said
+
+
+def test_a_claim_that_is_not_bound_yet_is_no_reason(own_shell: Shell, classes: None) -> None:
+    own_shell.namespace.create(claim("pictures", "ReadWriteOnce", "when-used"))
+    own_shell.run(*RUN, "--data=pvc:pictures", "--detach")
+    assert len(own_shell.on_cluster()) == 1

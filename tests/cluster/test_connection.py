@@ -1,22 +1,27 @@
-"""Every way to sign in to a real API server, and every way that leads nowhere."""
+"""Ways to sign in to a real API server, ways that lead nowhere, and what is replaced meanwhile."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import connection
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.model.errors import Unreachable
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.pki import Pki
 from tests.harness.cluster.wire import Wire
 
 Kubeconfig = Callable[..., Path]
@@ -33,30 +38,49 @@ def kubeconfig(namespace: Namespace, tmp_path: Path) -> Kubeconfig:
 
     def write(user: dict[str, Any], **cluster: Any) -> Path:
         path = users.write_kubeconfig(namespace, tmp_path / "config", user)
-        config = json.loads(path.read_text())
-        config["clusters"][0]["cluster"].update(cluster)
-        path.write_text(json.dumps(config))
+        change(path, "cluster", **cluster)
         return path
 
     return write
 
 
-def asked(path: Path, **options: Any) -> int:
-    """Ask something that needs a permission, once, and count what there is."""
-    api = connect(kubeconfig=str(path), **options)
-    try:
-        return len(api.list(kinds.path("Pod", api.place.namespace))[0])
-    finally:
-        api.close()
+@pytest.fixture
+def pki(own_cluster: OwnCluster) -> Pki:
+    """The cluster's certificates; its operator's webhook has those of an authority of its own."""
+    return own_cluster.layout.pki
 
 
-def refusal(path: Path, seconds: float = 5.0) -> Unreachable:
-    """Say why the server does not answer."""
-    api = connect(kubeconfig=str(path))
+@contextlib.contextmanager
+def opened(**options: Any) -> Iterator[Api]:
+    with contextlib.closing(connect(**options)) as api:
+        yield api
+
+
+def refusal(api: Api) -> str | None:
     with pytest.raises(Unreachable) as wrong:
-        connection.check_answers(api, seconds=seconds)
-    api.close()
-    return wrong.value
+        connection.check_answers(api)
+    return wrong.value.cause_id
+
+
+def check_may_ask(api: Api) -> None:
+    assert api.list(kinds.path("Pod", api.place.namespace))[0] == []
+
+
+def change(kubeconfig: Path, part: str, **changes: Any) -> None:
+    """Change the cluster or the user of a kubeconfig; None takes an entry out."""
+    config = json.loads(kubeconfig.read_text())
+    entries = config[f"{part}s"][0][part] | changes
+    config[f"{part}s"][0][part] = {key: one for key, one in entries.items() if one is not None}
+    kubeconfig.write_text(json.dumps(config))
+
+
+def data(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def check_signs_in(path: Path, **options: Any) -> None:
+    with opened(kubeconfig=str(path), **options) as api:
+        check_may_ask(api)
 
 
 def test_a_plugin_s_certificate(own_cluster: OwnCluster, kubeconfig: Kubeconfig) -> None:
@@ -73,33 +97,96 @@ def test_a_plugin_s_certificate(own_cluster: OwnCluster, kubeconfig: Kubeconfig)
         "args": ["-c", f"print({answer!r})"],
         "interactiveMode": "Never",
     }
-    assert asked(kubeconfig({"exec": plugin})) == 0
+    check_signs_in(kubeconfig({"exec": plugin}))
 
 
 def test_a_server_name_that_is_not_the_host_s(kubeconfig: Kubeconfig, token: str) -> None:
     path = kubeconfig({"token": token}, **{"tls-server-name": "kubernetes.default.svc"})
-    assert asked(path) == 0
-    wrong = refusal(kubeconfig({"token": token}, **{"tls-server-name": "other.example"}))
-    assert wrong.cause_id == "api-not-trusted"
+    check_signs_in(path)
+    other = kubeconfig({"token": token}, **{"tls-server-name": "other.example"})
+    with opened(kubeconfig=str(other)) as api:
+        assert refusal(api) == "api-not-trusted"
 
 
 def test_a_server_that_is_not_to_be_verified(kubeconfig: Kubeconfig, token: str) -> None:
-    path = kubeconfig({"token": token}, **{"insecure-skip-tls-verify": True})
-    config = json.loads(path.read_text())
-    config["clusters"][0]["cluster"].pop("certificate-authority-data")
-    path.write_text(json.dumps(config))
-    assert asked(path) == 0
+    without = {"insecure-skip-tls-verify": True, "certificate-authority-data": None}
+    check_signs_in(kubeconfig({"token": token}, **without))
 
 
 def test_a_proxy_is_used_unless_it_is_to_be_left_out(own_cluster: OwnCluster, user: Path) -> None:
     server = own_cluster.layout.server
     address = own_cluster.layout.place.address
-    if own_cluster.layout.place.link is None:
-        pytest.skip("nothing on the loopback address is reached by a proxy")
     proxy = Wire(server, connect=True)
     environ = {"HTTPS_PROXY": f"http://{proxy.address}"}
-    assert asked(user, environ=environ) == 0
+    check_signs_in(user, environ=environ)
     assert proxy.connections == 1
-    assert asked(user, environ={**environ, "NO_PROXY": f"{address}/32"}) == 0
+    check_signs_in(user, environ={**environ, "NO_PROXY": f"{address}/32"})
     assert proxy.connections == 1
     proxy.close()
+
+
+# -- replaced while k8sbench runs --------------------------------------------------------------
+
+
+def test_an_authority_in_a_file_that_the_kubeconfig_names(
+    pki: Pki, user: Path, tmp_path: Path
+) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes((pki.webhook / "ca.crt").read_bytes())
+    keys = {"certificate-authority-data": None, "certificate-authority": str(authority)}
+    change(user, "cluster", **keys)
+    with opened(kubeconfig=str(user)) as api:
+        assert refusal(api) == "api-not-trusted"
+        authority.write_bytes(pki.certificate("ca").read_bytes())
+        check_may_ask(api)
+
+
+def test_an_authority_of_a_pod_s_service_account(
+    pki: Pki, user: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    account = tmp_path / "account"
+    account.mkdir()
+    config = json.loads(user.read_text())
+    (account / "token").write_text(config["users"][0]["user"]["token"])
+    (account / "namespace").write_text(namespace.name)
+    (account / "ca.crt").write_bytes((pki.webhook / "ca.crt").read_bytes())
+    server = urlsplit(config["clusters"][0]["cluster"]["server"])
+    environ = {
+        "HOME": str(tmp_path / "nobody"),
+        "KUBERNETES_SERVICE_HOST": str(server.hostname),
+        "KUBERNETES_SERVICE_PORT": str(server.port),
+    }
+    with opened(environ=environ, service_account=account) as api:
+        assert refusal(api) == "api-not-trusted"
+        (account / "ca.crt").write_bytes(pki.certificate("ca").read_bytes())
+        check_may_ask(api)
+
+
+def test_a_client_s_certificate_in_the_kubeconfig(
+    pki: Pki, namespace: Namespace, tmp_path: Path
+) -> None:
+    def signed(certificate: Path, key: Path) -> dict[str, str]:
+        return {"client-certificate-data": data(certificate), "client-key-data": data(key)}
+
+    other = signed(pki.webhook / "tls.crt", pki.webhook / "tls.key")
+    path = users.write_kubeconfig(namespace, tmp_path / "config", other)
+    with opened(kubeconfig=str(path)) as api:
+        assert refusal(api) == "unauthorized"
+        change(path, "user", **signed(pki.certificate("admin"), pki.key("admin")))
+        check_may_ask(api)
+
+
+def test_an_authority_that_is_half_written_does_not_end_what_works(
+    pki: Pki, user: Path, tmp_path: Path
+) -> None:
+    authority = tmp_path / "ca.crt"
+    whole = pki.certificate("ca").read_bytes()
+    authority.write_bytes(whole)
+    keys = {"certificate-authority-data": None, "certificate-authority": str(authority)}
+    change(user, "cluster", **keys)
+    with opened(kubeconfig=str(user)) as api:
+        check_may_ask(api)
+        authority.write_bytes(whole[: len(whole) // 2])
+        check_may_ask(api)
+    with opened(kubeconfig=str(user)) as api:
+        assert refusal(api) == "api-not-trusted"

@@ -153,10 +153,8 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
 def test_each_permission_that_is_missing_is_named(
     namespace: Namespace, tmp_path: Path, doctor: Doctor
 ) -> None:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}}
-    namespace.create(account)
-    token = namespace.kubectl("create", "token", "nobody").strip()
-    nobody = users.write_kubeconfig(namespace, tmp_path / "nobody", {"token": token})
+    namespace.kubectl("create", "serviceaccount", "nobody")
+    nobody = users.sign_in(namespace, "nobody", tmp_path / "nobody")
     report = doctor.asked("--kubeconfig", str(nobody))
     assert report.code == NOT_READY
     assert report.ids("failure") == {"permissions"}

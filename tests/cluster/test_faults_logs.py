@@ -39,7 +39,7 @@ def proxy(common: tuple[Namespace, Path]) -> Iterator[tuple[FaultProxy, Path]]:
 @pytest.fixture
 def shell(common: tuple[Namespace, Path], proxy: tuple[FaultProxy, Path], tmp_path: Path) -> Shell:
     found = Shell(common[0], proxy[1], tmp_path / "shell")
-    found.program = ("-c", IMPATIENT)
+    found.limits = IMPATIENT
     return found
 
 
@@ -92,7 +92,7 @@ def test_the_job_of_a_run_that_succeeded_stays_where_lines_of_its_logs_are_lost(
     shell: Shell, proxy: tuple[FaultProxy, Path]
 ) -> None:
     shell.logs("partly").begin().end()
-    shell.program = Shell.program
+    shell.limits = {"adapters__kubernetes__watching__job_reader__LAST_LOGS_SECONDS": 1.0}
     with (
         proxy[0].answer(500, "partly-worker-0/log", body=_status(500, KUBELET)) as failing,
         shell.started("submit", *CASE, "--run-id=partly") as submit,

@@ -30,6 +30,7 @@ from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, POOLS, REPLICAS, Running, Shell, until
 from tests.harness.cluster.volumes import claimed_all
 from tests.harness.helm import CHART, RELEASE, Helm, Values, merged, nested
+from tests.harness.release import configuration
 
 KUEUE = "kueue.x-k8s.io"
 COLLECTOR = f"{RELEASE}-collector"
@@ -71,11 +72,6 @@ class Account:
         self.namespace, self.name = namespace, name
         self._roles = (name, *roles)
         self._nodes = f"{namespace.name}-{RELEASE}-nodes"
-
-    def kubeconfig(self, path: Path) -> Path:
-        """Write the kubeconfig that signs in as it."""
-        token = self.namespace.kubectl("create", "token", self.name).strip()
-        return users.write_kubeconfig(self.namespace, path, {"token": token})
 
     def granted(self) -> set[Right]:
         """Return what the chart's Roles and ClusterRole grant."""
@@ -125,7 +121,8 @@ def right(request: dict[str, Any]) -> Right:
 def shell_of(account: Account, folder: Path) -> Shell:
     """Give a command line of an account, which knows nothing but the cluster."""
     folder.mkdir(exist_ok=True)
-    found = Shell(account.namespace, account.kubeconfig(folder / "kubeconfig"), folder)
+    kubeconfig = users.sign_in(account.namespace, account.name, folder / "kubeconfig")
+    found = Shell(account.namespace, kubeconfig, folder)
     del found.environment["K8SBENCH_POOLS"]
     return found
 
@@ -217,12 +214,10 @@ def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
     # It looks for Prometheus by itself, as it does where nobody has named one.
     namespace = install(merged(examples.COLLECTOR, nested("prometheus.url", "")))
     account = Account(namespace, COLLECTOR, f"{COLLECTOR}-lease")
-    collector = Collector(namespace, account.kubeconfig(tmp_path / "kubeconfig"), tmp_path / "c")
+    kubeconfig = users.sign_in(namespace, COLLECTOR, tmp_path / "kubeconfig")
+    collector = Collector(namespace, kubeconfig, tmp_path / "c")
     del collector.environment["K8SBENCH_POOLS"]
-    (container,) = namespace.get("deployment", COLLECTOR)["spec"]["template"]["spec"]["containers"]
-    collector.environment |= {
-        one["name"]: one["value"] for one in container["env"] if one["name"].startswith("K8SBENCH_")
-    }
+    collector.environment |= configuration(namespace)
     submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
     # Of other versions' trainers one was used long ago, and of one that is not known.
     known, unknown = (config_map(TrainerSources.of({f"k8sbench/{n}.py": ""})) for n in "ab")

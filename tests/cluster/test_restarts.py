@@ -315,26 +315,6 @@ def test_a_cancel_of_another_process_ends_the_attempt_that_is_just_created(
     until(lambda: "unwanted" not in shell.on_cluster(), "the end of the job")
 
 
-@pytest.mark.soak
-def test_an_api_server_that_is_away_while_a_run_restarts_loses_nothing(
-    shell: Shell, proxy: FaultProxy
-) -> None:
-    training = Training(shell, "away")
-    held = proxy.hold(f"{JOBS}/away", method="DELETE")
-    with training.started() as submit:
-        failed(training, submit)
-        held.wait()
-        training.prints("two")
-        with proxy.drop() as away:
-            held.end()
-            away.wait(3)
-        training.runs(2)
-        training.archives("two")
-        shell.namespace.finish("away")
-        submit.ends(5)
-    training.check_succeeded()
-
-
 def test_pods_that_do_not_go_are_named_and_no_attempt_is_created_beside_them(
     own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy
 ) -> None:

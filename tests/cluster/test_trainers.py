@@ -83,14 +83,6 @@ def test_a_store_that_has_verified_it_does_not_read_it_again(
         assert port.cluster.api.sender.requests["get configmaps"] == 2
 
 
-def test_it_stays_when_its_runs_are_over_and_deleted(port: Port, namespace: Namespace) -> None:
-    plan = port.submit(following.plan("1x1"))
-    port.end_of(plan)
-    port.cluster.remove(plan.run_id)
-    namespace.wait("delete", f"pytorchjob/{plan.run_id}")
-    assert trainers(namespace) == [NAME]
-
-
 def test_it_is_made_though_the_answer_is_lost(user: Path, namespace: Namespace) -> None:
     with (
         fault_proxy.before(user) as (proxy, path),

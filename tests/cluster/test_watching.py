@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import reflector
@@ -142,6 +143,7 @@ def test_the_operator_is_killed_and_comes_back(
         check_told_once(port, plan)
 
 
+@pytest.mark.soak  # the API server believes in a token for ten seconds after its end
 def test_credentials_expire_and_are_replaced(
     namespace: Namespace, user: Path, tmp_path: Path
 ) -> None:
@@ -183,3 +185,37 @@ def test_who_may_not_see_events_reads_of_that_alone(
         check_told_once(port, plan)
         (note,) = port.notes()
         assert note.startswith("The events cannot be watched: User ")
+
+
+def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
+    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pods may be listed before it is."""
+    monkeypatch.setattr(reflector, "NOTE_SECONDS", 0.0)
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("2x1"), None)
+        running = port.until_phase(plan, Phase.RUNNING)
+    allow = following.deny(namespace, "pytorchjobs")
+    with following.opened(user, **QUICK) as port:
+        run = following.run_of(plan)
+        port.cluster.resume(msgspec.structs.replace(run, history=(*run.history, running)), {})
+        # Pods are watched once they were listed.
+        port.until(lambda port: port.cluster.api.sender.requests["watch pods"] and port.notes())
+        allow()
+        namespace.finish(plan.run_id)
+        port.end_of(plan)
+    assert Phase.CREATED not in port.phases(plan)
+
+
+def test_a_job_is_not_over_before_its_pods_were_seen(namespace: Namespace, user: Path) -> None:
+    with following.opened(user) as port:
+        plan = port.submit(following.plan("2x1"))
+        port.end_of(plan)
+    allow = following.deny(namespace, "pods")
+    with following.opened(user, longest_pause=0.5) as port:
+        port.resume(plan)
+        port.until(lambda port: any("may not list pods" in note for note in port.notes()))
+        assert not port.is_over(plan)
+        allow()
+        assert port.end_of(plan).phase is Phase.SUCCEEDED
+        assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}

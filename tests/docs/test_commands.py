@@ -15,8 +15,7 @@ import pytest
 from tests.docs import pages
 from tests.tiers import ROOT
 
-# Their commands need a cluster: tests/cluster/test_kubernetes_page.py, test_nodes.py,
-# test_operations_page.py.
+# Their commands need a cluster: tests/cluster/test_pages.py and test_nodes.py.
 ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "operations.md"}
 SHORT = """
 [submit]

@@ -39,11 +39,8 @@ class Release:
         return set(self.namespace.kubectl("get", _KINDS, _OURS, "--output=name").split())
 
     def configuration(self) -> dict[str, str]:
-        """Return the environment of the collector, without what comes from Secrets."""
-        (container,) = self.namespace.get("deployment", COLLECTOR)["spec"]["template"]["spec"][
-            "containers"
-        ]
-        return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        """Return what it sets for the collector."""
+        return configuration(self.namespace)
 
     def pod(self) -> dict[str, Any]:
         """Return the pod of the collector, when its Deployment has it ready."""
@@ -51,6 +48,17 @@ class Release:
         (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=collector")
         assert isinstance(found, dict)
         return found
+
+
+def configuration(namespace: Namespace) -> dict[str, str]:
+    """Return k8sbench's variables of the collector in a namespace, without what Secrets have."""
+    pod = namespace.get("deployment", COLLECTOR)["spec"]["template"]["spec"]
+    given = pod["containers"][0]["env"]
+    return {
+        each["name"]: each["value"]
+        for each in given
+        if "value" in each and each["name"].startswith("K8SBENCH_")
+    }
 
 
 @contextlib.contextmanager

@@ -1,18 +1,24 @@
-"""However a job or k8sbench ends, no process and no folder of it is left."""
+"""However a job or k8sbench ends, no process, folder, thread, open file or port of it is left."""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from k8sbench import trainers
+from k8sbench.adapters.local import cluster, manifest
+from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
 
 # A replica with children of every kind: one that ignores SIGTERM in a session of its own, one that
@@ -53,7 +59,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from tests.local.jobs import Machine
-from tests.local.test_frameworks import LAUNCHERS
+from tests.local.test_nothing_is_left import LAUNCHERS
 
 folder, run_id, trainer, framework, launcher = sys.argv[1:]
 machine = Machine(Path(folder), grace=1.0)
@@ -204,4 +210,79 @@ signal.pause()
     running = machine.start(trainer, replicas=1)
     running.until_line("up")
     machine.cluster.close()
+    assert not processes_of(running.run_id)
+
+
+def open_files() -> list[str]:
+    return sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone
+
+
+def test_jobs_leave_nothing_open(tmp_path: Path) -> None:
+    Machine(tmp_path / "warm").close()  # imports what is imported on first use
+    gc.collect()  # what an earlier test left must not go now
+    threads, files = threading.active_count(), open_files()
+    children = psutil.Process().children()
+    machine = Machine(tmp_path)
+    for trainer in ("pass", "raise ValueError", "import signal; signal.pause()"):
+        running = machine.start(trainer)
+        if "pause" in trainer:
+            machine.cluster.cancel(running.run_id, "enough", "enough")
+        running.to_the_end()
+    assert threading.active_count() == threads
+    assert open_files() == files
+    assert psutil.Process().children() == children
+    machine.close()
+
+
+def test_a_job_that_nobody_watches_leaves_nothing_open_either(tmp_path: Path) -> None:
+    gc.collect()
+    files = open_files()
+    machine = Machine(tmp_path)
+    machine.start("import signal; signal.pause()")
+    machine.close()
+    assert open_files() == files
+
+
+def test_a_held_port_is_given_to_nobody_and_can_be_listened_on() -> None:
+    with cluster.held_port() as port:
+        address = (manifest.LOOPBACK, port)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(address)
+        with socket.create_server(address) as server, socket.create_connection(address):
+            server.accept()[0].close()
+
+
+LAUNCHERS = {
+    "paddle_launch.py": (Path(trainers.__path__[0]) / "paddle_launch.py").read_text(),
+}
+TORCH = """
+import os, sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+tell = sys.excepthook
+
+def leave(*error):
+    # Not by way of the interpreter's end, in which torch may abort where a peer is gone.
+    tell(*error)
+    os._exit(1)
+
+sys.excepthook = leave
+one = torch.ones(1)
+dist.all_reduce(one)
+os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()} sees {one.item():g}\\n".encode())
+if dist.get_rank() == 1:
+    raise ValueError("boom")
+dist.all_reduce(one)
+"""
+
+
+@pytest.mark.tier("frameworks")
+def test_the_rank_that_broke_is_named_though_torchrun_hides_it(machine: Machine) -> None:
+    running = machine.start(TORCH, launcher=True)
+    seen = running.to_the_end()
+    assert seen.final.phase is Phase.FAILED
+    assert "rank 0 of 2 sees 2" in seen.lines("master-0")
+    assert seen.final.cause.startswith("worker-0 ")
+    assert seen.final.cause.endswith("ValueError: boom")
     assert not processes_of(running.run_id)

@@ -114,6 +114,8 @@ def followed_without_config_map(
         yield collect
 
 
+# What is missing is waited for: half a minute, which goes by beside the others.
+@pytest.mark.usefixtures("without_config_map", "without_trainers")
 def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
     # The first of all: a worker that does not find its master gives up after 100 tries.
     shell = programs.shell

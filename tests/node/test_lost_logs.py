@@ -37,7 +37,7 @@ STAYS = [
 @pytest.fixture
 def programs(restricted: Namespace, tmp_path: Path) -> Programs:
     shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
-    shell.program = ("-c", IMPATIENT)
+    shell.limits = IMPATIENT
     found = Programs(shell, writes=variant(WRITES), clock=variant(BEFORE_JUMPS))
     pool = {"name": "far", **POOL, "selector": faults.on("node-1"), "tolerations": STAYS}
     shell.pools.write_text(json.dumps({"default": "far", "pools": [pool]}))
@@ -58,7 +58,7 @@ def test_a_log_is_whole_when_its_kubelet_is_back_and_stays_with_its_job_until_th
         shell.run("cancel", "ended")
         assert shell.on_cluster() == ["left"]
     # A kubelet that has just come back does not know its pods yet.
-    shell.program = Shell.program
+    shell.limits = {}
     collected = shell.run("collect", "--all")
     assert " valid" in collected.out
     assert shell.archived("left") == WRITTEN
@@ -79,7 +79,7 @@ def test_a_log_is_not_lost_with_the_object_of_its_node(
             " now (its node node-1 is not part of the cluster)." in left.err
         )
         assert shell.on_cluster() == ["writes"]
-    shell.program = Shell.program
+    shell.limits = {}
     assert " valid" in shell.run("collect", "writes").out
     assert shell.archived("writes") == WRITTEN
     assert shell.on_cluster() == []
@@ -97,7 +97,7 @@ def test_a_node_whose_clock_is_set_back_loses_and_doubles_no_line(
     written into that file here instead, while the container waits.
     """
     shell = programs.shell
-    shell.program = Shell.program
+    shell.limits = {}
     wanted = [f"step {number + 1} 5.0" for number in range(BETWEEN_JUMPS * (1 + len(SET_BACK)))]
     with shell.started(*programs.words("clock")) as submit:
         until(lambda: _archived(shell) == wanted[:BETWEEN_JUMPS], "the first lines")

@@ -37,6 +37,8 @@ def team(node_cluster: NodeCluster) -> Iterator[Namespace]:
     found = Namespace(node_cluster, TEAM)
     found.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s")
     yield found
+    # Where pods are left, a namespace is looked at again after half of their grace alone.
+    found.kubectl("delete", "deployments,cronjobs,jobs,pods", "--all")
     node_cluster.kubectl("delete", "namespace", TEAM)
 
 

@@ -41,6 +41,15 @@ def import_paddle() -> None:
         importlib.import_module("paddle")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def on_cpu() -> None:
+    """Have Paddle imported, with a CPU for its device, for all tests of a module."""
+    import_paddle()
+    import paddle
+
+    paddle.set_device("cpu")
+
+
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the trainers that run inside this process build narrow networks."""

@@ -21,19 +21,11 @@ from tests.trainers.arcface_checks import (
     run_head,
     samples,
 )
-from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.paddle_runs import on_cpu
 from tests.trainers.torch_runs import refuse
 
+__all__ = ["on_cpu"]  # a fixture
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def paddle() -> Any:
-    import_paddle()
-    import paddle
-
-    paddle.set_device("cpu")
-    return paddle
 
 
 @pytest.mark.parametrize("head", ["own", "dense"])

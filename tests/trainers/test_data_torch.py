@@ -110,14 +110,6 @@ def test_synthetic_data_are_made_once_and_host_data_anew() -> None:
     assert not torch.equal(first[0], second[0])
 
 
-def test_channels_last_data_are_in_that_layout() -> None:
-    import torch
-
-    samples, *_ = kinds()["pictures"]
-    images, _ = next(source(samples, at(0, 1, "--channels-last")))
-    assert images.is_contiguous(memory_format=torch.channels_last)
-
-
 @pytest.mark.parametrize("framework", ["torch", "paddle"])
 @pytest.mark.parametrize("clips", [False, True])
 def test_bytes_become_normalised_numbers_on_the_device(framework: str, clips: bool) -> None:

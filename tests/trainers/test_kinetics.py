@@ -55,18 +55,6 @@ def test_the_frames_of_a_clip_are_tsms() -> None:
         )
 
 
-def test_known_frames_of_a_clip() -> None:
-    """Written out: 300 frames in 8 segments, and clips with as many as segments, and fewer."""
-    assert kinetics.indices_to_validate(300, 8).tolist() == [19, 57, 94, 132, 169, 207, 244, 282]
-    random = np.random.default_rng(0)
-    found = np.stack([kinetics.indices_to_train(300, 8, random) for _ in range(400)])
-    assert found.min(0).tolist() == [1, 38, 75, 112, 149, 186, 223, 260]
-    assert found.max(0).tolist() == [37, 74, 111, 148, 185, 222, 259, 296]
-    assert kinetics.indices_to_train(8, 8, random).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert kinetics.indices_to_validate(8, 8).tolist() == [1] * 8
-    assert kinetics.indices_to_train(7, 8, random).tolist() == [1] * 8
-
-
 def multi_scale_crops(width: int, height: int, size: int) -> collections.Counter[tuple[int, ...]]:
     """All boxes of TSM's GroupMultiScaleCrop, with how often each is drawn in 130."""
     sides = [int(min(width, height) * scale) for scale in (1, 0.875, 0.75, 0.66)]
@@ -100,18 +88,6 @@ def test_a_crop_is_one_of_tsms_fixed_ones(width: int, height: int, size: int) ->
     for box, weight in told.items():  # equally likely: within 5 standard deviations
         mean = draws * weight / 130
         assert abs(found[box] - mean) < 5 * mean**0.5
-
-
-def test_a_side_that_is_nearly_the_models_becomes_it() -> None:
-    """Of 255 pixels 0.875 are 223: so near to 224 that a crop needs no resizing. 227 is not."""
-    for height, sides in ((255, {255, 224, 191, 168}), (227, {227, 198, 170, 149})):
-        sizes = {
-            (box[2] - box[0], box[3] - box[1])
-            for seed in range(300)
-            for box in [kinetics.crop_box(340, height, 224, np.random.default_rng(seed))]
-        }
-        assert {side for size in sizes for side in size} == sides
-        assert len(sizes) == 10
 
 
 def frames_of(height: int, width: int, count: int = 3) -> list[Array]:

@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.paddle_runs import import_paddle
+from tests.trainers.paddle_runs import on_cpu
 
+__all__ = ["on_cpu"]  # a fixture
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def paddle() -> Any:
-    import_paddle()
-    import paddle
-
-    paddle.set_device("cpu")
-    return paddle
 
 
 def build(name: str, **arguments: Any) -> Any:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
 from tests.trainers.paddle_checks import FROZEN_TOLERANCE, STEEP, on_one_rank, on_two_ranks
 from tests.trainers.paddle_runs import narrow, ranks, run
 from tests.trainers.torch_checks import computes_the_same, sums_up
@@ -61,6 +62,11 @@ def test_vectors_of_every_size_are_summed_up_and_timed() -> None:
     found = sums_up("cpu", "--framework", "paddle", start=ranks)
     assert (found[0]["framework"], found[0]["device"]) == ("paddle", "cpu")
     assert only(found, "environment")[0]["backend"] == "gloo"
+
+
+def test_a_killed_rank_ends_the_job_and_is_named() -> None:
+    """That of PyTorch: tests/local/test_submit.py."""
+    a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
 
 
 MEETING = """

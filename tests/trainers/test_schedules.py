@@ -38,23 +38,3 @@ def test_poly_without_a_minimum_is_paddlesegs(steps: int, step: int, printed: st
 def test_past_their_end_the_rules_stay_where_they_are() -> None:
     assert schedules.poly(0.01, 10, minimum=1e-4)(50) == pytest.approx(1e-4)
     assert schedules.warmup_cosine(0.1, warmup=2, total=4)(50) == pytest.approx(0.0)
-
-
-def test_the_cosine_starts_when_the_warm_up_ends_and_changes_by_epochs() -> None:
-    rate = schedules.warmup_cosine(0.8, warmup=8, total=90, per=100)
-    assert rate(0) == rate(99) == pytest.approx(0.1)
-    assert rate(100) == pytest.approx(0.2)
-    assert rate(799) == rate(800) == pytest.approx(0.8)
-    assert rate(100 * (8 + 41)) == pytest.approx(0.4)
-
-
-def test_a_run_of_one_epoch_stays_at_the_first_rung_of_its_warm_up() -> None:
-    rate = schedules.warmup_cosine(0.128, warmup=8, total=1, per=10009)
-    assert rate(0) == rate(119) == pytest.approx(0.016)
-
-
-def test_steps_fall_at_their_boundaries() -> None:
-    rate = schedules.stepped(1.0, [20, 40])
-    assert [rate(step) for step in (0, 19, 20, 39, 40, 99)] == pytest.approx(
-        [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]
-    )

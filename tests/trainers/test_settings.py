@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
-import importlib
 import os
 import pathlib
 import subprocess
@@ -74,25 +73,6 @@ def test_the_layout_is_upstreams_unless_one_is_asked_for(argv: list[str], nhwc: 
     defaults = dataclasses.replace(DEFAULTS, channels_last_amp=("second",))
     found, _ = settings.read("b", "", defaults, None, argv)
     assert found.speed_options()["channels_last"] is nhwc
-
-
-@pytest.mark.parametrize(
-    ("trainer", "recipe", "in_amp"),
-    [
-        ("resnet50", "dle", True),
-        ("resnet50", "report", False),
-        ("deeplabv3p_pytorch", "mmseg", False),
-        ("tsm", "kinetics", False),
-    ],
-)
-def test_of_pytorchs_trainers_nvidias_own_recipe_alone_is_nhwc_and_in_amp_alone(
-    trainer: str, recipe: str, in_amp: bool
-) -> None:
-    defaults = importlib.import_module(f"k8sbench.trainers.{trainer}").DEFAULTS
-    for amp, nhwc in (("fp16", in_amp), ("bf16", in_amp), ("none", False)):
-        argv = ("--recipe", recipe, "--amp-dtype", amp)
-        found, _ = settings.read(trainer, "", defaults, None, argv)
-        assert found.speed_options()["channels_last"] is nhwc
 
 
 @pytest.mark.parametrize(

@@ -147,14 +147,6 @@ def test_saturation_and_hue_are_opencvs(factor: float | None, steps: int | None)
         assert np.abs(found[:, column, 0] - np.array(told)).max() < 1 + 1e-3
 
 
-def test_grey_stays_grey_and_red_turned_by_a_third_is_green() -> None:
-    grey = np.full((3, 1, 256), np.arange(256), np.uint8)
-    assert np.array_equal(streets_mmseg.hue_plus(grey, 17), grey)
-    assert np.array_equal(streets_mmseg.saturation_times(grey, 1.5), grey)
-    red = np.array([200, 0, 0], np.uint8).reshape(3, 1, 1)
-    assert np.abs(streets_mmseg.hue_plus(red, 60).ravel() - np.array([0, 200, 0])).max() <= 1
-
-
 class Draws:
     """Random numbers as written down, in the order in which they are asked for."""
 
@@ -302,36 +294,6 @@ def test_a_sample_is_what_upstreams_steps_make_of_the_same_random_numbers(
         assert np.mean(off > 0.6 * level) < 0.01
         assert np.median(off) < 0.5 * level
         assert random.random() == again.random(), "other random numbers were taken"
-
-
-def test_padding_is_what_normalises_to_about_nothing() -> None:
-    picture, labels = scene(16, 32)
-    image, classes = streets_mmseg.augmented(picture, labels, np.random.default_rng(0), (64, 128))
-    mean, spread = (np.array(each) for each in streets_mmseg.NORMALISE)
-    assert np.abs((image[:, -1, -1] - mean) / spread).max() < 0.01
-    assert classes[-1, -1] == IGNORE
-
-
-def test_another_crop_is_drawn_where_one_class_fills_it() -> None:
-    """Of a picture with several classes in one corner alone, most crops have them."""
-    picture, labels = np.zeros((64, 128, 3), np.uint8), np.zeros((64, 128), np.uint8)
-    labels[32:, 96:] = np.arange(32)[:, None] // 8 + 1
-    several = 0
-    for seed in range(60):
-        random = np.random.default_rng(seed)
-        _, classes = streets_mmseg.augmented(picture, labels, random, (32, 32))
-        several += np.bincount(classes.ravel()).max() < 0.75 * classes.size
-    assert several > 40
-
-
-@pytest.mark.parametrize(
-    ("labels", "mixed"),
-    [([0, 0, 1, 1], True), ([0, 0, 0, 1], False), ([0, 0, 1, IGNORE], True), ([0, IGNORE], False)],
-)
-def test_a_class_fills_a_crop_by_three_quarters_of_what_has_a_class(
-    labels: list[int], mixed: bool
-) -> None:
-    assert streets_mmseg._mixed(np.array(labels, np.uint8)) == mixed
 
 
 @pytest.mark.parametrize("module", [streets_mmseg, streets_paddleseg])

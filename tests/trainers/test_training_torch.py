@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from k8sbench.app import catalog
 from tests.trainers.either_checks import noted_runs
 from tests.trainers.torch_checks import (
     SIZES,
@@ -22,8 +23,6 @@ from tests.trainers.torch_checks import (
     options_change_no_loss,
     rounding,
     tells_its_device,
-    upstreams_waits,
-    waits,
 )
 from tests.trainers.torch_runs import (
     Captured,
@@ -73,28 +72,17 @@ def test_fp16_uses_a_gradient_scaler(narrow: None, capfd: Captured) -> None:
 def test_loader_processes_feed_a_run_and_their_wait_is_reported(
     narrow: None, capfd: Captured
 ) -> None:
-    options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2")
-    found = run(
-        capfd,
-        "resnet50",
-        *TINY["resnet50"],
-        *options,
-        "--data",
-        "synthetic-host",
-        "--workers",
-        "1",
-    )
+    options = ("--batch-size", "2", "--warmup", "1", "--iterations", "2", "--workers", "1")
+    found = run(capfd, "resnet50", *TINY["resnet50"], *options, "--data", "synthetic-host")
     assert only(found, "start")[0]["data"] == "synthetic-host"
     for step in only(found, "step"):
         assert 0 < step["data_seconds"] < step["seconds"]
     assert multiprocessing.active_children() == []  # nor what they had in shared memory
 
 
-SWITCHES = (("--channels-last",), ("--fused-optimizer",), ("--no-cudnn-benchmark",), ("--tf32",))
-
-
 def test_an_option_of_speed_changes_no_loss_and_is_reported() -> None:
-    options_change_no_loss("cpu", [*SWITCHES, ("--channels-last", "--fused-optimizer")])
+    without_effect = ("--no-cudnn-benchmark", "--tf32")
+    options_change_no_loss("cpu", [("--channels-last", *without_effect), ("--fused-optimizer",)])
 
 
 def test_options_of_speed_have_their_effect(
@@ -160,13 +148,6 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     assert plain[0]["options"]["compile"] is False
     assert compiled[0]["options"] == {**plain[0]["options"], "compile": True}
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-6)
-
-
-def test_the_host_waits_for_the_device_as_often_as_upstream_and_no_more() -> None:
-    for (trainer, amp), steps in waits("cpu").items():
-        reads, asked = upstreams_waits(trainer, amp)
-        for taken in steps:
-            assert (taken.get("reads"), taken.get("waits", 0)) == (reads, asked), (trainer, amp)
 
 
 def test_products_are_exact_to_fp32() -> None:
@@ -372,3 +353,20 @@ def test_a_loss_that_is_not_a_number_is_reported_as_such(capfd: Captured) -> Non
     found = toy(capfd, schedule=lambda _: lambda _: 1e38)
     assert losses(found)[-1] == "nan"
     assert only(found, "summary")[0]["final_loss"] == "nan"
+
+
+@pytest.mark.parametrize("name", ["resnet50", pytest.param("tsm", marks=pytest.mark.soak)])
+def test_the_smoke_preset_learns_in_every_step(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spec = catalog.benchmark(name).spec
+    variant = spec.default_variant("pytorch")
+    assert variant is not None
+    smoke = variant.smoke
+    assert smoke is not None
+    sizes = [f"--{option}={value}" for option, value in smoke.args.items()]
+    length = (f"--warmup={smoke.warmup}", f"--iterations={smoke.iterations}", "--log-interval=1")
+    found = losses(run(capfd, name, *sizes, *length, f"--batch-size={smoke.batch_size}"))
+    assert len(found) == smoke.iterations + smoke.warmup
+    assert min(found) > 0.001, "a loss of 0 leaves nothing to learn"
+    assert min(found[-3:]) < found[0] / 2

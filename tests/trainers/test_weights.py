@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import pathlib
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from k8sbench.cli.main import main
 from k8sbench.trainers import convert_weights
 from k8sbench.trainers.parts import settings, weights
 from k8sbench.trainers.parts.weights import Loaded, WeightsError
-from tests.trainers import published
+from tests.trainers import paddle_runs, published, torch_runs
+from tests.trainers.either_checks import noted_runs
 from tests.trainers.paddle_runs import import_paddle
-from tests.trainers.torch_runs import refuse
+from tests.trainers.torch_runs import Captured, only, refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
 IMAGES = np.random.default_rng(3).standard_normal((2, 3, 64, 64), dtype=np.float32)
@@ -27,6 +31,7 @@ PLAIN = ((1, 1, 1), (1, 1, 1, 1), (1,) * 6, (1, 1, 1))
 MMSEG = ((1, 1, 1), (1, 1, 1, 1), (1, 2, 2, 2, 2, 2), (2, 4, 4))
 PADDLESEG = ((1, 1, 1), (1, 1, 1, 1), (2,) * 6, (4, 8, 16))
 DILATED = (1, 2, 1, 1)
+HEAD = ("branches", "decoder", "low_level", "pooled", "project")
 NORM = ["weight", "bias", "running_mean", "running_var"]
 
 
@@ -66,39 +71,34 @@ def test_mmsegs_backbone_computes_the_same_here(tmp_path: pathlib.Path) -> None:
     assert_same(ours, published.features("mmseg", found, IMAGES, DILATED, MMSEG))
 
 
-def test_mmsegs_backbone_computes_the_same_in_paddle(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "model_of", "dilations", "left"),
+    [
+        ("mmseg", "deeplabv3plus_paddle.DeepLabV3Plus", MMSEG, ("auxiliary", *HEAD)),
+        ("paddleseg", "deeplabv3p_paddle.DeepLabV3P", PADDLESEG, HEAD),
+    ],
+)
+def test_a_backbone_computes_the_same_in_paddle(
+    kind: str,
+    model_of: str,
+    dilations: tuple[tuple[int, ...], ...],
+    left: tuple[str, ...],
+    tmp_path: pathlib.Path,
+) -> None:
     import_paddle()
     import paddle
 
-    from k8sbench.trainers.models.deeplabv3plus_paddle import DeepLabV3Plus
-
-    found = published.tensors("mmseg")
-    model = DeepLabV3Plus(width_divisor=8)
+    found = published.tensors(kind)
+    module, _, name = model_of.partition(".")
+    models = importlib.import_module(f"k8sbench.trainers.models.{module}")
+    model = getattr(models, name)(width_divisor=8)
     model.eval()
-    told = into_paddle(converted("mmseg", tmp_path, found), model)
-    assert told.loaded == 5 * 55
+    told = into_paddle(converted(kind, tmp_path, found), model)
+    assert (told.loaded, told.left) == (5 * 55, left)
     with paddle.no_grad():
         ours = model.backbone(paddle.to_tensor(IMAGES))
-    assert_same(ours, published.features("mmseg", found, IMAGES, DILATED, MMSEG))
-
-
-def test_paddlesegs_backbone_computes_the_same_here(tmp_path: pathlib.Path) -> None:
-    import_paddle()
-    import paddle
-
-    from k8sbench.trainers.models.deeplabv3p_paddle import DeepLabV3P
-
-    found = published.tensors("paddleseg")
-    model = DeepLabV3P(width_divisor=8)
-    model.eval()
-    told = into_paddle(converted("paddleseg", tmp_path, found), model)
-    assert (told.loaded, told.left) == (
-        5 * 55,
-        ("branches", "decoder", "low_level", "pooled", "project"),
-    )
-    with paddle.no_grad():
-        ours = model.backbone(paddle.to_tensor(IMAGES))
-    theirs = published.features("paddleseg", found, IMAGES, DILATED, PADDLESEG, averaged=True)
+    averaged = kind == "paddleseg"
+    theirs = published.features(kind, found, IMAGES, DILATED, dilations, averaged=averaged)
     assert_same(ours, theirs)
 
 
@@ -130,18 +130,11 @@ def test_tsm_starts_from_torchvisions_backbone_and_a_new_classifier(tmp_path: pa
     assert (told.loaded, told.left) == (5 * 53, ("fc",))
     assert bool((model.frames.fc.weight == start).all())
     block = model.frames.backbone.stages[1][2]
-    for (convolution, norm), name in (
-        (block.reduce[1:3], "1"),
-        (block.spatial[:2], "2"),
-        (block.expand, "3"),
-    ):
-        np.testing.assert_array_equal(
-            convolution.weight.detach(), found[f"layer2.2.conv{name}.weight"]
-        )
-        for leaf in NORM:
-            np.testing.assert_array_equal(
-                getattr(norm, leaf).detach(), found[f"layer2.2.bn{name}.{leaf}"]
-            )
+    convolution, norm = block.spatial[:2]
+    np.testing.assert_array_equal(convolution.weight.detach(), found["layer2.2.conv2.weight"])
+    for leaf in NORM:
+        loaded = getattr(norm, leaf).detach()
+        np.testing.assert_array_equal(loaded, found[f"layer2.2.bn2.{leaf}"])
 
 
 @pytest.mark.parametrize("kind", published.NAMES)
@@ -333,3 +326,68 @@ def test_a_file_that_holds_no_weights_is_refused(content: bytes, tmp_path: pathl
     path.unlink()
     with pytest.raises(WeightsError, match=r"weights\.npz cannot be read: No such file"):
         into_torch(path, Classifier(10, width_divisor=16))
+
+
+def test_published_weights_are_converted_and_their_digest_is_printed(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = published.write("mmseg", tmp_path / "plain.pth", published.tensors("mmseg"))
+    target = tmp_path / "weights.npz"
+    assert main(["data", "convert", str(source), "-o", str(target)]) == 0
+    read = capsys.readouterr()
+    assert read.out == f"{hashlib.sha256(target.read_bytes()).hexdigest()}  {target}\n"
+    assert "mmseg, 277 tensors; no checksum in its name" in read.err
+    assert f"--weights {target}" in read.err
+
+
+SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2", "--lr", "0", "--frozen-norm")
+TRAINERS = {
+    "resnet50": (torch_runs, "torch_loop", ("--input-size", "32", "--classes", "10")),
+    "deeplabv3p_paddle": (paddle_runs, "paddle_loop", ("--crop", "32x64")),
+}
+
+
+def named(state: dict[str, Any]) -> dict[str, Any]:
+    """The tensors of a model that start weights have, by their names in a file."""
+    keys = {name: weights.neutral(name, len(each.shape)) for name, each in state.items()}
+    return {key: state[name] for name, key in keys.items() if key is not None}
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_run_begins_with_the_files_weights_and_says_so(
+    trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    runs, name, small = TRAINERS[trainer]
+    if runs is paddle_runs:
+        paddle_runs.import_paddle()
+    exec(runs.NARROW, {"put": monkeypatch.setattr})
+    made = noted_runs(monkeypatch, importlib.import_module(f"k8sbench.trainers.parts.{name}"))
+    plain = runs.run(capfd, trainer, *SHORT, *small)
+    assert not only(plain, "weights")
+    told = {
+        key: np.full(list(each.shape), 0.125 if "running" not in key else 1.0, np.float32)
+        for key, each in named(made[0].bare.state_dict()).items()
+    }
+    file = tmp_path / "start.npz"
+    np.savez(file, **told)
+    found = runs.run(capfd, trainer, *SHORT, *small, "--weights", str(file))
+    (event,) = only(found, "weights")
+    assert (event["file"], event["loaded"]) == ("start.npz", len(told))
+    assert event["digest"] == weights.digest(file)
+    for key, each in named(made[1].bare.state_dict()).items():
+        assert np.array_equal(each.detach().numpy(), told[key]), key
+    assert found[-1]["final_loss"] != plain[-1]["final_loss"]
+
+
+def test_weights_that_do_not_fit_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    from k8sbench.trainers.parts import loop
+
+    exec(torch_runs.NARROW, {"put": monkeypatch.setattr})
+    monkeypatch.setattr(loop, "refuse", refuse)
+    file = tmp_path / "start.npz"
+    np.savez(file, **{"stem.conv.weight": np.zeros((1, 1, 1, 1), np.float32)})
+    small = TRAINERS["resnet50"][2]
+    with pytest.raises(SystemExit, match=r"--weights: the weights in .* are not of this model"):
+        torch_runs.run(capfd, "resnet50", *SHORT, *small, "--weights", str(file))

@@ -9,8 +9,6 @@ a job take.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +28,7 @@ from tests.harness.cluster import (
 )
 from tests.harness.cluster.cluster import stream
 from tests.harness.cluster.components import Layout
-from tests.harness.cluster.own import DidNotStart, OwnCluster
+from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.processes import Processes
 
 NODES = 4
@@ -44,8 +42,6 @@ _CREATE = ("create", "--validate=ignore")
 class Options:
     """What may differ from one own cluster to another."""
 
-    private: bool | None = None
-    """In a network namespace of its own; None: where that can be."""
     nodes: int = NODES
     gpus: int = _GPUS
     """Of each node."""
@@ -62,7 +58,7 @@ class Options:
         return (*trainer, "kueue") if self.has_kueue else trainer
 
 
-Kind = Callable[[Layout, Processes, str | None], OwnCluster]
+Kind = Callable[[Layout, Processes], OwnCluster]
 """Makes the cluster, which may be more than its control plane."""
 
 
@@ -77,43 +73,18 @@ def start(
     programs = tools.built(say=say)
     others = {name: tools.built(tools.OPERATORS, say=say) for name in options.operators}
     folder.mkdir(mode=0o700)
-    with contextlib.ExitStack() as stack:
-        processes, place, why_not_private = _placed(folder, options, stack)
-        try:
-            made = pki.make(folder / "pki", place.address)
-            layout = Layout(folder, place, made, programs, options.has_v1, others)
-            cluster = kind(layout, processes, why_not_private)
-            _write_files(layout)
-            _start_components(cluster, options)
-        except BaseException:
-            processes.end()
-            raise
-    return cluster
-
-
-def _placed(
-    folder: Path, options: Options, stack: contextlib.ExitStack
-) -> tuple[Processes, network.Place, str | None]:
-    """Start the subreaper where the options say, else on the loopback address and why."""
-    why_not = "not asked for" if options.private is False else None
-    if why_not is None and os.geteuid() != 0:
-        why_not = "needs root"
-    if why_not is None:
-        processes = Processes.begin(folder, private=True)
-        why_not = processes.why_not_private
-        if why_not is None:
-            try:
-                assert processes.pid is not None
-                return processes, network.connect(processes.pid), None
-            except network.NoNetwork as wrong:
-                why_not = str(wrong)
+    processes = Processes.begin(folder)
+    try:
+        place = network.connect(processes.pid)
+        made = pki.make(folder / "pki", place.address)
+        layout = Layout(folder, place, made, programs, options.has_v1, others)
+        cluster = kind(layout, processes)
+        _write_files(layout)
+        _start_components(cluster, options)
+    except BaseException:
         processes.end()
-        folder.mkdir(mode=0o700)
-    if options.private:
-        shutil.rmtree(folder)
-        raise DidNotStart(f"no private network: {why_not}")
-    place = stack.enter_context(network.on_loopback())
-    return Processes.begin(folder, private=False), place, why_not
+        raise
+    return cluster
 
 
 def _write_files(layout: Layout) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from tests.harness.cluster import network
 
+_JOBS = {"pytorchjobs", "paddlejobs", "trainjobs", "jobsets"}
+
 
 class KubectlFailed(Exception):
     """kubectl ended with an error, which is the message."""
@@ -35,6 +37,12 @@ class Cluster:
         view = ("config", "view", "--raw", "--minify", "--flatten", "--output=json")
         found: list[dict[str, Any]] = json.loads(self.kubectl(*view))["clusters"]
         return found[0]
+
+    @functools.cached_property
+    def job_kinds(self) -> str:
+        """The kinds of jobs that it serves, as kubectl takes them."""
+        served = self.kubectl("api-resources", "--output=name").split()
+        return ",".join(each for each in served if each.partition(".")[0] in _JOBS)
 
     def variables(self) -> dict[str, str]:
         """Return what a program that shall talk to it must have in its environment."""

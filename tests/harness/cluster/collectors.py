@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import Running, Shell
+from tests.harness.cluster.shell import Running, Shell, until
+from tests.harness.cluster.trainer_logs import TrainerLogs
 
 LEASES = {
     "apiGroups": ["coordination.k8s.io"],
@@ -42,6 +43,18 @@ def make(namespace: Namespace, folder: Path) -> Collector:
     kubeconfig = namespace.user(folder, "collector")
     users.grant(namespace, "collector", "leases", [LEASES, TOKENS])
     return Collector(namespace, kubeconfig, folder / "collector")
+
+
+def check_collected(collector: Collector, run_id: str, logs: TrainerLogs) -> None:
+    """Check that a run is measured, its job deleted, and each state and line on record once."""
+    until(lambda: run_id not in collector.on_cluster(), f"the deletion of {run_id}")
+    status = collector.json("status", run_id)
+    assert status["measurement"]["verdict"] == "valid", status["measurement"]["reasons"]
+    history = [(one["phase"], one["cause"]) for one in status["history"]]
+    assert history[-1] == ("Succeeded", "All 2 replicas succeeded.")
+    assert len(history) == len(set(history))
+    for replica, lines in logs.expected.items():
+        assert collector.archived(run_id, replica) == lines
 
 
 def end(running: Running) -> None:

@@ -115,11 +115,10 @@ def _etcd(layout: Layout) -> Component:
 
 def _apiserver(layout: Layout) -> Component:
     pki, place = layout.pki, layout.place
-    argv = [
+    argv = (
         _program(layout, "kube-apiserver"),
         f"--etcd-servers={layout.url('etcd', scheme='http')}",
-        # In a network of its own also at the address of its service.
-        f"--bind-address={LOOPBACK if place.address == LOOPBACK else '0.0.0.0'}",
+        "--bind-address=0.0.0.0",  # also at the address of its service
         f"--advertise-address={place.address}",
         f"--secure-port={place.ports['api']}",
         *_serving(layout),
@@ -138,11 +137,8 @@ def _apiserver(layout: Layout) -> Component:
         f"--audit-policy-file={Path(__file__).with_name('audit-policy.yaml')}",
         f"--audit-log-path={layout.audit_log}",
         "--profiling=false",
-    ]
-    if place.address == LOOPBACK:
-        # Endpoints on the loopback address are refused, so it would try in vain for ever.
-        argv.append("--endpoint-reconciler-type=none")
-    return Component("kube-apiserver", tuple(argv), layout.url("api", "/readyz"))
+    )
+    return Component("kube-apiserver", argv, layout.url("api", "/readyz"))
 
 
 def _controller_manager(layout: Layout) -> Component:

@@ -20,7 +20,7 @@ _refused: list[str] = []
 
 def build_programs(say: Callable[[str], None]) -> None:
     """Build what is not built yet; the tests that need it report a failure."""
-    if needs.given_kubeconfig() is not None or needs.missing() is not None or _refused:
+    if needs.missing() is not None or _refused:
         return
     try:
         tools.built(say=say)
@@ -41,15 +41,9 @@ def programs() -> tools.Programs:
 
 @pytest.fixture(scope="session")
 def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    """Give the cluster to test on: the one that was given, or our own for this run."""
-    given, kubectl = needs.given_kubeconfig(), needs.kubectl()
-    if given is not None:
-        assert kubectl is not None, "the tier would have been skipped"
-        yield Cluster(given, kubectl, tmp_path_factory.mktemp("cluster"))
-        return
-    request.getfixturevalue("programs")
+    programs: tools.Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OwnCluster]:
+    """Give a cluster for this run."""
     own = bringup.start(new_folder(tmp_path_factory))
     yield own
     own.end()
@@ -72,10 +66,8 @@ def new_folder(factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def own_cluster(cluster: Cluster) -> OwnCluster:
-    """Give the cluster if it is ours, whose components a test may stop."""
-    if not isinstance(cluster, OwnCluster):
-        pytest.skip(f"{needs.KUBECONFIG} names a cluster that is not ours")
+def own_cluster(cluster: OwnCluster) -> OwnCluster:
+    """Give the cluster to a test that stops components of it."""
     return cluster
 
 

@@ -16,7 +16,6 @@ from tests.harness.cluster.nodes import RUN_FOR
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 READY_SECONDS = 100
-_JOBS = ("pytorchjobs,paddlejobs", "trainjobs,jobsets")
 _AT_ONCE = ("--wait=false", "--ignore-not-found")
 
 
@@ -44,9 +43,8 @@ class Namespace:
     def delete(self) -> None:
         """Delete it, without waiting for the end."""
         # Jobs first: as long as it knows them, the operator goes on creating their pods in vain.
-        for kinds in _JOBS:
-            with contextlib.suppress(KubectlFailed):  # not every cluster has both operators
-                self.kubectl("delete", kinds, "--all", *_AT_ONCE)
+        with contextlib.suppress(KubectlFailed):  # a test may have taken a type away
+            self.kubectl("delete", self.cluster.job_kinds, "--all", *_AT_ONCE)
         self.cluster.kubectl("delete", "namespace", self.name, *_AT_ONCE)
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
@@ -121,13 +119,10 @@ class Namespace:
 
     def describe(self) -> str:
         """Show pods, jobs and events, to find out why a test failed."""
-        found = [self.kubectl("get", "pods", "--output=wide")]
-        for kinds in _JOBS:
-            with contextlib.suppress(KubectlFailed):
-                found.append(self.kubectl("get", kinds, "--output=wide"))
+        kinds = f"pods,{self.cluster.job_kinds}"
         sorting = ("--sort-by=.metadata.creationTimestamp", "--no-headers")
-        found.append(self.kubectl("get", "events", *sorting))
-        return "\n".join(found)
+        found = self.kubectl("get", kinds, "--output=wide")
+        return f"{found}\n{self.kubectl('get', 'events', *sorting)}"
 
 
 def has_condition(wanted: str) -> Callable[[dict[str, Any]], bool]:

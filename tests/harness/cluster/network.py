@@ -1,9 +1,9 @@
-"""Where a cluster listens: in a network namespace of its own, or on the loopback address.
+"""Where a cluster listens: in a network namespace of its own.
 
-A private namespace hangs on the host by one pair of links whose ends are in both, so that tests,
+The namespace hangs on the host by one pair of links whose ends are in both, so that tests,
 ``kubectl`` and a browser reach the API server as they reach any other: a dead one refuses
 connections, and no forwarder stands between. The namespace has no way out. The pair is gone when
-the last process in the namespace is. Without root everything listens on 127.0.0.1, on free ports.
+the last process in the namespace is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import ipaddress
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ LINK = "k8sbench-{}"
 SERVICES = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
 """Of the service ``kubernetes``, by which pods reach the API server. Nothing forwards it here, so
-that in a private network the API server listens on it itself, at the service's port."""
+that the API server listens on it itself, at the service's port."""
 PORTS = {
     "api": 443,
     "etcd": 2379,
@@ -41,7 +40,7 @@ PORTS = {
     "kueue-health": 8453,
     "kueue-webhook": 9453,
 }
-"""The servers, and their ports unless those are in use."""
+"""The servers, and their ports."""
 
 
 class NoNetwork(Exception):
@@ -54,21 +53,8 @@ class Place:
 
     address: str
     ports: dict[str, int]
-    link: str | None = None
-    """The host's end of the pair; None on the loopback address."""
-
-
-@contextlib.contextmanager
-def on_loopback() -> Iterator[Place]:
-    """Find free ports; they stay ours until the end of the block, when all should be in use."""
-    with contextlib.ExitStack() as stack:
-        held = {name: stack.enter_context(socket.socket()) for name in PORTS}
-        for one in held.values():
-            # Bound and not listening, it is given to nobody else, and a program that sets this
-            # option too, as those in Go do, can listen on it.
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind((LOOPBACK, 0))
-        yield Place(LOOPBACK, {name: one.getsockname()[1] for name, one in held.items()})
+    link: str
+    """The host's end of the pair."""
 
 
 def connect(pid: int) -> Place:

@@ -17,7 +17,7 @@ from typing import Any
 from tests.harness.cluster import components, network, operators
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.components import Layout
-from tests.harness.cluster.processes import Processes
+from tests.harness.cluster.processes import Processes, ProcessTrouble
 
 START_SECONDS = 90.0
 """After which a start has failed; on two idle cores it takes 5. Below the time of a test."""
@@ -35,16 +35,12 @@ class DidNotStart(Exception):
 class OwnCluster(Cluster):
     """A cluster whose processes we started, and may stop, kill and start again."""
 
-    def __init__(
-        self, layout: Layout, processes: Processes, why_not_private: str | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, processes: Processes) -> None:
         admin, kubectl = layout.kubeconfig("admin"), layout.programs.program("kubectl")
         super().__init__(admin, kubectl, layout.folder, direct=layout.place.address)
         self.layout = layout
         self.processes = processes
         self.components = components.all_of(layout) | operators.components(layout)
-        self.why_not_private = why_not_private
-        """Where the network is the host's loopback: the reason."""
         self._stopped: set[str] = set()
         """Components that do not run because we ended them."""
 
@@ -52,7 +48,8 @@ class OwnCluster(Cluster):
         """Start a component that does not run, with flags that override its own."""
         component = self.components[name]
         if component.awaits is not None:
-            self.processes.borrow(component.awaits)
+            component.awaits.parent.mkdir(parents=True, exist_ok=True)
+            component.awaits.touch()
         environ = {"PATH": os.defpath, "HOME": str(self.layout.folder), **component.environ}
         self.processes.start(name, (*component.argv, *flags), environ)
         self._stopped.discard(name)
@@ -150,10 +147,15 @@ class OwnCluster(Cluster):
 
     def end(self) -> None:
         """End it, wait for that, and leave nothing behind."""
+        # At once: what is a program of the control plane has nothing to put in order, and takes its
+        # whole grace to do so.
+        for name, component in self.components.items():
+            if component.ready:
+                with contextlib.suppress(ProcessTrouble):
+                    self.processes.stop(name, grace=0)
         self.processes.end()
-        if self.layout.place.link:
-            # The kernel removes it some time after the last process has gone: this waits for that.
-            network.disconnect(self.layout.place.link)
+        # The kernel removes it some time after the last process has gone: this waits for that.
+        network.disconnect(self.layout.place.link)
 
     def _answer(self, url: str) -> bytes | None:
         try:

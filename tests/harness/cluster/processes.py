@@ -46,16 +46,15 @@ class State:
 class Processes:
     """Sends requests to the subreaper of a cluster's folder."""
 
-    def __init__(self, folder: Path, pid: int | None = None) -> None:
+    def __init__(self, folder: Path, pid: int = 0) -> None:
         self.folder = folder
         self.pid = pid
-        self.why_not_private: str | None = None
         self._subreaper: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def begin(cls, folder: Path, *, private: bool) -> Self:
+    def begin(cls, folder: Path) -> Self:
         """Start a subreaper that lives no longer than this process, for a folder of its own."""
-        words = [str(folder), str(os.getpid()), *(["--private"] if private else [])]
+        words = [str(folder), str(os.getpid())]
         log = cls(folder).log("subreaper")
         log.parent.mkdir(parents=True)
         with log.open("wb") as errors:
@@ -73,9 +72,7 @@ class Processes:
         if not first:
             subreaper.wait()
             raise ProcessTrouble(f"the subreaper ended at once: {log.read_text()}")
-        news = json.loads(first)
-        made = cls(folder, news["pid"])
-        made.why_not_private = news["why_not_private"]
+        made = cls(folder, int(first))
         made._subreaper = subreaper
         return made
 
@@ -97,10 +94,6 @@ class Processes:
     def list(self) -> list[State]:
         """Return all processes, in the order of their start."""
         return [State(**one) for one in self._ask("list")["processes"]]
-
-    def borrow(self, path: Path) -> None:
-        """Have a file of the host exist until the end."""
-        self._ask("borrow", path=str(path))
 
     def end(self) -> None:
         """End everything and wait for that; kills the subreaper if it does not answer."""

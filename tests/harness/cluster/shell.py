@@ -17,11 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pytest
 
+from tests.harness.cluster import forks
 from tests.harness.cluster.cluster import Cluster
+from tests.harness.cluster.forks import Ended
+from tests.harness.cluster.limits import LOOKS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.trainer_logs import TrainerLogs
@@ -55,24 +58,10 @@ pools:
 """
 """Pods of the pool ``quick`` end at once, those of ``endless`` when they are released, and those of
 ``nowhere`` never begin."""
-IMPATIENT = """
-import runpy
-from k8sbench.adapters.kubernetes.watching import job_reader
-job_reader.LOGS_SECONDS = 0.5
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
-"""k8sbench that does not wait for minutes until a log can be read."""
-
-
+IMPATIENT = {"adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 0.5}
+"""Limits with which nobody waits for minutes until a log can be read."""
 FOLLOWING = {"submit", "watch", "collect", "cancel", "delete", "collector", "logs"}
 """Commands that follow runs, and so look again and again at what others have written."""
-LOOKS = {
-    "lifecycle__executor__WISHES_SECONDS": 1.0,
-    "lifecycle__job_requests__ASK_SECONDS": 1.0,
-    "lifecycle__serving__LIST_SECONDS": 1.0,
-    "lifecycle__serving__RETRY_SECONDS": 1.0,
-}
-"""Their intervals, of 15 s: nothing is proven by waiting for the next look."""
 
 
 def hurried(**limits: float) -> tuple[str, str]:
@@ -84,27 +73,10 @@ def hurried(**limits: float) -> tuple[str, str]:
     return "-c", shortening(LOOKS | limits) + run
 
 
-def shortening(limits: Mapping[str, float]) -> str:
-    """Write the beginning of a program: it sets limits as :func:`hurried` takes them."""
-    lines = []
-    for name, seconds in limits.items():
-        constant = f"k8sbench.{name.replace('__', '.')}"
-        lines += [f"import {constant.rpartition('.')[0]}", f"assert {constant} > {seconds}"]
-        lines += [f"{constant} = {seconds}", ""]
-    return "\n".join(lines)
-
-
 REPLICAS = 2
 ENDLESS = "--node-pool=endless"
 """Pods run until they are released."""
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
-
-
-class Done(NamedTuple):
-    """What a command has printed."""
-
-    out: str
-    err: str
 
 
 class Shell:
@@ -126,7 +98,6 @@ class Shell:
         }
         self._kubeconfig = kubeconfig
 
-    python = sys.executable
     program: tuple[str, ...] = ("-m", "k8sbench")
     """What Python is to run; a test may put another in its place."""
     limits: Mapping[str, float] = {}
@@ -142,22 +113,25 @@ class Shell:
         """Another user: an empty store, and only the cluster in common."""
         return Shell(self.namespace, self._kubeconfig, self.folder / "colleague")
 
-    def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Done:
+    def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command to its end, which is to be this exit code; None: whichever it is."""
-        done = subprocess.run(
-            self.argv(words),
-            cwd=self.folder,
-            env=self._changed(changes),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert code in {None, done.returncode}, (
-            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return Done(done.stdout, done.stderr)
+        is_plain = self.program == Shell.program and not (self.limits and words[0] in FOLLOWING)
+        if is_plain:
+            done = forks.run(words, self.folder, self._changed(changes), SECONDS)
+        else:
+            ended = subprocess.run(
+                self.argv(words),
+                cwd=self.folder,
+                env=self._changed(changes),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+            done = Ended(ended.returncode, ended.stdout, ended.stderr)
+        assert code in {None, done.code}, f"exit {done.code}\n{done.out}\n{done.err}"
+        return done
 
     def json(self, *words: str, code: int = 0) -> Any:
         """Run a command for its JSON."""
@@ -177,7 +151,7 @@ class Shell:
         finally:
             running.kill()
 
-    def submit(self, run_id: str, *words: str, code: int = 0) -> Done:
+    def submit(self, run_id: str, *words: str, code: int = 0) -> Ended:
         """Submit the usual case under a name."""
         return self.run("submit", *CASE, f"--run-id={run_id}", *words, code=code)
 

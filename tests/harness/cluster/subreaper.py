@@ -8,13 +8,12 @@ left, and removes the cluster's folder,
 - when the process that it is tied to is gone, however it went: the other end of its stdin closes,
   a pidfd becomes readable.
 
-Should it be killed itself, the kernel kills its children with it (PR_SET_PDEATHSIG). With
-``--private`` it first enters a network namespace of its own and a mount namespace that the host's
-mounts reach but that hands none back: both end with the last process in them, without a trace.
+Should it be killed itself, the kernel kills its children with it (PR_SET_PDEATHSIG). It first
+enters a network namespace of its own and a mount namespace that the host's mounts reach but that
+hands none back: both end with the last process in them, without a trace.
 
-``python -m tests.harness.cluster.subreaper FOLDER PARENT [--private]``; one JSON line on stdout
-says that it listens on ``FOLDER/subreaper.sock``. There, each connection carries one JSON line
-each way.
+``python -m tests.harness.cluster.subreaper FOLDER PARENT``; its pid on stdout says that it listens
+on ``FOLDER/subreaper.sock``. There, each connection carries one JSON line each way.
 """
 
 from __future__ import annotations
@@ -83,30 +82,6 @@ class Process:
         """Exit status, negative where a signal ended it; None while it runs."""
 
 
-class Borrowed:
-    """A file that must exist at a path of the host's; the last cluster to leave removes it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            self._file = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-            fcntl.flock(self._file, fcntl.LOCK_SH)
-            if os.fstat(self._file).st_nlink:
-                return
-            os.close(self._file)  # another cluster removed it just now
-
-    def give_back(self) -> None:
-        """Remove it, and its folders, if no other cluster needs it and nothing is in it."""
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._file).st_size == 0:
-                self.path.unlink()
-            for folder in self.path.parents:
-                folder.rmdir()
-        os.close(self._file)
-
-
 class Subreaper:
     """The processes, and what may be asked about them."""
 
@@ -114,13 +89,11 @@ class Subreaper:
         self.folder = folder
         self.pid = os.getpid()
         self.processes: dict[str, Process] = {}
-        self.borrowed: dict[Path, Borrowed] = {}
         self.operations: dict[str, Callable[[Any], Answer]] = {
             "start": self.start,
             "stop": self.stop,
             "signal": self.signal,
             "list": self.list,
-            "borrow": self.borrow,
         }
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._alarm, bell = os.pipe()
@@ -236,13 +209,6 @@ class Subreaper:
             ]
         }
 
-    def borrow(self, wish: Any) -> Answer:
-        """Have a file of the host exist until the end."""
-        path = Path(wish["path"])
-        if path not in self.borrowed:
-            self.borrowed[path] = Borrowed(path)
-        return {}
-
     def _end(self, process: Process, grace: float) -> None:
         if process.status is None and grace > 0:
             os.kill(process.pid, signal.SIGTERM)
@@ -268,8 +234,6 @@ class Subreaper:
                     self._end(process, GRACE)
             self._sweep()
         finally:
-            for file in self.borrowed.values():
-                file.give_back()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _sweep(self) -> None:
@@ -288,14 +252,9 @@ class Subreaper:
 def main() -> int:
     """Do what the arguments say; see the top of this file."""
     folder, parent = Path(sys.argv[1]), int(sys.argv[2])
-    why_not = None
-    if "--private" in sys.argv:
-        try:
-            enter_private_namespaces()
-        except OSError as wrong:
-            why_not = wrong.strerror
+    enter_private_namespaces()
     subreaper = Subreaper(folder, parent)
-    print(json.dumps({"pid": subreaper.pid, "why_not_private": why_not}), flush=True)
+    print(subreaper.pid, flush=True)
     subreaper.watch()
     return 0
 

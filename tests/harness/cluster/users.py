@@ -32,8 +32,13 @@ def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> 
         metadata = {"ownerReferences": [owner]}
         wanted += _granted("ClusterRole", namespace, name, rules["ClusterRole"], metadata)
     namespace.create(*wanted)
-    token = namespace.kubectl("create", "token", name, f"--duration={LIFETIME}").strip()
-    return write_kubeconfig(namespace, folder / f"{name}.kubeconfig", {"token": token})
+    return sign_in(namespace, name, folder / f"{name}.kubeconfig")
+
+
+def sign_in(namespace: Namespace, account: str, path: Path) -> Path:
+    """Write a kubeconfig that signs in as a service account."""
+    token = namespace.kubectl("create", "token", account, f"--duration={LIFETIME}").strip()
+    return write_kubeconfig(namespace, path, {"token": token})
 
 
 def grant(namespace: Namespace, name: str, what: str, rules: list[Any]) -> None:

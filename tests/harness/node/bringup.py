@@ -34,7 +34,7 @@ def start(
             pool.submit(image.pause, Path(scratch), programs.program("pause")),
             pool.submit(image.python, Path(scratch)),
         ]
-        wanted = bringup.Options(private=True, nodes=fake, **options)
+        wanted = bringup.Options(nodes=fake, **options)
         cluster = bringup.start(folder, wanted, say, kind)
         assert isinstance(cluster, NodeCluster)
         try:

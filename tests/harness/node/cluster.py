@@ -93,15 +93,6 @@ class Node:
         self._killed.add(program)
         self.processes.stop(program, grace=0)
 
-    @contextlib.contextmanager
-    def frozen(self, program: str) -> Iterator[None]:
-        """Freeze one of them until the end of the block."""
-        self.processes.signal(program, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.processes.signal(program, signal.SIGCONT)
-
     def is_up(self) -> bool:
         """Whether its machine is there, for programs to be started in it."""
         return self._states() is not None
@@ -143,12 +134,11 @@ class NodeCluster(OwnCluster):
         self,
         layout: Layout,
         processes: Processes,
-        why_not_private: str | None,
         *,
         programs: tools.Programs,
         count: int,
     ) -> None:
-        super().__init__(layout, processes, why_not_private)
+        super().__init__(layout, processes)
         self.node_programs = programs
         self.nodes = tuple(Node(_machine(layout, number), layout) for number in range(count))
         for name, flags in _FLAGS.items():

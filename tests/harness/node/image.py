@@ -29,12 +29,8 @@ _PROGRAMS = (
 # Of the host's: what the frameworks are linked to and do not bring along.
 _LIBRARIES = (
     *("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "libm.so.6"),
-    *(
-        "libpthread.so.0",
-        "libdl.so.2",
-        "librt.so.1",
-        "libutil.so.1",
-    ),  # empty, of an older C library
+    # Empty, of an older C library.
+    *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"),
 )
 _LEFT_OUT = {
     *("__phello__", "dist-packages", "ensurepip", "idlelib", "lib2to3", "site-packages", "test"),

@@ -97,16 +97,9 @@ def _die_with_parent(how: signal.Signals) -> None:
 
 def _started(path: str) -> subprocess.Popen[bytes]:
     namespaces = ("--mount", "--net", "--pid", "--mount-proc", "--propagation=slave")
+    inside = (sys.executable, "-m", "tests.harness.node.inside")
     return subprocess.Popen(
-        [
-            "unshare",
-            *namespaces,
-            "--kill-child",
-            sys.executable,
-            "-m",
-            "tests.harness.node.inside",
-            path,
-        ],
+        ["unshare", *namespaces, "--kill-child", *inside, path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         preexec_fn=lambda: _die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - one thread alone

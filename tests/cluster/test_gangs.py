@@ -1,4 +1,4 @@
-"""Queues and gangs, as far as API server and operator decide: neither Kueue nor Volcano runs."""
+"""Gangs, as far as API server and operator decide: neither scheduler of gangs runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import yaml
 
 from k8sbench.cli.main import main
 from k8sbench.model import identity
-from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster.deployments import operator_deployment
 from tests.harness.cluster.namespace import Namespace
@@ -40,25 +39,6 @@ def held(namespace: Namespace) -> list[dict[str, Any]]:
     return pods
 
 
-def test_a_job_in_a_queue_has_no_pods_until_it_is_admitted(
-    own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = submit(namespace, capsys, "--queue=team-queue")
-    namespace.wait("condition=Suspended", f"pytorchjob/{JOB}")
-    follower = Follower(namespace, plan)
-    reading = follower.read()
-    assert (reading.phase, reading.cause_id) == (Phase.QUEUED, "queue-silent")
-    assert "team-queue" in reading.cause
-    assert held(namespace) == []
-    labels = namespace.get("pytorchjob", JOB)["metadata"]["labels"]
-    assert labels["kueue.x-k8s.io/queue-name"] == "team-queue"
-    # What Kueue does when the job's turn has come.
-    admit = json.dumps({"spec": {"runPolicy": {"suspend": False}}})
-    namespace.kubectl("patch", f"pytorchjob/{JOB}", "--type=merge", f"--patch={admit}")
-    assert follower.until(lambda reading: reading.phase is not Phase.QUEUED).cause_id is None
-    namespace.wait_for_pods(2, SELECTOR)
-
-
 def test_an_operator_without_gangs_ignores_the_policy(
     namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,10 +55,7 @@ def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
     own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with operator_with_gangs(own_cluster, COSCHEDULING) as groups:
-        plan = submit(namespace, capsys, "--gang")
-        group = namespace.until(lambda _: True, groups)
-        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
-        follower = Follower(namespace, plan)
+        follower = of_a_gang(namespace, submit(namespace, capsys, "--gang"), groups)
         follower.until(lambda reading: len(held(namespace)) == 2)
         for pod in held(namespace):
             assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == JOB
@@ -86,14 +63,18 @@ def test_a_gang_of_the_coscheduling_plugin_is_the_whole_job(
         assert follower.read().cause_id != "gang-ignored"
 
 
+def of_a_gang(namespace: Namespace, plan: RunPlan, groups: str) -> Follower:
+    """Wait for the gang that the operator makes of all pods of a job, and follow that."""
+    group = namespace.until(lambda _: True, groups)
+    assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
+    return Follower(namespace, plan)
+
+
 def test_a_gang_of_volcano_has_no_pods_until_volcano_takes_it(
     own_cluster: OwnCluster, namespace: Namespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with operator_with_gangs(own_cluster, VOLCANO) as groups:
-        plan = submit(namespace, capsys, "--gang")
-        group = namespace.until(lambda _: True, groups)
-        assert (group["metadata"]["name"], group["spec"]["minMember"]) == (JOB, 2)
-        follower = Follower(namespace, plan)
+        follower = of_a_gang(namespace, submit(namespace, capsys, "--gang"), groups)
         follower.until(lambda reading: follower.seen.job is not None)
         assert held(namespace) == []
         # What Volcano does when there is room for all.

@@ -1,8 +1,13 @@
-"""Values at the edge: false, 0, empty, null, long names."""
+"""What the chart renders: as reviewed, and at the edge: false, 0, empty, null, long names.
+
+The goldens are renewed by ``make golden``.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import pathlib
 import re
 from typing import Any
 
@@ -10,7 +15,19 @@ import pytest
 import yaml
 
 from tests.chart import examples
-from tests.harness.helm import NAMESPACE, RELEASE, Helm, HelmFailed, find, merged, named, nested
+from tests.harness.cluster import tools
+from tests.harness.helm import (
+    CHART,
+    NAMESPACE,
+    RELEASE,
+    Helm,
+    HelmFailed,
+    find,
+    merged,
+    named,
+    nested,
+)
+from tests.tiers import ROOT
 from tests.unit.chart import values
 
 PODS = {"Deployment", "CronJob", "Job", "StatefulSet", "DaemonSet", "Pod"}
@@ -256,3 +273,45 @@ def test_both_majors_check_the_types(helm: Helm) -> None:
         helm.template({"collector": {"imagee": "x"}})
     with pytest.raises(HelmFailed, match="gpu_model"):
         helm.template({"nodePools": [{"name": "a", "gpus_per_node": 1}]})
+
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+INSTALLS: dict[str, dict[str, Any]] = {
+    "without-collector": {},
+    "collector": examples.COLLECTOR,
+    "all": examples.ALL,
+}
+DASHBOARD = "k8sbench.json"
+
+
+@pytest.mark.parametrize("name", INSTALLS)
+def test_helm_finds_nothing_to_complain_of(helm: Helm, name: str) -> None:
+    told = helm.lint(INSTALLS[name])
+    assert "1 chart(s) linted, 0 chart(s) failed" in told.out
+    assert "WARNING" not in told.out
+
+
+@pytest.mark.parametrize("name", INSTALLS)
+def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
+    objects = helm.template(INSTALLS[name])
+    for each in objects:
+        if DASHBOARD in each.get("data", {}):
+            # Tests of its own hold it.
+            assert json.loads(each["data"].pop(DASHBOARD))["title"] == "k8sbench team-a/dlperf"
+    # The majors order objects of a kind by different rules.
+    objects.sort(key=lambda each: (each["kind"], each["metadata"]["name"]))
+    text = yaml.safe_dump_all(objects, sort_keys=False, width=100)
+    path = GOLDEN / f"{name}.yaml"
+    if os.environ.get("K8SBENCH_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
+
+
+def test_a_packaged_chart_renders_as_its_folder(helm: Helm, tmp_path: pathlib.Path) -> None:
+    helm.run("package", CHART, f"--destination={tmp_path}")
+    (file,) = tmp_path.glob("*.tgz")
+    assert f"`helm push {file.name} " in (ROOT / "docs" / "operations.md").read_text()
+    where = (f"--namespace={NAMESPACE}", f"--kube-version={tools.KUBERNETES}")
+    told = helm.run("template", RELEASE, file, *where, *helm.given(examples.ALL))
+    objects = [each for each in yaml.safe_load_all(told.out) if each is not None]
+    assert objects == helm.template(examples.ALL)

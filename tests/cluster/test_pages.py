@@ -1,9 +1,14 @@
-"""docs/operations.md: its commands, in its order; those that need a running collector apart."""
+"""docs/operations.md and docs/kubernetes.md: their commands, in their order, do what they say.
+
+Those of operations that need a running collector are tried apart.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +20,8 @@ from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.harness.cluster import nodes
 from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import Shell
+from tests.tiers import ROOT
 
 NODE, DISK = "infra-0", "operations-page"
 
@@ -54,7 +61,9 @@ def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
         own_cluster.kubectl("delete", what, *at_once)
 
 
-def test_the_commands_of_the_page_run_in_its_order(prepared: OwnCluster, tmp_path: Path) -> None:
+def test_the_commands_of_operations_run_in_their_order(
+    prepared: OwnCluster, tmp_path: Path
+) -> None:
     tiers.demand("helm")
     variables = operating.prepare(tmp_path, prepared.layout.programs.program("kubectl"))
     variables |= prepared.variables()
@@ -81,3 +90,26 @@ def test_the_commands_of_the_page_run_in_its_order(prepared: OwnCluster, tmp_pat
     assert "Rollback was a success" in of("rollback")
     assert '"title": "k8sbench team-a/dlperf"' in (tmp_path / "k8sbench.json").read_text()
     assert "job.batch/tonight created" in of("create job")
+
+
+PAGE = ROOT / "docs" / "kubernetes.md"
+
+
+def test_the_commands_of_kubernetes_run_in_their_order(own_shell: Shell) -> None:
+    # The page's readers have a pool with real nodes; ours are fake, and end by themselves.
+    pools = own_shell.pools.read_text().replace(": 0s}", ": 2s}")
+    own_shell.pools.write_text(pools)
+    for name in ("hello", "later"):
+        own_shell.logs(name).begin().end()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for command in pages.commands(PAGE):
+        if "unwanted" in command.text:
+            own_shell.pools.write_text(pools.replace("default: quick", "default: endless"))
+        pages.run(command, own_shell.folder, {**own_shell.environment, "PATH": path})
+    runs = {run["run_id"]: (run["phase"], run["verdict"]) for run in own_shell.json("list")}
+    assert runs == {
+        "hello": ("Succeeded", "valid"),
+        "later": ("Succeeded", "valid"),
+        "unwanted": ("Cancelled", None),
+    }
+    assert own_shell.on_cluster() == []

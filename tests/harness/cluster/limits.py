@@ -1,0 +1,23 @@
+"""Shorter limits of time for commands of k8sbench."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LOOKS = {
+    "lifecycle__executor__WISHES_SECONDS": 1.0,
+    "lifecycle__job_requests__ASK_SECONDS": 1.0,
+    "lifecycle__serving__LIST_SECONDS": 1.0,
+    "lifecycle__serving__RETRY_SECONDS": 1.0,
+}
+"""Their intervals, of 15 s: nothing is proven by waiting for the next look."""
+
+
+def shortening(limits: Mapping[str, float]) -> str:
+    """Write the beginning of a program: it sets limits as :func:`hurried` takes them."""
+    lines = []
+    for name, seconds in limits.items():
+        constant = f"k8sbench.{name.replace('__', '.')}"
+        lines += [f"import {constant.rpartition('.')[0]}", f"assert {constant} > {seconds}"]
+        lines += [f"{constant} = {seconds}", ""]
+    return "\n".join(lines)
