@@ -44,8 +44,7 @@ def save(
 ) -> Baseline:
     """Keep the runs of a side that count, under a name."""
     checked_set_name(name, "baseline")
-    stores.check_exists(where)
-    with stores.to_write(where) as store:
+    with stores.to_write(where, create=False) as store:
         known = sides.made_of(store.runs(RunFilter()), store.baselines())
         side = sides.side(",".join(texts), known)
         counted = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
@@ -82,8 +81,7 @@ def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
 
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    stores.check_exists(where)
-    with stores.to_write(where) as store:
+    with stores.to_write(where, create=False) as store:
         store.remove_baseline(name)
 
 

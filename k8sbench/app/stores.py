@@ -39,11 +39,18 @@ def load() -> None:
 
 
 @contextlib.contextmanager
-def to_write(where: str | None) -> Iterator[SqlStore]:
-    """Open the store to write to it: a folder, a URL, or the default place."""
+def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
+    """Open the store to write to it: a folder, a URL, or the default place.
+
+    Raises :class:`UsageError` where there is none and none is to be made.
+    """
     from k8sbench.adapters.store.sql_store import open_store
 
-    with open_store(_place(where)) as store:
+    with open_store(_place(where), create=create) as store:
+        if store.absent:
+            raise UsageError(
+                f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
+            )
         yield store
 
 
@@ -76,15 +83,6 @@ def damaged(store: SqlStore) -> dict[str, BenchError]:
     }
     action = "See what is left of it with: k8sbench store reindex"
     return faults | {run_id: StoreError(why, action) for run_id, why in store.unreadable.items()}
-
-
-def check_exists(where: str | None) -> None:
-    """Raise :class:`UsageError` where there is no store: opening it to write would make one."""
-    with to_read(where, lambda _: None) as store:
-        if store.absent:
-            raise UsageError(
-                f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
-            )
 
 
 def _place(where: str | None) -> str | None:
@@ -143,8 +141,7 @@ def reindex(where: str | None) -> StoreReport:
     """Make the database anew from the runs' folders."""
     from k8sbench.adapters.store import sql_store
 
-    check_exists(where)
-    with to_write(where) as store:
+    with to_write(where, create=False) as store:
         return sql_store.reindex(store)
 
 
@@ -205,8 +202,7 @@ def remove(
     """
     from k8sbench.adapters.store import exchange
 
-    check_exists(where)
-    with to_write(where) as store, ExitStack() as stack:
+    with to_write(where, create=False) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
         readable = [text for text in texts if text not in damaged]

@@ -245,9 +245,9 @@ class SqlStore:
     @made_again
     def runs(self, wanted: RunFilter) -> list[Run]:
         """The runs that match, oldest first; what cannot be read is in :attr:`unreadable`."""
-        query = index.filtered(wanted).order_by(RUNS.c.created_at, RUNS.c.run_id)
         with self.database.reading() as db:
-            runs = [run for run in self.load(db, query) if index.matches(run, wanted)]
+            found = self.load(db, index.filtered(wanted))
+            runs = [run for run in found if index.matches(run, wanted)]
         self._mend()
         return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
 
