@@ -68,7 +68,7 @@ def listed(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     """Return what baselines there are, by name; those of a collector after those of here."""
     insist = scope.where == stores.CLUSTER
     asked = collectors.baselines(scope.access, insist=insist)
-    with stores.without_any() if insist else stores.to_read(scope.where, note) as store:
+    with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
         here = store.baselines()
     names = {baseline.name for baseline in here}
     theirs = asked.answer(note, without=lambda: "the baselines of a collector") or []

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "cluster"
 """The value of ``--store`` that is the collector's store."""
+NOWHERE = f"{os.devnull}/nowhere"
+"""A store that can never be: an empty one, for what a cluster alone knows."""
 KEEP_OPTION = "--keep-logs-for"
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
@@ -93,15 +95,6 @@ def _place(where: str | None) -> str | None:
             f" logs; a folder of that name is ./{CLUSTER}.",
         )
     return where
-
-
-@contextlib.contextmanager
-def without_any() -> Iterator[SqlStore]:
-    """Give an empty store that is nowhere, for what a cluster alone knows."""
-    from k8sbench.adapters.store.sql_store import empty_store
-
-    with empty_store("nowhere", Path(os.devnull)) as store:
-        yield store
 
 
 def is_alone(store: Store, run: Run) -> bool:
