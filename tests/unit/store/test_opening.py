@@ -70,6 +70,15 @@ def test_reading_makes_nothing(root: pathlib.Path) -> None:
     assert not root.exists()
 
 
+def test_what_is_left_of_a_run_is_named_where_there_is_no_other(root: pathlib.Path) -> None:
+    (root / "runs" / "half" / "logs").mkdir(parents=True)
+    with open_store(str(root), create=False) as store:
+        assert store.absent
+        assert store.runs(RunFilter()) == []
+        assert list(store.unreadable) == ["half"]
+    assert not (root / "k8sbench.db").exists()
+
+
 def test_a_file_is_no_store(tmp_path: pathlib.Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(StoreError, match="is a file"):
